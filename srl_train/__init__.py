@@ -1,0 +1,1 @@
+"""Learning: several models at once, by TRL, stepped from one explicit loop of rounds."""

@@ -1,0 +1,21 @@
+"""What can go wrong while models train, flat and named."""
+
+
+class ConfigError(ValueError):
+    """A setting of a run is outside what is allowed."""
+
+
+class UpdateError(ValueError):
+    """An update strategy was asked for something its models do not allow."""
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint cannot be written, or is damaged and must not be trusted."""
+
+
+class CheckpointNotFound(CheckpointError, FileNotFoundError):
+    """There is no checkpoint of that name; the message names those there are."""
+
+
+class TrainingError(RuntimeError):
+    """A run cannot go on."""

@@ -1,0 +1,92 @@
+"""A manifest lists the files of a folder with their sizes and SHA-256, so that damage shows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from srl_train.errors import CheckpointError
+
+FORMAT = 1
+"""Of a checkpoint's folder; raised when an older release could misread a newer checkpoint."""
+
+_NAME = "manifest.json"
+
+
+def seal(folder: Path, **described: Any) -> None:
+    """Write the manifest of all files in the folder, and bring everything to the disk."""
+    manifest = {
+        "format": FORMAT,
+        **described,
+        "files": {
+            file.relative_to(folder).as_posix(): _fingerprint(file)
+            for file in sorted(folder.rglob("*"))
+            if file.is_file()
+        },
+    }
+    with (folder / _NAME).open("x", encoding="utf-8") as file:
+        json.dump(manifest, file, indent=2)
+    for path in (*folder.rglob("*"), folder):
+        to_disk(path)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The folder's manifest; raises CheckpointError if there is none that this release reads."""
+    file = folder / _NAME
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{file} cannot be read: {folder.name} is damaged, use another checkpoint ({error})"
+        ) from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{file} is not of format {FORMAT}: read {folder.name} with the release that wrote it"
+        )
+    if missing := {"checkpoint_id", "round", "sequence", "files"} - manifest.keys():
+        raise CheckpointError(
+            f"{file} lacks {', '.join(sorted(missing))}: {folder.name} is damaged, "
+            "use another checkpoint"
+        )
+    return manifest
+
+
+def has_all_files(folder: Path, manifest: Mapping[str, Any]) -> bool:
+    """Whether every file is there with its size: quick, and blind to changed bytes."""
+    files: Mapping[str, Mapping[str, Any]] = manifest["files"]
+    try:
+        return all((folder / name).stat().st_size == file["bytes"] for name, file in files.items())
+    except OSError:
+        return False
+
+
+def verify(folder: Path, name: str, manifest: Mapping[str, Any]) -> None:
+    """Raise CheckpointError unless the file is there, byte for byte as it was written."""
+    file = folder / name
+    if not file.is_file():
+        raise CheckpointError(
+            f"{file} is missing: {folder.name} is damaged, use another checkpoint"
+        )
+    if _fingerprint(file) != manifest["files"][name]:
+        raise CheckpointError(
+            f"{file} is not as it was written: {folder.name} is damaged, use another checkpoint"
+        )
+
+
+def to_disk(path: Path) -> None:
+    """Wait until the file's bytes, or the folder's entries, survive a loss of power."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _fingerprint(file: Path) -> dict[str, Any]:
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    return {"bytes": file.stat().st_size, "sha256": digest}

@@ -1,0 +1,97 @@
+"""What an update strategy is: pure functions on what all models computed, with explicit state.
+
+A strategy turns what every model computed into what each may apply. It never sees a trainer, an
+optimizer or a device, and it changes none of its inputs in place. Its state is plain data
+(mappings, lists, numbers, text, tensors), so that a checkpoint can hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+Tensors = Mapping[str, Mapping[str, Tensor] | None]
+"""Model -> parameter name -> tensor. None for a model that has nothing, or must not update:
+never zeros, because AdamW moves on a zero gradient and 0 * NaN is NaN."""
+
+Parameters = Mapping[str, Mapping[str, Tensor | Sequence[int]]]
+"""Model -> parameter name -> its tensor, or only its shape."""
+
+
+class RoundContext(NamedTuple):
+    """Where in a run a strategy is called."""
+
+    round: int
+    """From 0."""
+    step: int
+    """Optimizer step within the round, from 0."""
+    scores: Mapping[str, float]
+    """Model -> this round's mean raw return, higher is better; only models that have one."""
+
+
+def no_state(models: Sequence[str]) -> dict[str, Any]:
+    """The state of a strategy that remembers nothing."""
+    return {}
+
+
+def unchanged(*arguments: Any) -> tuple[Any, Any]:
+    """The newest tensors and the state as they came: `on_gradients` or `on_weights` of a strategy
+    that leaves that moment alone.
+    """
+    *_, tensors, state, _context = arguments
+    return tensors, state
+
+
+def any_models(parameters: Parameters) -> None:
+    """Accept every set of models: `check` of a strategy that averages nothing."""
+
+
+class UpdateStrategy(NamedTuple):
+    """Four functions; most strategies need `init` and one of the others."""
+
+    init: Callable[[Sequence[str]], Any]
+    """Names of the models -> the first state."""
+    on_gradients: Callable[[Tensors, Any, RoundContext], tuple[Tensors, Any]] = unchanged
+    """(gradients, state, context) -> (what each model applies, state); every optimizer step."""
+    on_weights: Callable[[Tensors, Tensors, Any, RoundContext], tuple[Tensors, Any]] = unchanged
+    """(weights before the round, after it, state, context) -> (weights to take, state)."""
+    check: Callable[[Parameters], None] = any_models
+    """Raises UpdateError, before training starts, if these models cannot be updated so."""
+
+
+def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
+    """The strategies one after another: each gets what the one before it gave.
+
+    Order matters. `chain(selective(), synchronized())` has every model apply the mean of the
+    selected models' gradients; `chain(synchronized(), selective())` has the selected models apply
+    the mean of everyone's. All `on_weights` get the same weights from before the round.
+    """
+
+    def init(models: Sequence[str]) -> list[Any]:
+        return [strategy.init(models) for strategy in strategies]
+
+    def on_gradients(
+        gradients: Tensors, states: Any, context: RoundContext
+    ) -> tuple[Tensors, list[Any]]:
+        after = []
+        for strategy, state in zip(strategies, states, strict=True):
+            gradients, state = strategy.on_gradients(gradients, state, context)
+            after.append(state)
+        return gradients, after
+
+    def on_weights(
+        before: Tensors, weights: Tensors, states: Any, context: RoundContext
+    ) -> tuple[Tensors, list[Any]]:
+        after = []
+        for strategy, state in zip(strategies, states, strict=True):
+            weights, state = strategy.on_weights(before, weights, state, context)
+            after.append(state)
+        return weights, after
+
+    def check(parameters: Parameters) -> None:
+        for strategy in strategies:
+            strategy.check(parameters)
+
+    return UpdateStrategy(init, on_gradients, on_weights, check)
