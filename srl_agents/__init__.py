@@ -1,0 +1,1 @@
+"""Who plays: policies, rollouts, episode records."""

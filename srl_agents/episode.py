@@ -1,0 +1,263 @@
+"""What happened in an episode: frozen records, and JSON lines that lose nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from srl_agents.errors import EpisodeError
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens behind one answer, exactly as the backend consumed and sampled them.
+
+    A seat's context is append-only: turn by turn `prompt_ids` then `completion_ids`.
+    """
+
+    prompt_ids: tuple[int, ...]
+    """What the environment side appended since the seat's previous completion."""
+    completion_ids: tuple[int, ...]
+    """What the model sampled, its end-of-turn token included where it wrote one."""
+    logprobs: tuple[float, ...]
+    """Natural log-probability of each completion token under the distribution it was drawn from."""
+    model: str
+    """Who sampled: '<model>@<weights version>'."""
+    allowed: tuple[tuple[int, ...], ...] | None = None
+    """Per completion token, the ids it was chosen from; None where sampling was unconstrained."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one seat chose in one turn."""
+
+    action: Any
+    """What the environment's step() is given."""
+    text: str | None = None
+    """The answer as written, for seats that write."""
+    tokens: Tokens | None = None
+    logprob: float | None = None
+    """Of the action, for classic policies that know it."""
+    parse_failure: str | None = None
+    """Why `text` could not be read; `action` is then the environment's default."""
+
+
+@dataclass(frozen=True)
+class AgentStep:
+    """One seat's part in one turn."""
+
+    agent: str
+    observation: Any
+    """What the seat saw before it decided."""
+    decision: Decision
+    reward: float
+    """The environment's own, before any shaping."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """The environment's info after the step, action masks left out."""
+    heard: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One game from reset to its end, or to its failure."""
+
+    environment: str
+    """The environment's metadata name."""
+    seed: int
+    """Given to reset()."""
+    seats: Mapping[str, str]
+    """Seat -> name of who sat there."""
+    turns: tuple[tuple[AgentStep, ...], ...]
+    failure: str | None = None
+    """'BackendError: ...' when the episode was spoilt; it is never trained on."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data about the circumstances, such as the round and the group it belongs to."""
+
+    def steps_of(self, agent: str) -> tuple[AgentStep, ...]:
+        """The seat's steps in order."""
+        return tuple(step for turn in self.turns for step in turn if step.agent == agent)
+
+    def returns(self) -> dict[str, float]:
+        """Seat -> sum of its raw rewards."""
+        totals = dict.fromkeys(self.seats, 0.0)
+        for turn in self.turns:
+            for step in turn:
+                totals[step.agent] += step.reward
+        return totals
+
+
+def to_json(episode: Episode) -> str:
+    """The episode as one line of JSON; `from_json` gives back an equal episode."""
+    return json.dumps(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "environment": episode.environment,
+            "seed": episode.seed,
+            "seats": dict(episode.seats),
+            "turns": [[_step_record(step) for step in turn] for turn in episode.turns],
+            "failure": episode.failure,
+            "extra": _plain(episode.extra),
+        },
+        ensure_ascii=True,
+    )
+
+
+def from_json(line: str) -> Episode:
+    """Read one line.
+
+    Raises EpisodeError for text that is not an episode of this schema version.
+    """
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise EpisodeError(f"not a line of JSON ({error}): {line[:80]!r}") from error
+    version = record.get("schema_version") if isinstance(record, dict) else None
+    if version != SCHEMA_VERSION:
+        raise EpisodeError(
+            f"episode schema version {version!r}; this release reads {SCHEMA_VERSION}: "
+            "record the episodes again with this release"
+        )
+    try:
+        return Episode(
+            environment=record["environment"],
+            seed=record["seed"],
+            seats=dict(record["seats"]),
+            turns=tuple(tuple(_step(step) for step in turn) for turn in record["turns"]),
+            failure=record["failure"],
+            extra=_revived(record["extra"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise EpisodeError(f"an episode record lacks or mistypes a field: {error!r}") from error
+
+
+def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
+    """Write the episodes to `path`, whole or not at all."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".partial")
+    with partial.open("w", encoding="utf-8") as file:
+        for episode in episodes:
+            file.write(to_json(episode) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(target)
+
+
+def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
+    """The episodes of a file, in order.
+
+    Raises EpisodeError naming the line that is not an episode of this schema version.
+    """
+    with Path(path).open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                episode = from_json(line.decode("ascii"))
+            except ValueError as error:  # of the decoding, or an EpisodeError
+                raise EpisodeError(f"{path}, line {number}: {error}") from error
+            yield episode
+
+
+def _step_record(step: AgentStep) -> dict[str, Any]:
+    decision = step.decision
+    tokens = decision.tokens
+    return {
+        "agent": step.agent,
+        "observation": _plain(step.observation),
+        "decision": {
+            "action": _plain(decision.action),
+            "text": decision.text,
+            "tokens": None
+            if tokens is None
+            else {
+                "prompt_ids": tokens.prompt_ids,
+                "completion_ids": tokens.completion_ids,
+                "logprobs": tokens.logprobs,
+                "model": tokens.model,
+                "allowed": tokens.allowed,
+            },
+            "logprob": decision.logprob,
+            "parse_failure": decision.parse_failure,
+        },
+        "reward": step.reward,
+        "info": _plain(step.info),
+        "heard": step.heard,
+    }
+
+
+def _step(record: Mapping[str, Any]) -> AgentStep:
+    decision, tokens = record["decision"], record["decision"]["tokens"]
+    return AgentStep(
+        agent=record["agent"],
+        observation=_revived(record["observation"]),
+        decision=Decision(
+            action=_revived(decision["action"]),
+            text=decision["text"],
+            tokens=None if tokens is None else _tokens(tokens),
+            logprob=decision["logprob"],
+            parse_failure=decision["parse_failure"],
+        ),
+        reward=record["reward"],
+        info=_revived(record["info"]),
+        heard=tuple((speaker, words) for speaker, words in record["heard"]),
+    )
+
+
+def _tokens(record: Mapping[str, Any]) -> Tokens:
+    allowed = record["allowed"]
+    return Tokens(
+        prompt_ids=tuple(record["prompt_ids"]),
+        completion_ids=tuple(record["completion_ids"]),
+        logprobs=tuple(record["logprobs"]),
+        model=record["model"],
+        allowed=None if allowed is None else tuple(tuple(ids) for ids in allowed),
+    )
+
+
+# JSON knows no arrays, numpy scalars, tuples or keys that are no text; each is written as a
+# tagged object.
+_TAG = "__numpy__"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        data = value.ravel().tolist()
+        return {_TAG: "array", "dtype": value.dtype.str, "shape": value.shape, "data": data}
+    if isinstance(value, np.generic):
+        return {_TAG: "scalar", "dtype": value.dtype.str, "data": value.item()}
+    if isinstance(value, tuple):
+        return {_TAG: "tuple", "data": [_plain(entry) for entry in value]}
+    if isinstance(value, Mapping):
+        if _TAG in value or not all(isinstance(key, str) for key in value):
+            pairs = [[_plain(key), _plain(entry)] for key, entry in value.items()]
+            return {_TAG: "mapping", "data": pairs}
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def _revived(value: Any) -> Any:
+    if isinstance(value, dict):
+        tag = value.get(_TAG)
+        if tag == "array":
+            return np.array(value["data"], dtype=value["dtype"]).reshape(value["shape"])
+        if tag == "scalar":
+            return np.dtype(value["dtype"]).type(value["data"])
+        if tag == "tuple":
+            return tuple(_revived(entry) for entry in value["data"])
+        if tag == "mapping":
+            return {_revived(key): _revived(entry) for key, entry in value["data"]}
+        return {key: _revived(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_revived(entry) for entry in value]
+    return value

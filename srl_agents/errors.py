@@ -1,0 +1,13 @@
+"""What can go wrong while agents play, flat and named."""
+
+
+class BackendError(RuntimeError):
+    """A language-model backend could not answer: its episode is spoilt, the run goes on."""
+
+
+class EpisodeError(ValueError):
+    """A recorded episode cannot be read: wrong schema version or a damaged line."""
+
+
+class RolloutError(RuntimeError):
+    """More episodes failed than the caller allowed."""

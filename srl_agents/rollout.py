@@ -1,0 +1,209 @@
+"""Play: from environments and policies to episode records.
+
+`play_many` runs episodes in lock-step and asks each policy once per turn for all its seats in all
+episodes, so that a language model answers one batch a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from srl_agents.episode import AgentStep, Decision, Episode
+from srl_agents.errors import BackendError
+from srl_agents.policy import Policy, Seen
+from srl_envs.errors import EnvError
+
+SpeaksFirst = Mapping[str, Collection[str]]
+"""Leader -> the seats that hear its words before they decide."""
+ALL_AT_ONCE: SpeaksFirst = MappingProxyType({})
+Heard = tuple[tuple[str, str], ...]
+
+
+def play(
+    env: Any,
+    seats: Mapping[str, Policy],
+    seed: int,
+    *,
+    policy_seed: int | None = None,
+    speaks_first: SpeaksFirst = ALL_AT_ONCE,
+) -> Episode:
+    """One episode of `env` from `reset(seed)`. See `play_many`."""
+    policy_seeds = None if policy_seed is None else [policy_seed]
+    [episode] = play_many(
+        lambda: env, seats, [seed], policy_seeds=policy_seeds, speaks_first=speaks_first
+    )
+    return episode
+
+
+def play_many(
+    make_env: Callable[[], Any],
+    seats: Mapping[str, Policy],
+    seeds: Sequence[int],
+    *,
+    policy_seeds: Sequence[int] | None = None,
+    speaks_first: SpeaksFirst = ALL_AT_ONCE,
+    reset_options: Sequence[Mapping[str, Any]] | None = None,
+    names: Mapping[str, str] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> list[Episode]:
+    """One episode per entry of `seeds`, in that order.
+
+    `seeds[e]` goes to the e-th environment's reset; `policy_seeds[e]` (by default the same number)
+    is where every seat's own randomness in that episode comes from, so that a group of episodes
+    may share one start and still differ. Leaders in `speaks_first` are asked before the others,
+    and their hearers get their words the same turn. `names` says who holds each seat in the
+    records (by default the policy's `name`); `extra` is kept on every episode.
+
+    A BackendError or EnvError spoils the episodes it struck: they end there, with `failure` set.
+    A seat that no policy holds is a ValueError.
+    """
+    games = []
+    for index, seed in enumerate(seeds):
+        env = make_env()
+        vacant = sorted(set(env.possible_agents) - set(seats))
+        if vacant:
+            raise ValueError(f"no policy for seat(s) {vacant}: name one for each in `seats`")
+        options = None if reset_options is None else dict(reset_options[index])
+        policy_seed = seed if policy_seeds is None else policy_seeds[index]
+        games.append(_Game.begin(env, seats, seed, policy_seed, options, names or {}))
+    playing = [game for game in games if game.playing]
+    while playing:
+        decided: list[dict[str, Decision]] = [{} for _ in playing]
+        _ask(playing, decided, seats, speaks_first, leaders=True)
+        _ask(playing, decided, seats, speaks_first, leaders=False)
+        for game, choices in zip(playing, decided, strict=True):
+            if game.failure is None:
+                game.advance(choices, speaks_first)
+        playing = [game for game in playing if game.playing]
+    return [game.episode(dict(extra or {})) for game in games]
+
+
+@dataclass
+class _Game:
+    """One episode under way."""
+
+    env: Any
+    seed: int
+    names: Mapping[str, str]
+    observations: dict[str, Any]
+    infos: dict[str, Any]
+    memories: dict[str, Any]
+    turns: list[tuple[AgentStep, ...]] = field(default_factory=list)
+    failure: str | None = None
+
+    @classmethod
+    def begin(
+        cls,
+        env: Any,
+        seats: Mapping[str, Policy],
+        seed: int,
+        policy_seed: int,
+        options: dict[str, Any] | None,
+        given_names: Mapping[str, str],
+    ) -> _Game:
+        observations, infos = env.reset(seed=seed, options=options)
+        own_seeds = np.random.SeedSequence(policy_seed).generate_state(
+            len(env.possible_agents), np.uint64
+        )
+        memories = {
+            agent: seats[agent].start(int(own))
+            for agent, own in zip(env.possible_agents, own_seeds, strict=True)
+        }
+        names = {
+            agent: given_names.get(agent) or policy_name(seats[agent])
+            for agent in env.possible_agents
+        }
+        return cls(env, seed, names, observations, infos, memories)
+
+    @property
+    def playing(self) -> bool:
+        return self.failure is None and bool(self.env.agents)
+
+    def see(self, agent: str, heard: Heard) -> Seen:
+        mask = self.infos.get(agent, {}).get("action_mask")
+        return Seen(agent, self.observations[agent], mask, heard)
+
+    def advance(self, choices: Mapping[str, Decision], speaks_first: SpeaksFirst) -> None:
+        before = self.observations
+        try:
+            self.observations, rewards, _, _, self.infos = self.env.step(
+                {agent: decision.action for agent, decision in choices.items()}
+            )
+        except EnvError as error:
+            self.failure = f"{type(error).__name__}: {error}"
+            return
+        self.turns.append(
+            tuple(
+                AgentStep(
+                    agent,
+                    before[agent],
+                    decision,
+                    float(rewards[agent]),
+                    {k: v for k, v in self.infos[agent].items() if k != "action_mask"},
+                    heard_by(agent, choices, speaks_first),
+                )
+                for agent, decision in choices.items()
+            )
+        )
+
+    def episode(self, extra: dict[str, Any]) -> Episode:
+        name = self.env.metadata["name"]
+        return Episode(name, self.seed, self.names, tuple(self.turns), self.failure, extra)
+
+
+def _ask(
+    games: Sequence[_Game],
+    decided: Sequence[dict[str, Decision]],
+    seats: Mapping[str, Policy],
+    speaks_first: SpeaksFirst,
+    *,
+    leaders: bool,
+) -> None:
+    """Ask every policy once for all its seats among the leaders, or among the others."""
+    asked: dict[int, tuple[Policy, list[tuple[int, str]]]] = {}
+    for number, game in enumerate(games):
+        for seat in game.env.agents:
+            if (seat in speaks_first) is leaders:
+                policy = seats[seat]
+                asked.setdefault(id(policy), (policy, []))[1].append((number, seat))
+    for policy, places in asked.values():
+        places = [(number, seat) for number, seat in places if games[number].failure is None]
+        if not places:
+            continue
+        seen = [
+            games[number].see(seat, heard_by(seat, decided[number], speaks_first))
+            for number, seat in places
+        ]
+        states = [games[number].memories[seat] for number, seat in places]
+        try:
+            decisions, memories = policy.act(seen, states)
+        except BackendError as error:
+            for number, _ in places:
+                games[number].failure = f"{type(error).__name__}: {error}"
+            continue
+        for (number, seat), decision, memory in zip(places, decisions, memories, strict=True):
+            decided[number][seat] = decision
+            games[number].memories[seat] = memory
+
+
+def heard_by(seat: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Heard:
+    """The words that reach a seat before it decides, as (speaker, words)."""
+    return tuple(
+        (leader, _words(said[leader]))
+        for leader, hearers in speaks_first.items()
+        if seat in hearers and leader in said
+    )
+
+
+def _words(decision: Decision) -> str:
+    return decision.text if decision.text is not None else str(decision.action)
+
+
+def policy_name(policy: Policy) -> str:
+    """How a policy is called in records: its `name`, or its class's."""
+    return str(getattr(policy, "name", type(policy).__name__))
