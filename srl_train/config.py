@@ -1,0 +1,303 @@
+"""What a run is told: frozen dataclasses, checked once.
+
+Each section names the room that reads it. A value outside what is allowed, or a name that is not
+there, is a ConfigError of one line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from srl_agents.llm.sampling import Sampling
+from srl_train.bounds import above, at_least, within
+from srl_train.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class EnvironmentConfig:
+    """Which game is played."""
+
+    name: str = "coop_compete_v0"
+    """A name from the catalogue (`srl info` lists them)."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the environment, such as max_cycles (turns per episode)."""
+
+
+@dataclass(frozen=True)
+class AdapterConfig:
+    """LoRA adapters on one shared base (Hu et al. 2021), one per model."""
+
+    rank: int = 16
+    """Inner dimension of every adapter matrix pair."""
+    alpha: float = 32.0
+    """Scale: the adapter's product is multiplied by alpha / rank."""
+    dropout: float = 0.0
+    """Probability of dropping an adapter input while training."""
+    target_modules: str | tuple[str, ...] = "all-linear"
+    """Module names to adapt, or 'all-linear'."""
+
+    def __post_init__(self) -> None:
+        at_least("models.adapters.rank", self.rank, 1)
+        above("models.adapters.alpha", self.alpha, 0.0)
+        within("models.adapters.dropout", self.dropout, 0.0, 0.99)
+
+
+@dataclass(frozen=True)
+class ModelsConfig:
+    """Which models learn."""
+
+    count: int = 4
+    """How many models train at once; they are called model_0, model_1, ..."""
+    base: str | tuple[str, ...] = "tiny"
+    """'tiny' (the embedded model), a local folder or a hub name; or one of these per model."""
+    adapters: AdapterConfig | None = None
+    """Train LoRA adapters on one shared base instead of full models."""
+    sampling: Sampling = field(default_factory=lambda: Sampling(max_new_tokens=4))
+    """How answers are sampled, in training and evaluation."""
+    seat_sampling: Mapping[str, Sampling] = field(default_factory=dict)
+    """Seat -> its own sampling settings, in place of `sampling`."""
+    constrained: bool = False
+    """Sample only among the legal answers, and train with the same masking."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """'auto' takes an accelerator where there is one."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the weights; adapters are always trained in float32."""
+
+    def __post_init__(self) -> None:
+        at_least("models.count", self.count, 1)
+        if not isinstance(self.base, str) and len(self.base) != self.count:
+            raise ConfigError(
+                f"models.base lists {len(self.base)} models, models.count is {self.count}: "
+                "give one name, or one per model"
+            )
+        if self.adapters is not None and len(set(self.bases)) > 1:
+            raise ConfigError(
+                "models.adapters needs one shared base, "
+                f"models.base lists {sorted(set(self.bases))}"
+            )
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """The base of each model, in order."""
+        return (self.base,) * self.count if isinstance(self.base, str) else self.base
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """model_0, model_1, ..."""
+        return tuple(f"model_{index}" for index in range(self.count))
+
+
+@dataclass(frozen=True)
+class ModeConfig:
+    """How raw rewards become the rewards that are trained on."""
+
+    name: Literal["cooperative", "competitive", "mixed", "hierarchical"] = "mixed"
+    """See docs/updates.md for the formulas."""
+    cooperation_strength: float = 0.6
+    """Share of the team's mean in each reward, 0 to 1."""
+    competition_intensity: float = 0.4
+    """Scale of the rank bonus, in units of episode return, 0 or more."""
+    leader: str | None = None
+    """Hierarchical mode: the seat that speaks first; the first seat when null."""
+
+    def __post_init__(self) -> None:
+        within("mode.cooperation_strength", self.cooperation_strength, 0.0, 1.0)
+        at_least("mode.competition_intensity", self.competition_intensity, 0.0)
+        if self.leader is not None and self.name != "hierarchical":
+            raise ConfigError(
+                f"mode.leader is {self.leader!r} but mode.name is {self.name!r}: "
+                "only the hierarchical mode has a leader"
+            )
+
+
+@dataclass(frozen=True)
+class UpdatesConfig:
+    """How the models' updates are combined."""
+
+    strategy: Literal["synchronized", "asynchronous", "federated", "selective"] = "asynchronous"
+    """See docs/updates.md."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Synchronized and federated: models averaged among themselves; empty for all together."""
+    federation_temperature: float = 0.1
+    """Federated: in units of mean reward; the lower, the more the best model's weights count."""
+    federation_mix: float = 1.0
+    """Federated: share of the mean in the new weights; the rest stays the model's own."""
+    selected_fraction: float = 0.5
+    """Selective: share of the models that update in a round, best mean reward first."""
+    patience: int = 4
+    """Selective: rounds after which a model that was not selected updates anyway."""
+    sample_budget: Mapping[str, int] = field(default_factory=dict)
+    """Asynchronous: samples a model gathers before it updates; by default one round's worth."""
+    max_staleness: int = 4
+    """Asynchronous: a sample is dropped once its model updated more than this often since."""
+
+    def __post_init__(self) -> None:
+        above("updates.federation_temperature", self.federation_temperature, 0.0)
+        within("updates.federation_mix", self.federation_mix, 0.0, 1.0)
+        within("updates.selected_fraction", self.selected_fraction, 0.0, 1.0)
+        at_least("updates.patience", self.patience, 1)
+        at_least("updates.max_staleness", self.max_staleness, 0)
+        own = {
+            "groups": ("synchronized", "federated"),
+            "federation_temperature": ("federated",),
+            "federation_mix": ("federated",),
+            "selected_fraction": ("selective",),
+            "patience": ("selective",),
+            "sample_budget": ("asynchronous",),
+            "max_staleness": ("asynchronous",),
+        }
+        defaults = {entry.name: _default(entry) for entry in dataclasses.fields(self)}
+        for name, strategies in own.items():
+            if getattr(self, name) != defaults[name] and self.strategy not in strategies:
+                raise ConfigError(
+                    f"updates.{name} is read by {' and '.join(strategies)} only, "
+                    f"updates.strategy is {self.strategy!r}"
+                )
+        for model, budget in self.sample_budget.items():
+            at_least(f"updates.sample_budget.{model}", budget, 2)
+
+
+@dataclass(frozen=True)
+class GrpoConfig:
+    """Group relative policy optimisation (Shao et al. 2024), by TRL's GRPOTrainer."""
+
+    learning_rate: float = 3e-3
+    """Of AdamW; suits the embedded tiny model, large models want 1e-6 (full) to 1e-4 (LoRA)."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """Of the learning rate, over the run's planned optimizer steps."""
+    warmup_steps: int = 0
+    """Optimizer steps of linear rise to the learning rate; none with the constant schedule."""
+    weight_decay: float = 0.0
+    """AdamW's decoupled decay, per unit of learning rate."""
+    max_grad_norm: float = 1.0
+    """Gradients are clipped to this L2 norm."""
+    group_size: int = 8
+    """Episodes from the same start; a sample's advantage is relative to its group."""
+    groups_per_round: int = 2
+    """Starts per round."""
+    minibatches: int = 1
+    """Parts each update's samples are split into, one optimizer step per part."""
+    iterations: int = 1
+    """Passes over each update's samples (mu in the paper)."""
+    clip: float = 0.2
+    """Epsilon of the clipped ratio."""
+    beta: float = 0.0
+    """Weight of the divergence from the starting model; 0 keeps no reference model."""
+    loss: Literal["dapo", "grpo", "bnpo", "dr_grpo"] = "dapo"
+    """TRL's loss_type: how token losses are averaged."""
+    scale_rewards: Literal["group", "batch", "none"] = "group"
+    """What advantages are divided by: the group's or the batch's standard deviation, or nothing."""
+    discount: float = 1.0
+    """Per turn."""
+
+    def __post_init__(self) -> None:
+        above("grpo.learning_rate", self.learning_rate, 0.0)
+        at_least("grpo.warmup_steps", self.warmup_steps, 0)
+        at_least("grpo.weight_decay", self.weight_decay, 0.0)
+        above("grpo.max_grad_norm", self.max_grad_norm, 0.0)
+        at_least("grpo.group_size", self.group_size, 2)
+        for name in ("groups_per_round", "minibatches", "iterations"):
+            at_least(f"grpo.{name}", getattr(self, name), 1)
+        above("grpo.clip", self.clip, 0.0)
+        at_least("grpo.beta", self.beta, 0.0)
+        within("grpo.discount", self.discount, 0.0, 1.0)
+        # An update may be as small as one group: the others may have failed.
+        if self.group_size % self.minibatches:
+            raise ConfigError(
+                f"grpo.minibatches is {self.minibatches}: give a divisor of grpo.group_size "
+                f"({self.group_size})"
+            )
+        if self.schedule == "constant" and self.warmup_steps:
+            raise ConfigError(
+                "grpo.warmup_steps is read by the linear and cosine schedules only, "
+                "grpo.schedule is 'constant'"
+            )
+
+
+@dataclass(frozen=True)
+class CheckpointsConfig:
+    """When the whole state is saved."""
+
+    every: int = 10
+    """Rounds between two checkpoints; 0 saves only the last."""
+    keep: int = 10
+    """The newest that are kept; -1 keeps all."""
+
+    def __post_init__(self) -> None:
+        at_least("checkpoints.every", self.every, 0)
+        if self.keep != -1 and self.keep < 1:
+            raise ConfigError(f"checkpoints.keep is {self.keep}: give 1 or more, or -1 for all")
+
+
+@dataclass(frozen=True)
+class LoggingConfig:
+    """What a run writes about itself."""
+
+    every: int = 1
+    """Rounds between two progress lines where there is no terminal."""
+    episodes_every: int = 10
+    """Rounds between two files of sample episodes; the first and last round are always kept."""
+    episodes: int = 2
+    """Sample episodes per file."""
+    evaluation_episodes: int = 64
+    """Episodes played before and after training to measure what was learned; 0 for none."""
+
+    def __post_init__(self) -> None:
+        at_least("logging.every", self.every, 1)
+        at_least("logging.episodes_every", self.episodes_every, 1)
+        at_least("logging.episodes", self.episodes, 0)
+        at_least("logging.evaluation_episodes", self.evaluation_episodes, 0)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One training run."""
+
+    environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
+    models: ModelsConfig = field(default_factory=ModelsConfig)
+    seats: Mapping[str, str] = field(default_factory=dict)
+    """Seat -> model_<i>, or a classic policy that plays and never learns; the seats not named
+    are dealt to the models in turn."""
+    mode: ModeConfig = field(default_factory=ModeConfig)
+    updates: UpdatesConfig = field(default_factory=UpdatesConfig)
+    grpo: GrpoConfig = field(default_factory=GrpoConfig)
+    checkpoints: CheckpointsConfig = field(default_factory=CheckpointsConfig)
+    logging: LoggingConfig = field(default_factory=LoggingConfig)
+    rounds: int = 20
+    """Each round plays groups_per_round x group_size episodes, then every model may update."""
+    max_failed_share: float = 0.5
+    """A round in which more than this share of episodes failed stops the run."""
+    threads: int = 1
+    """CPU threads of torch; one is the fastest for the tiny model."""
+    seed: int = 0
+    """All randomness of the run comes from it."""
+
+    def __post_init__(self) -> None:
+        at_least("rounds", self.rounds, 1)
+        within("max_failed_share", self.max_failed_share, 0.0, 1.0)
+        at_least("threads", self.threads, 1)
+        within("seed", self.seed, 0, 2**63 - 1)
+        for section, names in (
+            ("updates.sample_budget", self.updates.sample_budget),
+            ("updates.groups", {name for group in self.updates.groups for name in group}),
+        ):
+            for name in names:
+                if name not in self.models.names:
+                    raise ConfigError(
+                        f"{section} names {name!r}: the models are {', '.join(self.models.names)}"
+                    )
+        for model, budget in self.updates.sample_budget.items():
+            if budget % self.grpo.group_size:
+                raise ConfigError(
+                    f"updates.sample_budget.{model} is {budget}: give a multiple of "
+                    f"grpo.group_size ({self.grpo.group_size})"
+                )
+
+
+def _default(entry: dataclasses.Field[Any]) -> Any:
+    if entry.default_factory is not dataclasses.MISSING:
+        return entry.default_factory()
+    return entry.default

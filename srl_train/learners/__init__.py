@@ -1,0 +1,1 @@
+"""Trainable models: the Learner protocol and those built on TRL."""

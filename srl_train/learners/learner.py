@@ -1,0 +1,69 @@
+"""The Learner protocol: one trainable model and its optimizer, stepped from outside.
+
+Between `compute_gradients` and `apply_gradients` all models meet: that is where the update
+strategies work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from srl_train.samples import TokenSample
+
+
+class Learner(Protocol):
+    """One model that learns."""
+
+    name: str
+    """model_0, model_1, ..."""
+
+    def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
+        """Take the samples of one update; returns how many optimizer steps it will be.
+
+        Groups are contiguous and of equal size. All randomness of the update is from `seed`;
+        `version` is the model's update count now, which samples may lag behind.
+        """
+        ...
+
+    def compute_gradients(self) -> dict[str, Tensor]:
+        """The next step's gradients by parameter name, not yet clipped, owned by the caller."""
+        ...
+
+    def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
+        """Clip, then one optimizer and scheduler step; None leaves the model as it is."""
+        ...
+
+    def end_update(self) -> dict[str, float]:
+        """The update's metrics, averaged over its steps."""
+        ...
+
+    def weights(self) -> dict[str, Tensor]:
+        """The trainable parameters by name: the live tensors, detached."""
+        ...
+
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy the given values into the trainable parameters."""
+        ...
+
+    def save_model(self, folder: Any) -> None:
+        """Write the model as its users load it: a Hugging Face folder, or a PEFT adapter."""
+        ...
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """The optimizer's state_dict."""
+        ...
+
+    def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
+        """Restore what `optimizer_state` gave."""
+        ...
+
+    def counters(self) -> dict[str, Any]:
+        """Plain data: schedule position and step counts."""
+        ...
+
+    def load_counters(self, counters: Mapping[str, Any]) -> None:
+        """Restore what `counters` gave."""
+        ...

@@ -1,0 +1,23 @@
+"""What TRL 1.16, PEFT 0.21 and transformers 5.23 say of themselves while they are used as told."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def quiet_upstream() -> Iterator[None]:
+    """Quiet these messages, and nothing else.
+
+    Contract tests watch the experimental rollout_func; the deprecated names of transformers are
+    used by TRL and PEFT, not by us, and go with their next releases.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "You are using 'rollout_func'", UserWarning)
+        warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
+        warnings.filterwarnings(
+            "ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning
+        )
+        yield

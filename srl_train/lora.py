@@ -1,0 +1,80 @@
+"""LoRA adapters on one shared base: every model its own adapter, the base's tensors held once.
+
+Each learner gets a model object of its own, so that zeroing, clipping and parking gradients can
+never touch another model's adapter; the objects share the base's parameter tensors. A further
+object carries all adapters side by side for rollouts: one batch answers for all models.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from peft import LoraConfig, get_peft_model
+
+from srl_train.config import AdapterConfig
+from srl_train.learners.trl_grpo import isolated_randomness
+from srl_train.learners.upstream_warnings import quiet_upstream
+
+ADAPTER = "default"  # the name TRL expects of an adapter it was handed
+
+
+def share(base: Any) -> Any:
+    """A new module tree over the very same parameter and buffer tensors as `base`."""
+    tensors = [*base.parameters(), *base.buffers()]
+    return copy.deepcopy(base, {id(tensor): tensor for tensor in tensors})
+
+
+def adapter_models(
+    base: Any, names: Sequence[str], config: AdapterConfig, seed: int
+) -> dict[str, Any]:
+    """One PeftModel per name over `base`'s tensors, all adapters equal at the start.
+
+    Equal starts (A drawn from `seed`, B zero) are what makes averaging adapters meaningful.
+    """
+    base.requires_grad_(False)
+    models = {}
+    for name in names:
+        with isolated_randomness(seed), quiet_upstream():
+            models[name] = get_peft_model(share(base), _lora(config), adapter_name=ADAPTER)
+    return models
+
+
+def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) -> Any:
+    """One PeftModel that carries every model's adapter under the model's name.
+
+    The adapters' parameters are the learners' own tensors: what a learner changes, this plays.
+    """
+    first, *others = models
+    with isolated_randomness(0), quiet_upstream():  # its own first values are replaced below
+        together = get_peft_model(share(base), _lora(config), adapter_name=first)
+        for name in others:
+            together.add_adapter(name, _lora(config))
+    places = dict(together.named_modules())
+    for name, model in models.items():
+        for path, module in model.named_modules():
+            if path.rpartition(".")[2] not in ("lora_A", "lora_B"):
+                continue
+            places[path][name].weight = module[ADAPTER].weight
+    together.requires_grad_(False)
+    for model in models.values():  # the line above froze the shared tensors too
+        _unfreeze(model)
+    return together
+
+
+def _unfreeze(model: Any) -> None:
+    for name, parameter in model.named_parameters():
+        if "lora_" in name:
+            parameter.requires_grad_(True)
+
+
+def _lora(config: AdapterConfig) -> LoraConfig:
+    modules = config.target_modules
+    return LoraConfig(
+        task_type="CAUSAL_LM",
+        r=config.rank,
+        lora_alpha=config.alpha,
+        lora_dropout=config.dropout,
+        target_modules=modules if isinstance(modules, str) else list(modules),
+    )
