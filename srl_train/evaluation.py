@@ -1,0 +1,54 @@
+"""What the models earn as they are, without learning from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from srl_agents.episode import Episode
+from srl_agents.rollout import play_many
+from srl_train import round_metrics
+from srl_train.run import Run
+
+# Evaluation games start where no training round does: rounds seed their games with two numbers.
+_EVALUATION = 7_919
+
+
+def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
+    """Play `episodes` games with the run's seats, sampled as in training.
+
+    The same games every time for one seed. Returns ({"raw_reward": mean per seat and turn,
+    "standard_error" of it over episodes, "cooperation_rate", "parse_failures", "episodes",
+    "per_model": {model: mean raw reward}}, the episodes).
+    """
+    rng = np.random.default_rng([run.config.seed, _EVALUATION, episodes])
+    starts = [int(s) for s in rng.integers(2**31, size=episodes)]
+    courses = [int(s) for s in rng.integers(2**63, size=episodes)]
+    played = play_many(
+        run.make_env,
+        run.policies,
+        starts,
+        policy_seeds=courses,
+        speaks_first=run.speaks_first,
+        # Training's last warm-up is long over in an evaluation that starts at its last episode.
+        reset_options=[{"episode": 2**31}] * episodes,
+        names=run.seats,
+    )
+    good = [episode for episode in played if episode.failure is None]
+    steps = [step for episode in good for turn in episode.turns for step in turn]
+    means = [np.mean([s.reward for turn in e.turns for s in turn]) for e in good if e.turns]
+    per_model = {}
+    for model in run.learners:
+        own = [s.reward for e in good for seat in run.seats_of(model) for s in e.steps_of(seat)]
+        per_model[model] = float(np.mean(own)) if own else None
+    error = np.std(means, ddof=1) / np.sqrt(len(means)) if len(means) > 1 else None
+    return {
+        "episodes": len(good),
+        "failed_episodes": len(played) - len(good),
+        "raw_reward": float(np.mean(means)) if means else None,
+        "standard_error": None if error is None else float(error),
+        "cooperation_rate": round_metrics.cooperation_rate(steps),
+        "parse_failures": round_metrics.parse_failures(steps),
+        "per_model": per_model,
+    }, played

@@ -1,0 +1,136 @@
+"""The whole state of a run, into a checkpoint and out of it again, equal to the bit.
+
+No generator is saved because none outlives a round: every one is made from the run's seed, the
+round's number and its own place, so the number of the next round is their state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from srl_train import checkpoints, config_file
+from srl_train.config import RunConfig
+from srl_train.errors import CheckpointError
+from srl_train.run import ModelTotals, Run
+
+# Sections that may differ on resuming: they change nothing of what was computed.
+_FREE = frozenset({"rounds", "checkpoints", "logging", "threads"})
+
+
+def save(run: Run, directory: Path, *, final: bool = False) -> str:
+    """Write a checkpoint of everything, and return its id."""
+    name = checkpoints.checkpoint_name(run.next_round, final)
+    checkpoints.save(
+        directory,
+        name,
+        tensors={f"models/{model}": learner.weights() for model, learner in run.learners.items()},
+        state={
+            "next_round": run.next_round,
+            "seconds": run.seconds,
+            "versions": dict(run.versions),
+            "totals": {m: dataclasses.asdict(t) for m, t in run.totals.items()},
+            "strategy": run.strategy_state,
+            "mode": dict(run.mode_state),
+            "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
+            "learners": {
+                model: {"optimizer": learner.optimizer_state(), "counters": learner.counters()}
+                for model, learner in run.learners.items()
+            },
+        },
+        metadata={
+            "round": run.next_round,
+            "episode": sum(t.episodes for t in run.totals.values()),
+            "model_states": model_states(run),
+            "global_metrics": {
+                "total_episodes": episodes_played(run),
+                "training_time": run.seconds,
+                "avg_cooperation": average_cooperation(run),
+            },
+            "config": config_file.to_tree(run.config),
+        },
+    )
+    return name
+
+
+def load(run: Run, directory: Path, checkpoint_id: str) -> None:
+    """Put a run that was assembled from the same configuration where the checkpoint left off.
+
+    Raises CheckpointNotFound, and CheckpointError for a damaged checkpoint or one of another
+    configuration, naming the first setting that differs.
+    """
+    checkpoint = checkpoints.load(directory / checkpoint_id)
+    _check_same(run.config, checkpoint.metadata["config"], checkpoint_id)
+    state = checkpoint.state
+    for model, learner in run.learners.items():
+        learner.set_weights(checkpoint.tensors(f"models/{model}"))
+        learner.load_optimizer_state(state["learners"][model]["optimizer"])
+        learner.load_counters(state["learners"][model]["counters"])
+        run.buffers[model].load_state(state["buffers"][model])
+        run.totals[model] = ModelTotals(**state["totals"][model])
+        run.versions[model] = state["versions"][model]
+        run.announce_version(model, run.versions[model])
+    run.strategy_state = state["strategy"]
+    run.mode_state = state["mode"]
+    run.next_round = state["next_round"]
+    run.seconds = state["seconds"]
+
+
+def model_states(run: Run) -> dict[str, dict[str, Any]]:
+    """Model -> what it is and has done so far."""
+    bases = dict(zip(run.config.models.names, run.config.models.bases, strict=True))
+    kind = "adapter" if run.config.models.adapters is not None else "full"
+    return {
+        model: {
+            "model_type": kind,
+            "model_name": bases[model],
+            "seats": list(run.seats_of(model)),
+            "avg_reward": _ratio(totals.reward, totals.turns),
+            "win_rate": _ratio(totals.wins, totals.episodes),
+            "total_episodes": totals.episodes,
+            "update_count": run.versions[model],
+            "cooperation_score": _ratio(totals.cooperations, totals.choices),
+        }
+        for model, totals in run.totals.items()
+    }
+
+
+def episodes_played(run: Run) -> int:
+    """Games of all rounds so far, failed ones included."""
+    grpo = run.config.grpo
+    return run.next_round * grpo.group_size * grpo.groups_per_round
+
+
+def average_cooperation(run: Run) -> float | None:
+    """Share of cooperative choices of all models so far; None for games without that choice."""
+    choices = sum(t.choices for t in run.totals.values())
+    return _ratio(sum(t.cooperations for t in run.totals.values()), choices)
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
+    now = _flat(config_file.to_tree(config))
+    then = _flat(saved)
+    free = set(_FREE)
+    if config.grpo.schedule != "constant":
+        free.discard("rounds")  # the learning rate's course depends on the planned rounds
+    for name in sorted(now.keys() | then.keys()):
+        if name.split(".")[0] not in free and now.get(name) != then.get(name):
+            raise CheckpointError(
+                f"{checkpoint_id} was saved with {name} = {then.get(name)!r}, the configuration "
+                f"has {now.get(name)!r}: resume with the run's own config.yaml"
+            )
+
+
+def _flat(tree: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(tree, dict) and tree:
+        return {
+            name: value
+            for key, inner in tree.items()
+            for name, value in _flat(inner, f"{path}.{key}" if path else str(key)).items()
+        }
+    return {path: tree}

@@ -1,0 +1,177 @@
+"""One round, top to bottom: play, shape, gather, update, account."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from srl_agents.episode import Episode
+from srl_agents.rollout import play_many
+from srl_train import round_metrics
+from srl_train.buffers import Taken
+from srl_train.errors import TrainingError
+from srl_train.returns import discounted_return
+from srl_train.run import Run
+from srl_train.samples import complete_groups, samples_for
+from srl_train.updates import RoundContext
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """What a round leaves behind."""
+
+    row: dict[str, Any]
+    """For metrics.jsonl."""
+    episodes: tuple[Episode, ...]
+
+
+def run_round(run: Run, number: int) -> RoundResult:
+    """Play and learn once; changes the run's models and state.
+
+    Raises TrainingError where more than `max_failed_share` of the episodes failed.
+    """
+    began = time.perf_counter()
+    episodes = play_groups(run, number)
+    kept, left_out = complete_groups(episodes, run.config.grpo.group_size)
+    _check_failures(run, episodes)
+    shaped = [run.shape(episode) for episode in kept]
+    played = time.perf_counter()
+
+    scores = round_metrics.mean_returns(kept, run.models_of_seats)
+    returns = [
+        {seat: discounted_return(r, run.config.grpo.discount) for seat, r in rewards.items()}
+        for rewards in shaped
+    ]
+    for model, buffer in run.buffers.items():
+        buffer.add(
+            samples_for(
+                run.seats_of(model),
+                kept,
+                returns,
+                round_number=number,
+                version=run.versions[model],
+            )
+        )
+    before = {model: _snapshot(learner.weights()) for model, learner in run.learners.items()}
+    accounts = {model: round_metrics.UpdateAccount() for model in run.learners}
+    wave = 0
+    while batches := _full_budgets(run, number):
+        update_wave(run, batches, RoundContext(number, 0, scores), wave, accounts)
+        wave += 1
+    for model, account in accounts.items():
+        account.weight_change = _distance(before[model], run.learners[model].weights())
+    run.end_round(kept)
+    row = round_metrics.row(
+        run,
+        number,
+        kept=kept,
+        shaped=shaped,
+        left_out=left_out,
+        accounts=accounts,
+        seconds={"rollout": played - began, "train": time.perf_counter() - played},
+    )
+    return RoundResult(row, tuple(episodes))
+
+
+def play_groups(run: Run, number: int) -> list[Episode]:
+    """The round's episodes, group after group: one start, `group_size` different courses."""
+    grpo = run.config.grpo
+    rng = np.random.default_rng([run.config.seed, number])
+    starts = [int(s) for s in rng.integers(2**31, size=grpo.groups_per_round)]
+    seeds = [start for start in starts for _ in range(grpo.group_size)]
+    courses = [int(s) for s in rng.integers(2**63, size=len(seeds))]
+    return play_many(
+        run.make_env,
+        run.policies,
+        seeds,
+        policy_seeds=courses,
+        speaks_first=run.speaks_first,
+        # A whole group is in the same phase of a staged game: compared members share their rules.
+        reset_options=[
+            {"episode": number * len(seeds) + index - index % grpo.group_size}
+            for index in range(len(seeds))
+        ],
+        names=run.seats,
+        extra={"round": number},
+    )
+
+
+def update_wave(
+    run: Run,
+    batches: Mapping[str, Taken],
+    context: RoundContext,
+    wave: int,
+    accounts: Mapping[str, round_metrics.UpdateAccount],
+) -> None:
+    """One update of every model in `batches`, all stepping together.
+
+    A model's update is counted when its weights differ afterwards, and only then.
+    """
+    before = {model: _snapshot(run.learners[model].weights()) for model in batches}
+    steps = 0
+    for model, taken in batches.items():
+        seed = _seed(run, context.round, model, wave)
+        version = run.versions[model]
+        steps = max(steps, run.learners[model].begin_update(taken.samples, seed, version))
+    for step in range(steps):
+        now = context._replace(step=step)
+        gradients: dict[str, Mapping[str, Tensor] | None] = {
+            model: run.learners[model].compute_gradients() for model in batches
+        }
+        combined, run.strategy_state = run.strategy.on_gradients(
+            gradients, run.strategy_state, now
+        )
+        for model, gradient in combined.items():
+            run.learners[model].apply_gradients(gradient)
+    after = {model: run.learners[model].weights() for model in batches}
+    merged, run.strategy_state = run.strategy.on_weights(
+        before, after, run.strategy_state, context
+    )
+    for model, weights in merged.items():
+        if weights is not None and weights is not after[model]:
+            run.learners[model].set_weights(weights)
+    for model, taken in batches.items():
+        metrics = run.learners[model].end_update()
+        changed = _distance(before[model], run.learners[model].weights()) > 0
+        if changed:
+            run.new_version(model)
+        accounts[model].add(taken, metrics, changed)
+
+
+def _full_budgets(run: Run, number: int) -> dict[str, Taken]:
+    taken = {
+        model: buffer.take(run.versions[model], number) for model, buffer in run.buffers.items()
+    }
+    return {model: batch for model, batch in taken.items() if batch is not None}
+
+
+def _check_failures(run: Run, episodes: Sequence[Episode]) -> None:
+    failures = [episode.failure for episode in episodes if episode.failure is not None]
+    share = len(failures) / len(episodes)
+    if share > run.config.max_failed_share:
+        raise TrainingError(
+            f"{len(failures)} of {len(episodes)} episodes failed, max_failed_share is "
+            f"{run.config.max_failed_share:g}; the first: {failures[0]}"
+        )
+
+
+def _seed(run: Run, number: int, model: str, wave: int) -> int:
+    index = list(run.learners).index(model)
+    entropy = np.random.SeedSequence([run.config.seed, number, index, wave])
+    return int(entropy.generate_state(1, np.uint32)[0])
+
+
+def _snapshot(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in weights.items()}
+
+
+def _distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:
+    """L2 norm of the difference over all parameters."""
+    squares = [((after[n] - tensor).float() ** 2).sum() for n, tensor in before.items()]
+    return float(torch.stack(squares).sum().sqrt())

@@ -1,0 +1,110 @@
+"""A run under way: its players, learners and everything that changes from round to round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from srl_agents.episode import Episode
+from srl_agents.policy import Policy
+from srl_agents.rollout import SpeaksFirst
+from srl_envs.text import TextView
+from srl_train import round_metrics
+from srl_train.buffers import SampleBuffer
+from srl_train.config import RunConfig
+from srl_train.learners.learner import Learner
+from srl_train.modes import Mode, Rewards, State, minus_penalties
+from srl_train.updates import UpdateStrategy
+
+
+@dataclass
+class ModelTotals:
+    """What a model has done so far, for summaries."""
+
+    episodes: int = 0
+    """Episodes times seats."""
+    turns: int = 0
+    reward: float = 0.0
+    """Sum of raw rewards."""
+    wins: int = 0
+    """Episodes times seats in which no seat's raw return was higher, and one was lower."""
+    cooperations: int = 0
+    choices: int = 0
+    """Turns of a game that has cooperate and compete."""
+
+
+@dataclass
+class Run:
+    """Built by `assembly.assemble`, changed by `rounds.run_round`."""
+
+    config: RunConfig
+    make_env: Callable[[], Any]
+    view: TextView
+    teams: Mapping[str, str] | None
+    seats: Mapping[str, str]
+    """Seat -> who holds it, in the environment's order."""
+    policies: Mapping[str, Policy]
+    """Seat -> policy."""
+    learners: Mapping[str, Learner]
+    """Model -> learner, for the models that train."""
+    buffers: Mapping[str, SampleBuffer]
+    strategy: UpdateStrategy
+    strategy_state: Any
+    mode: Mode
+    mode_state: State
+    speaks_first: SpeaksFirst
+    announce_version: Callable[[str, int], None]
+    """(model, version): tells whoever samples from the model that its weights changed."""
+    baselines: Mapping[str, float]
+    """Known values of the game, such as its optimum: mean raw reward per seat and turn."""
+    versions: dict[str, int] = field(default_factory=dict)
+    """Model -> updates that changed its weights."""
+    totals: dict[str, ModelTotals] = field(default_factory=dict)
+    next_round: int = 0
+    seconds: float = 0.0
+    """Time spent in rounds, over all resumptions."""
+
+    @property
+    def models_of_seats(self) -> dict[str, str]:
+        """Seat -> model, for the seats held by models that train."""
+        return {seat: who for seat, who in self.seats.items() if who in self.learners}
+
+    def seats_of(self, model: str) -> tuple[str, ...]:
+        """The seats a model holds, in the environment's order."""
+        return tuple(seat for seat, who in self.seats.items() if who == model)
+
+    def shape(self, episode: Episode) -> Rewards:
+        """The rewards that are trained on: the mode's, less the penalties for unread answers."""
+        steps = {seat: episode.steps_of(seat) for seat in self.seats}
+        raw = {seat: [step.reward for step in own] for seat, own in steps.items()}
+        unread = {
+            seat: [step.decision.parse_failure is not None for step in own]
+            for seat, own in steps.items()
+        }
+        shaped = self.mode.shape(raw, self.teams, self.mode_state)
+        return minus_penalties(shaped, unread, self.view.parse_penalty)
+
+    def new_version(self, model: str) -> None:
+        """Count an update that changed the model's weights."""
+        self.versions[model] += 1
+        self.announce_version(model, self.versions[model])
+
+    def end_round(self, episodes: Sequence[Episode]) -> None:
+        """Move the mode's balance and the totals by what was played."""
+        steps = [step for episode in episodes for turn in episode.turns for step in turn]
+        rate = round_metrics.cooperation_rate(steps)
+        self.mode_state = self.mode.update(self.mode_state, rate)
+        for episode in episodes:
+            returns = episode.returns()
+            best, worst = max(returns.values()), min(returns.values())
+            for seat, model in self.models_of_seats.items():
+                own = episode.steps_of(seat)
+                choices = [s.decision.action for s in own if "cooperation_ratio" in s.info]
+                total = self.totals[model]
+                total.episodes += 1
+                total.turns += len(own)
+                total.reward += returns[seat]
+                total.wins += returns[seat] == best > worst
+                total.choices += len(choices)
+                total.cooperations += sum(map(int, choices))

@@ -1,0 +1,93 @@
+"""What a run writes beside its checkpoints: each file whole or not at all.
+
+    RUN/config.yaml  metrics.jsonl  summary.json  episodes/round_00000012.jsonl  models/model_0/
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from srl_agents.episode import Episode, write_jsonl
+from srl_train import config_file
+from srl_train.config import RunConfig
+from srl_train.errors import ConfigError
+
+_REPORTED_PACKAGES = ("core-srl", "torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The paths of one run."""
+
+    folder: Path
+    checkpoints: Path
+
+    @property
+    def metrics(self) -> Path:
+        """One line per round."""
+        return self.folder / "metrics.jsonl"
+
+    @property
+    def config(self) -> Path:
+        """The whole configuration, defaults included."""
+        return self.folder / "config.yaml"
+
+    @property
+    def models(self) -> Path:
+        """The trained models, as Hugging Face folders or PEFT adapters."""
+        return self.folder / "models"
+
+    def refuse_to_overwrite(self) -> None:
+        """Raise ConfigError where another run already lies here."""
+        if self.metrics.exists() and self.metrics.stat().st_size:
+            raise ConfigError(
+                f"{self.folder} already holds a run: resume it, remove it, or choose another folder"
+            )
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write config.yaml."""
+        write_whole(self.config, config_file.dump(config))
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write summary.json."""
+        write_whole(self.folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+    def read_evaluations(self) -> dict[str, Any]:
+        """What an interrupted run had already evaluated."""
+        summary = self.folder / "summary.json"
+        if not summary.exists():
+            return {}
+        found: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))["evaluation"]
+        return found
+
+    def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
+        """Keep sample episodes of a round."""
+        write_jsonl(self.folder / "episodes" / f"round_{round_number:08d}.jsonl", episodes)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file by way of a temporary one, so that no half of it is ever seen."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of what decides a run's numbers."""
+    found = {}
+    for package in _REPORTED_PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,301 @@
+"""MultiModelTrainer: trains several models together, from the first round to the last."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from srl_agents.errors import RolloutError
+from srl_train import checkpoints, evaluation, resuming
+from srl_train.assembly import assemble
+from srl_train.config import RunConfig
+from srl_train.errors import TrainingError
+from srl_train.metrics import JsonlSink, Sink, Tee
+from srl_train.rounds import RoundResult, run_round
+from srl_train.run import Run
+from srl_train.run_files import RunFiles, versions
+from srl_train.updates import UpdateStrategy
+
+
+class MultiModelTrainer:
+    """Several models, one environment, one loop of rounds.
+
+    Everything is built at the first use, so the configuration can still be replaced before it.
+    The same configuration gives the same weights, stopped and resumed or not.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig | None = None,
+        run_dir: str | Path = "runs/latest",
+        *,
+        make_env: Callable[[], Any] | None = None,
+        strategy: UpdateStrategy | None = None,
+        sinks: tuple[Sink, ...] = (),
+        checkpoint_dir: str | Path | None = None,
+        record_metrics: bool = True,
+    ) -> None:
+        """Train as `config` says and write into `run_dir`.
+
+        `make_env` and `strategy` replace the configured environment and update strategy by your
+        own; `sinks` get every round's metrics beside RUN/metrics.jsonl, which
+        `record_metrics=False` leaves out.
+        """
+        self.config = config or RunConfig()
+        folder = Path(run_dir)
+        self.files = RunFiles(folder, Path(checkpoint_dir or folder / "checkpoints"))
+        self.checkpoints_saved: list[str] = []
+        self.is_training = False
+        self._make_env = make_env
+        self._strategy = strategy
+        self._sinks = sinks
+        self._record = record_metrics
+        self._sink: Sink | None = None
+        self._run: Run | None = None
+        self._built_from: RunConfig | None = None
+        self._resumed = False
+        self._saved_round = 0
+        self._stop = threading.Event()
+        self._evaluations: dict[str, Any] = {}
+        self._rows: list[dict[str, Any]] = []
+
+    @property
+    def run(self) -> Run:
+        """The run, assembled at the first call, and anew where the configuration has changed.
+
+        Raises ConfigError for what does not fit, TrainingError where the configuration was
+        changed after training began.
+        """
+        changed = self.config != self._built_from
+        if self._run is not None and changed and self._has_begun(self._run):
+            raise TrainingError(
+                "the configuration was changed after training began: build a new "
+                "MultiModelTrainer with it and load a checkpoint"
+            )
+        if self._run is None or changed:
+            self._run = self._assemble()
+            self._built_from = copy.deepcopy(self.config)
+        return self._run
+
+    def _assemble(self) -> Run:
+        return assemble(self.config, self._make_env, self._strategy)
+
+    def _has_begun(self, run: Run) -> bool:
+        return self._sink is not None or run.next_round > 0
+
+    async def train(self) -> dict[str, Any]:
+        """All remaining rounds, in a worker thread; see `fit`.
+
+        Cancelling the task ends training after the round under way and saves a checkpoint.
+        """
+        self._stop.clear()
+        work = asyncio.create_task(asyncio.to_thread(self.fit))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self._stop.set()
+            await work
+            raise
+
+    def fit(self) -> dict[str, Any]:
+        """All remaining rounds.
+
+        Returns training_completed, total_episodes, training_time (seconds), training_metrics,
+        final_model_states, checkpoints_saved and evaluation.
+        """
+        run = self.run
+        self._begin()
+        self.is_training = True
+        try:
+            while run.next_round < run.config.rounds and not self._stop.is_set():
+                self.train_round()
+        finally:
+            self.is_training = False
+            self._close()
+        completed = run.next_round >= run.config.rounds
+        if completed:
+            self._evaluate("after")
+            self.save_models()
+        if run.next_round > self._saved_round:
+            self.save_checkpoint(final=completed)
+        self._write_summary()
+        return self._results(completed)
+
+    def train_round(self) -> RoundResult:
+        """The next round: play, learn, account, and save where it is due."""
+        run = self.run
+        if self._sink is None:
+            self._begin()
+        began = time.perf_counter()
+        number = run.next_round
+        result = run_round(run, number)
+        run.next_round = number + 1
+        run.seconds += time.perf_counter() - began
+        self._rows.append(result.row)
+        if self._sink is not None:
+            self._sink.write(result.row)
+        logging = run.config.logging
+        last = run.next_round == run.config.rounds
+        if logging.episodes and (number % logging.episodes_every == 0 or last):
+            self.files.write_episodes(number, result.episodes[: logging.episodes])
+        every = run.config.checkpoints.every
+        if every and run.next_round % every == 0 and not last:
+            self.save_checkpoint()
+        return result
+
+    async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
+        """The next round; `episode_num` must be its number.
+
+        Returns episode, rewards (model -> mean raw reward), cooperation_ratio, updates (model ->
+        whether its weights changed) and metrics (the round's row).
+        """
+        if episode_num != self.run.next_round:
+            raise TrainingError(
+                f"episode_num is {episode_num}, the next is {self.run.next_round}: rounds build on "
+                "each other and are trained in order"
+            )
+        row = (await asyncio.to_thread(self.train_round)).row
+        models = row["models"]
+        return {
+            "episode": episode_num,
+            "rewards": {name: model["raw_reward"] for name, model in models.items()},
+            "cooperation_ratio": row["environment"]["cooperation_rate"],
+            "updates": {name: model["updated"] for name, model in models.items()},
+            "metrics": row,
+        }
+
+    def save_checkpoint(self, *, final: bool = False) -> str:
+        """Save everything, prune old checkpoints, and return the new one's id."""
+        run = self.run
+        name = resuming.save(run, self.files.checkpoints, final=final)
+        self._saved_round = run.next_round
+        self.checkpoints_saved.append(name)
+        removed = set(checkpoints.prune(self.files.checkpoints, run.config.checkpoints.keep))
+        self.checkpoints_saved = [c for c in self.checkpoints_saved if c not in removed]
+        return name
+
+    def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
+        """Go on from a checkpoint of this run's folder, the newest by default. Returns True.
+
+        Raises CheckpointNotFound (a FileNotFoundError) where there is none.
+        """
+        run = self.run
+        if checkpoint_id is None:
+            found = checkpoints.list_checkpoints(self.files.checkpoints)
+            checkpoint_id = found[0] if found else "the newest"
+        resuming.load(run, self.files.checkpoints, checkpoint_id)
+        self._saved_round = run.next_round
+        self._resumed = True
+        return True
+
+    def save_models(self) -> Path:
+        """Write every model as its users load it, into RUN/models."""
+        for name, learner in self.run.learners.items():
+            learner.save_model(self.files.models / name)
+        return self.files.models
+
+    def get_training_status(self) -> dict[str, Any]:
+        """Progress so far; `progress` is a share from 0 to 1, `training_time` in seconds."""
+        run = self.run
+        return {
+            "is_training": self.is_training,
+            "current_episode": run.next_round,
+            "max_episodes": run.config.rounds,
+            "progress": run.next_round / run.config.rounds,
+            "training_time": run.seconds,
+            "model_states": self.get_model_performance_summary(),
+            "checkpoints_count": len(checkpoints.list_checkpoints(self.files.checkpoints)),
+            "config": run.config,
+        }
+
+    def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
+        """Model -> avg_reward (raw, per turn), win_rate, total_episodes, update_count, ..."""
+        return resuming.model_states(self.run)
+
+    async def shutdown(self) -> None:
+        """Stop after the round under way, save what is not saved yet, close the files."""
+        self._stop.set()
+        while self.is_training:
+            await asyncio.sleep(0.01)
+        self._close()
+        if self._run is not None and self._run.next_round > self._saved_round:
+            self.save_checkpoint()
+
+    def _begin(self) -> None:
+        """Open the run's files, and measure the models before they learn."""
+        if self._sink is not None:
+            return
+        run = self.run
+        fresh = run.next_round == 0
+        if self._record:
+            if fresh and not self._resumed:
+                self.files.refuse_to_overwrite()
+            self.files.write_config(run.config)
+            metrics = JsonlSink(self.files.metrics, resume_from_round=run.next_round)
+            self._sink = Tee(metrics, *self._sinks)
+        else:
+            self._sink = Tee(*self._sinks)
+        self._evaluations = self.files.read_evaluations() if not fresh else {}
+        if fresh:
+            self._evaluate("before")
+            self._write_summary()
+
+    def _close(self) -> None:
+        if self._sink is not None:
+            self._sink.close()
+            self._sink = None
+
+    def _evaluate(self, when: str) -> None:
+        episodes = self.run.config.logging.evaluation_episodes
+        if episodes:
+            measured, played = evaluation.evaluate(self.run, episodes)
+            if measured["raw_reward"] is None:
+                raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
+            self._evaluations[when] = measured
+
+    def _write_summary(self) -> None:
+        if not self._record:
+            return
+        run = self.run
+        self.files.write_summary(
+            {
+                "environment": run.config.environment.name,
+                "mode": run.config.mode.name,
+                "strategy": run.config.updates.strategy,
+                "seed": run.config.seed,
+                "rounds": run.next_round,
+                "models": self.get_model_performance_summary(),
+                "baselines": dict(run.baselines),
+                "evaluation": self._evaluations,
+                "seconds": run.seconds,
+                "versions": versions(),
+            }
+        )
+
+    def _results(self, completed: bool) -> dict[str, Any]:
+        run = self.run
+        return {
+            "training_completed": completed,
+            "total_episodes": resuming.episodes_played(run),
+            "training_time": run.seconds,
+            "training_metrics": {
+                "episodes": [row["round"] for row in self._rows],
+                "total_rewards": [row["environment"]["raw_reward"] for row in self._rows],
+                "cooperation_ratios": [
+                    row["environment"]["cooperation_rate"] for row in self._rows
+                ],
+                "weight_update_counts": dict(run.versions),
+                "model_performances": {
+                    name: [row["models"][name]["raw_reward"] for row in self._rows]
+                    for name in run.learners
+                },
+            },
+            "final_model_states": self.get_model_performance_summary(),
+            "checkpoints_saved": list(self.checkpoints_saved),
+            "evaluation": dict(self._evaluations),
+        }
