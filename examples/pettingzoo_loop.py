@@ -1,0 +1,12 @@
+"""The ten-line loop that every PettingZoo user knows, on one of our environments."""
+
+from srl_envs import make
+
+env = make("coop_compete_v0", num_agents=4, max_cycles=100)
+observations, infos = env.reset(seed=0)
+total = 0.0
+while env.agents:
+    actions = {agent: env.action_space(agent).sample() for agent in env.agents}
+    observations, rewards, terminations, truncations, infos = env.step(actions)
+    total += sum(rewards.values())
+print(f"mean reward per seat and step: {total / 400:.3f}; the values to expect: {env.baselines()}")

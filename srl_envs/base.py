@@ -1,0 +1,300 @@
+"""What all games of simultaneous discrete choices share, so that a game's file holds only rules.
+
+Seeding in `reset(seed)`, spaces made once, three observation modes, the end at `max_cycles`,
+the refusal of impossible actions, and rendering. A game says who sees and earns what.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils import parallel_to_aec
+from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper
+
+from srl_envs import rendering
+from srl_envs.checks import number_between, one_of, whole_number
+from srl_envs.errors import EnvError
+from srl_envs.text import TEXT_LENGTH, TextSpace, TextView
+
+OBSERVATION_MODES = ("vector", "dict", "llm")
+RENDER_MODES = ("human", "ansi", "rgb_array")
+
+NOISE_LIMIT = 8.0  # standard deviations; clipped there so that observed rewards have a true bound
+NOISE_BATCH = 4096  # draws made at a time: one call of the generator costs as much as a whole step
+
+Row = Sequence[float]
+FLOAT = np.dtype(np.float32)
+
+
+class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+    """A PettingZoo ParallelEnv in which every seat picks one of the same actions each round.
+
+    Observations, by `obs_mode`:
+
+    - "vector": a float32 vector per seat, laid out the same for every seat; the int8 mask of legal
+      actions is in `infos[agent]["action_mask"]`.
+    - "dict": `{"observation": vector, "action_mask": mask}`.
+    - "llm": the same with `"text"`, the situation in words, beside them.
+
+    Every episode is truncated for all seats at once after `max_cycles` rounds; setting the
+    attribute takes effect at the next reset. Raises EnvConfigError for wrong arguments and EnvError
+    for wrong use.
+
+    A game gives the bounds of an observation and its `reward_ceiling` (for rendering), and defines
+    `first_rows`, `play_round`, `make_view` and `baselines`. It may read `played` (rounds so far,
+    this one included) and `rounds` (of this episode), and draws its noise from `noise(count)`.
+    """
+
+    metadata: ClassVar[dict[str, Any]]
+    text_view: TextView
+    """How this environment reads and is answered."""
+    teams: Mapping[str, str] | None = None
+    """Seat -> team, where the game has teams."""
+
+    def __init__(
+        self,
+        agents: Sequence[str],
+        answers: Sequence[str],
+        low: Row,
+        high: Row,
+        *,
+        reward_ceiling: float,
+        noise_std: float,
+        max_cycles: int,
+        obs_mode: str,
+        render_mode: str | None,
+    ) -> None:
+        self.possible_agents = list(agents)
+        self.agents: list[str] = []
+        self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
+        self.obs_mode: str = one_of("obs_mode", obs_mode, OBSERVATION_MODES)
+        self.render_mode: str | None = one_of("render_mode", render_mode, (None, *RENDER_MODES))
+        self.noise_std = number_between("noise_std", noise_std, 0.0)
+        self.reward_ceiling = reward_ceiling
+        self._answers = tuple(answers)
+        self._legal = frozenset(range(len(answers))).issuperset
+        self.action_spaces = {agent: spaces.Discrete(len(answers)) for agent in agents}
+        self.observation_spaces = {agent: self._space_of(low, high) for agent in agents}
+        size = len(self.possible_agents)
+        self.state_space = spaces.Box(
+            np.tile(np.asarray(low, np.float32), size), np.tile(np.asarray(high, np.float32), size)
+        )
+        self._mask = np.ones(len(answers), dtype=np.int8)
+        self._going_on = dict.fromkeys(self.possible_agents, False)
+        self._generator = np.random.default_rng()
+        self._drawn: list[float] = []
+        self._used = 0
+        self.played = 0
+        self.rounds = self.max_cycles
+        self._rows: Sequence[Row] = ()
+        self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
+        self.text_view = self.make_view()
+
+    # What a game defines.
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[Row]:
+        """Begin an episode; the seats' first observations."""
+        raise NotImplementedError
+
+    def play_round(
+        self, chosen: Sequence[int], over: bool
+    ) -> tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]:
+        """One round: observations, rewards and infos in seat order."""
+        raise NotImplementedError
+
+    def make_view(self) -> TextView:
+        """The view for episodes of `self.max_cycles` rounds."""
+        raise NotImplementedError
+
+    def baselines(self) -> dict[str, float]:
+        """Mean reward per seat and step, noise left out: 'uniform' play and the joint 'optimum'."""
+        raise NotImplementedError
+
+    def phase(self) -> str:
+        """A word for the rendered headline, such as the phase of the game."""
+        return ""
+
+    # What a game may use.
+
+    def noise(self, count: int) -> list[float]:
+        """The next `count` normal draws times `noise_std`, from this environment's generator."""
+        start, stop = self._used, self._used + count
+        if stop > len(self._drawn):
+            # Batches are whole rounds, so the stream does not depend on the batch size.
+            rounds = max(1, min(NOISE_BATCH // count, self.rounds))
+            normal = self._generator.standard_normal(rounds * count)
+            self._drawn = (normal.clip(-NOISE_LIMIT, NOISE_LIMIT) * self.noise_std).tolist()
+            start, stop = 0, count
+        self._used = stop
+        return self._drawn[start:stop]
+
+    # PettingZoo's interface.
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """The seat's observation space, the same object on every call."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Discrete:
+        """The seat's action space, the same object on every call."""
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode; a seed restarts all randomness, None carries on from the last.
+
+        Options that the game does not know are ignored, as PettingZoo's own tests want.
+        """
+        if seed is not None:
+            self._generator = np.random.default_rng(seed)
+            self._drawn, self._used = [], 0
+        if self.max_cycles != self.rounds:
+            self.rounds = whole_number("max_cycles", self.max_cycles, low=1)
+            self.text_view = self.make_view()
+        self.agents = list(self.possible_agents)
+        self.played = 0
+        self._rows = self.first_rows(options or {})
+        nothing = [None] * len(self.agents)
+        self._shown = (nothing, nothing)
+        infos = {agent: {"action_mask": self._mask.copy()} for agent in self.agents}
+        if self.render_mode == "human":
+            self.render()
+        return self._observations(self.agents), infos
+
+    def step(
+        self, actions: Mapping[str, Any]
+    ) -> tuple[
+        dict[str, Any],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:
+        """Play one round with one action per seat.
+
+        Raises EnvError for a missing or unknown seat, an action outside the space, or no episode.
+        """
+        agents = self.agents
+        try:
+            chosen = [index(actions[agent]) for agent in agents]
+            possible = self._legal(chosen)
+        except (KeyError, TypeError):
+            possible = False
+        if not possible or len(actions) != len(agents) or not agents:
+            raise self._refusal(actions)
+        self.played += 1
+        over = self.played >= self.rounds
+        self._rows, rewards, infos = self.play_round(chosen, over)
+        self._shown = (chosen, rewards)
+        fresh_mask = self._mask.copy
+        for info in infos:
+            info["action_mask"] = fresh_mask()
+        if over:
+            self.agents = []
+        if self.render_mode == "human":
+            self.render()
+        return (
+            self._observations(agents),
+            dict(zip(agents, rewards, strict=False)),
+            self._going_on.copy(),
+            dict.fromkeys(agents, True) if over else self._going_on.copy(),
+            dict(zip(agents, infos, strict=False)),
+        )
+
+    def state(self) -> np.ndarray:
+        """All seats' observation vectors one after another (float32), for centralised critics."""
+        if not self._rows:
+            raise EnvError("state() before the first reset(): call reset() first")
+        return np.array(self._rows, FLOAT).ravel()
+
+    def render(self) -> np.ndarray | str | None:
+        """The last round as this environment's render mode wants it; "human" writes to stdout."""
+        if self.render_mode is None:
+            raise EnvError(
+                f"render() needs a render_mode: construct with one of {', '.join(RENDER_MODES)}"
+            )
+        if not self._rows:
+            raise EnvError("render() before the first reset(): call reset() first")
+        chosen, rewards = self._shown
+        scene = rendering.Scene(
+            headline=f"{self.metadata['name']} round {self.played}/{self.rounds} {self.phase()}",
+            seats=tuple(self.possible_agents),
+            choices=tuple(chosen),
+            rewards=tuple(rewards),
+            answers=self._answers,
+            ceiling=self.reward_ceiling,
+        )
+        if self.render_mode == "rgb_array":
+            return rendering.rgb_array(scene)
+        if self.render_mode == "ansi":
+            return rendering.ansi(scene)
+        sys.stdout.write(rendering.ansi(scene))
+        return None
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    # The machinery.
+
+    def _space_of(self, low: Row, high: Row) -> spaces.Space[Any]:
+        vector = spaces.Box(np.asarray(low, np.float32), np.asarray(high, np.float32))
+        if self.obs_mode == "vector":
+            return vector
+        parts: dict[str, spaces.Space[Any]] = {
+            "observation": vector,
+            "action_mask": spaces.Box(0, 1, (len(self._answers),), np.int8),
+        }
+        if self.obs_mode == "llm":
+            parts["text"] = TextSpace(TEXT_LENGTH)
+        return spaces.Dict(parts)
+
+    def _observations(self, agents: Sequence[str]) -> dict[str, Any]:
+        # One fresh block a step with a row view per seat: the cheapest way that reuses nothing.
+        # Not strict: asking an array for a row past its last costs as much as making the block.
+        vectors = dict(zip(agents, np.array(self._rows, FLOAT), strict=False))
+        if self.obs_mode == "vector":
+            return vectors
+        observations: dict[str, Any] = {
+            agent: {"observation": vector, "action_mask": self._mask.copy()}
+            for agent, vector in vectors.items()
+        }
+        if self.obs_mode == "llm":
+            for agent, seen in observations.items():
+                seen["text"] = self.text_view.describe(agent, seen)
+        return observations
+
+    def _refusal(self, actions: Any) -> EnvError:
+        if not self.agents:
+            return EnvError("step() without a running episode: call reset() first")
+        if not isinstance(actions, Mapping):
+            return EnvError(f"actions must be a mapping seat -> action, got {actions!r}")
+        for agent in self.agents:
+            if agent not in actions:
+                return EnvError(
+                    f"no action for {agent}: step() needs one for each of {self.agents}"
+                )
+        for agent, action in actions.items():
+            if agent not in self.agents:
+                return EnvError(f"an action for {agent!r}, who is not among {self.agents}")
+            if not self.action_spaces[agent].contains(action):
+                return EnvError(
+                    f"action {action!r} of {agent} is outside {self.action_spaces[agent]}: "
+                    f"give an int from 0 to {len(self._answers) - 1}"
+                )
+        return EnvError(f"actions could not be read: {actions!r}")
+
+
+def aec(game: SimultaneousGame) -> AECEnv:
+    """The same game turn by turn, with PettingZoo's usual checks around it."""
+    return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(parallel_to_aec(game)))
+
+
+def vector_of(observation: Any) -> Any:
+    """The observation vector of any observation mode."""
+    return observation["observation"] if isinstance(observation, Mapping) else observation

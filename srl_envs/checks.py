@@ -1,0 +1,42 @@
+"""Checks of constructor arguments: each gives the checked value back or says what was allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+from srl_envs.errors import EnvConfigError
+
+
+def number_between(name: str, value: Any, low: float, high: float = math.inf) -> float:
+    """`value` as a float in [low, high]; raises EnvConfigError otherwise."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        number = float(value)
+        if math.isfinite(number) and low <= number <= high:
+            return number
+    allowed = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
+    raise EnvConfigError(f"{name} must be a number {allowed}, got {value!r}")
+
+
+def whole_number(name: str, value: Any, low: int) -> int:
+    """`value` as an int of at least `low`; raises EnvConfigError otherwise."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= low:
+        return int(value)
+    raise EnvConfigError(f"{name} must be a whole number of at least {low}, got {value!r}")
+
+
+def true_or_false(name: str, value: Any) -> bool:
+    """`value` if it is a bool; raises EnvConfigError otherwise."""
+    if isinstance(value, bool):
+        return value
+    raise EnvConfigError(f"{name} must be True or False, got {value!r}")
+
+
+def one_of(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
+    """`value` if it is among `allowed`; raises EnvConfigError otherwise."""
+    choices = tuple(allowed)
+    if (value is None or isinstance(value, str)) and value in choices:
+        return value
+    raise EnvConfigError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")

@@ -1,0 +1,13 @@
+"""What can go wrong in the environments, flat and named."""
+
+
+class EnvError(Exception):
+    """An environment was used in a way its rules do not allow."""
+
+
+class EnvConfigError(EnvError, ValueError):
+    """A constructor argument is outside what the environment allows."""
+
+
+class ConformanceError(EnvError, AssertionError):
+    """An environment breaks the contract; the message says at which point and how."""

@@ -1,0 +1,166 @@
+"""What every game of the catalogue has from the shared base."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from srl_envs import catalogue
+from srl_envs.base import NOISE_BATCH, OBSERVATION_MODES
+from srl_envs.errors import EnvConfigError, EnvError
+
+every_name = pytest.mark.parametrize("name", catalogue.names())
+
+
+def episode(env, seed, options=None):
+    """All rewards of a full episode of fixed actions, as one list."""
+    env.reset(seed=seed, options=options)
+    rewards, turn = [], 0
+    while env.agents:
+        turn += 1
+        actions = {agent: (turn + place) % 3 % 2 for place, agent in enumerate(env.agents)}
+        rewards += env.step(actions)[1].values()
+    return rewards
+
+
+@every_name
+@pytest.mark.parametrize("mode", OBSERVATION_MODES)
+def test_modes_show_the_same(name, mode):
+    env, plain = catalogue.make(name, obs_mode=mode), catalogue.make(name)
+    observations, _ = env.reset(seed=0)
+    expected, infos = plain.reset(seed=0)
+    for agent, seen in observations.items():
+        vector = seen if mode == "vector" else seen["observation"]
+        assert np.array_equal(vector, expected[agent]) and vector.dtype == np.float32
+        if mode != "vector":
+            assert np.array_equal(seen["action_mask"], infos[agent]["action_mask"])
+        keys = {"observation", "action_mask"} | ({"text"} if mode == "llm" else set())
+        assert mode == "vector" or set(seen) == keys
+        if mode == "llm":
+            assert seen["text"] == plain.text_view.describe(agent, vector)
+
+
+@every_name
+def test_all_seats_have_equal_spaces(name):
+    env = catalogue.make(name)
+    seats = env.possible_agents
+    assert all(env.observation_space(a) == env.observation_space(seats[0]) for a in seats)
+    assert all(env.action_space(a) == env.action_space(seats[0]) for a in seats)
+
+
+@every_name
+def test_episodes_without_a_seed_carry_on_and_differ(name):
+    after = {"episode": 100}
+    env, again = catalogue.make(name, max_cycles=20), catalogue.make(name, max_cycles=20)
+    first, second = episode(env, 1, after), episode(env, None, after)
+    assert first != second
+    assert (first, second) == (episode(again, 1, after), episode(again, None, after))
+    assert first != episode(env, 2, after)
+
+
+def test_unseeded_environments_differ():
+    one, other = (catalogue.make("coop_compete_v0", max_cycles=5) for _ in range(2))
+    assert episode(one, None) != episode(other, None)
+
+
+@pytest.mark.parametrize("seats", [1, 3, NOISE_BATCH + 1])
+def test_noise_does_not_depend_on_how_it_is_batched(seats):
+    short, long = (
+        catalogue.make("coop_compete_v0", num_agents=seats, max_cycles=n) for n in (1, 5000)
+    )
+    short.reset(seed=4)
+    long.reset(seed=4)
+    for _ in range(3):
+        if not short.agents:
+            short.reset()
+        actions = dict.fromkeys(short.agents, 1)
+        assert short.step(actions)[1] == long.step(actions)[1]
+
+
+@every_name
+def test_a_changed_max_cycles_counts_from_the_next_reset(name):
+    env = catalogue.make(name, max_cycles=3)
+    assert len(episode(env, 0)) == 3 * len(env.possible_agents)
+    env.max_cycles = 5
+    assert len(episode(env, 0)) == 5 * len(env.possible_agents)
+    observations, _ = env.reset()
+    said = env.text_view.describe(env.agents[0], observations[env.agents[0]])
+    assert said.startswith("Round 1 of 5.")
+    env.max_cycles = 0
+    with pytest.raises(EnvConfigError, match="max_cycles"):
+        env.reset()
+
+
+@every_name
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda actions: actions | {next(iter(actions)): 2},
+            "action 2 of .*_0 is outside Discrete",
+        ),
+        (lambda actions: actions | {next(iter(actions)): -1}, "action -1 of .*_0 is outside"),
+        (lambda actions: actions | {next(iter(actions)): 1.0}, "action 1.0 of .*_0 is outside"),
+        (lambda actions: actions | {next(iter(actions)): None}, "action None of .*_0 is outside"),
+        (lambda actions: actions | {next(iter(actions)): "cooperate"}, "'cooperate' .* is outside"),
+        (lambda actions: actions | {next(iter(actions)): np.array([1])}, "is outside"),
+        (lambda actions: dict(list(actions.items())[1:]), "no action for .*_0: step.. needs one"),
+        (lambda actions: actions | {"nobody_7": 1}, "an action for 'nobody_7', who is not among"),
+        (lambda actions: list(actions.values()), "must be a mapping"),
+        (lambda actions: {}, "no action for"),
+    ],
+)
+def test_impossible_actions_are_refused_and_change_nothing(name, change, said):
+    env, untouched = catalogue.make(name), catalogue.make(name)
+    env.reset(seed=0)
+    untouched.reset(seed=0)
+    actions = dict.fromkeys(env.agents, 1)
+    with pytest.raises(EnvError, match=said):
+        env.step(change(actions))
+    assert env.step(actions)[1] == untouched.step(actions)[1]
+
+
+@every_name
+@pytest.mark.parametrize("kind", [int, bool, np.int64, np.int32, np.int8, np.uint8, np.array])
+def test_every_kind_of_whole_number_is_an_action(name, kind):
+    env, plain = catalogue.make(name), catalogue.make(name)
+    env.reset(seed=0)
+    plain.reset(seed=0)
+    chosen = {agent: place % 2 for place, agent in enumerate(env.agents)}
+    rewards = env.step({agent: kind(action) for agent, action in chosen.items()})[1]
+    assert rewards == plain.step(chosen)[1]
+    assert all(type(reward) is float for reward in rewards.values())
+
+
+@every_name
+def test_wrong_order_of_calls(name):
+    env = catalogue.make(name, max_cycles=1, render_mode="ansi")
+    for early in (lambda: env.step({}), env.state, env.render):
+        with pytest.raises(EnvError, match=r"reset\(\)"):
+            early()
+    episode(env, 0)
+    for actions in ({}, dict.fromkeys(env.possible_agents, 0)):
+        with pytest.raises(EnvError, match="without a running episode"):
+            env.step(actions)
+
+
+@every_name
+def test_state_is_all_observations_and_not_a_view_of_them(name):
+    env = catalogue.make(name)
+    observations, _ = env.reset(seed=0)
+    expected = np.concatenate(list(observations.values()))
+    assert np.array_equal(env.state(), expected)
+    for seen in observations.values():
+        seen += 1
+    assert np.array_equal(env.state(), expected)
+
+
+@every_name
+def test_a_pickled_copy_plays_on_alike(name):
+    env = catalogue.make(name, max_cycles=30)
+    env.reset(seed=0, options={"episode": 100})
+    env.step(dict.fromkeys(env.agents, 1))
+    twin = pickle.loads(pickle.dumps(env))
+    for _ in range(5):
+        actions = dict.fromkeys(env.agents, 0)
+        assert env.step(actions)[1] == twin.step(actions)[1]

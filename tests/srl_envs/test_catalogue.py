@@ -1,0 +1,92 @@
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pettingzoo import ParallelEnv
+
+import srl_envs
+from srl_envs import catalogue
+from srl_envs.errors import EnvConfigError
+
+
+def test_names_and_entries():
+    assert srl_envs.names() == ("coop_compete_v0", "coop_compete_pair_v0", "team_battle_v0")
+    for name in catalogue.names():
+        entry = catalogue.entry(name)
+        assert entry.name == name
+        assert entry.tags and len(entry.description) < 100
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_make(name):
+    env = srl_envs.make(name, max_cycles=7)
+    assert isinstance(env, ParallelEnv) and env.max_cycles == 7
+    assert env.metadata["name"] == catalogue.entry(name).module.split(".")[-1]
+
+
+def test_parameters_go_over_the_defaults():
+    assert srl_envs.make("coop_compete_pair_v0").rules.variant == "pair"
+    assert srl_envs.make("coop_compete_pair_v0", variant="population").rules.variant == "population"
+    with pytest.raises(TypeError):
+        catalogue.entry("coop_compete_pair_v0").defaults["num_agents"] = 3
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "said"),
+    [
+        ("coop_compet_v0", {}, "no environment 'coop_compet_v0' (did you mean 'coop_compete_v0'?)"),
+        ("chess", {}, "no environment 'chess'; there are: coop_compete_v0, "),
+        (None, {}, "no environment None"),
+        ("team_battle_v0", {"team_sizes": 3}, "'team_sizes' (did you mean 'team_size'?)"),
+        (
+            "coop_compete_v0",
+            {"n": 3},
+            "coop_compete_v0 has no parameter 'n'; there are: num_agents",
+        ),
+        ("coop_compete_v0", {"num_agents": -1}, "num_agents must be a whole number of at least 1"),
+    ],
+)
+def test_mistakes_are_named_in_one_line(name, parameters, said):
+    with pytest.raises(EnvConfigError) as caught:
+        srl_envs.make(name, **parameters)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def run(code):
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_importing_takes_no_torch_and_no_game():
+    code = "import sys, srl_envs; print(*(m for m in sys.modules if 'torch' in m or '_v0' in m))"
+    assert run(code).strip() == ""
+
+
+def test_importing_again_registers_once_and_without_a_warning():
+    code = (
+        "import importlib, pettingzoo, srl_envs.catalogue as c; importlib.reload(c);"
+        "print(sum(name.startswith('srl/') for name in pettingzoo.parallel_registry))"
+    )
+    assert run(code).strip() == str(len(catalogue.names()))
+
+
+def test_a_pettingzoo_without_a_registry_will_do():
+    code = (
+        "import pettingzoo; del pettingzoo.register; import srl_envs;"
+        "print(srl_envs.make('team_battle_v0').metadata['name'])"
+    )
+    assert run(code).strip() == "team_battle_v0"
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_the_documentation_names_every_parameter_and_field(name):
+    module = importlib.import_module(catalogue.entry(name).module)
+    text = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+    parameters = inspect.signature(module.parallel_env).parameters
+    for word in (name, *parameters, *module.OBSERVATION_FIELDS):
+        assert f"`{word}`" in text

@@ -1,0 +1,115 @@
+"""PettingZoo's own tests, for every environment of the catalogue in every observation mode."""
+
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pettingzoo
+import pytest
+from pettingzoo.test import (
+    api_test,
+    max_cycles_test,
+    parallel_api_test,
+    parallel_seed_test,
+    render_test,
+    seed_test,
+    state_test,
+)
+
+from srl_envs import catalogue
+from srl_envs.base import OBSERVATION_MODES, RENDER_MODES
+
+ROUNDS = 60
+
+# The modes with a mask beside the vector are dicts by design; PettingZoo's AEC test remarks on it.
+DICTS_ARE_WANTED = (
+    pytest.mark.filterwarnings("ignore:Observation is not a NumPy array:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Observation space for each agent probably:UserWarning"),
+)
+every_mode = pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param(mode, marks=() if mode == "vector" else DICTS_ARE_WANTED)
+        for mode in OBSERVATION_MODES
+    ],
+)
+every_name = pytest.mark.parametrize("name", catalogue.names())
+
+
+def turn_based(name, **parameters):
+    entry = catalogue.entry(name)
+    module = __import__(entry.module, fromlist=["env"])
+    return module.env(**{**entry.defaults, **parameters})
+
+
+@every_name
+@every_mode
+def test_parallel_api(name, mode):
+    parallel_api_test(catalogue.make(name, obs_mode=mode), num_cycles=ROUNDS)
+
+
+@every_name
+@every_mode
+def test_parallel_seeds(name, mode):
+    parallel_seed_test(partial(catalogue.make, name, obs_mode=mode), num_cycles=ROUNDS)
+
+
+@every_name
+@every_mode
+def test_turn_based_api(name, mode):
+    api_test(turn_based(name, obs_mode=mode, max_cycles=ROUNDS), num_cycles=ROUNDS)
+
+
+@every_name
+@every_mode
+def test_turn_based_seeds(name, mode):
+    seed_test(partial(turn_based, name, obs_mode=mode), num_cycles=ROUNDS)
+
+
+@every_name
+@every_mode
+def test_max_cycles(name, mode):
+    max_cycles_test(
+        SimpleNamespace(
+            parallel_env=partial(catalogue.make, name, obs_mode=mode),
+            env=partial(turn_based, name, obs_mode=mode),
+        )
+    )
+
+
+@every_name
+@every_mode
+def test_state(name, mode):
+    state_test(
+        turn_based(name, obs_mode=mode), catalogue.make(name, obs_mode=mode), num_cycles=ROUNDS
+    )
+
+
+@every_name
+def test_render(name, capsys):
+    assert turn_based(name).metadata["render_modes"] == list(RENDER_MODES)
+    render_test(partial(turn_based, name))
+    assert "round 1/1000" in capsys.readouterr().out
+
+
+@every_name
+@pytest.mark.parametrize("kind", ["parallel", "aec"])
+def test_pettingzoo_makes_it_by_name(name, kind):
+    game, version = name.rsplit("_", 1)
+    env = pettingzoo.make(kind, f"srl/{game}-{version}", max_cycles=5)
+    assert env.unwrapped.max_cycles == 5
+    assert env.possible_agents == catalogue.make(name).possible_agents
+
+
+@every_name
+def test_turn_based_and_parallel_play_the_same_game(name):
+    parallel, turns = catalogue.make(name, max_cycles=5), turn_based(name, max_cycles=5)
+    parallel.reset(seed=3)
+    turns.reset(seed=3)
+    while parallel.agents:
+        seats = list(parallel.agents)
+        observations, rewards, *_ = parallel.step({a: i % 2 for i, a in enumerate(seats)})
+        for place, _ in enumerate(seats):
+            turns.step(place % 2)
+        assert {a: turns.rewards[a] for a in seats} == rewards
+        assert all(np.array_equal(turns.observe(a), observations[a]) for a in seats)

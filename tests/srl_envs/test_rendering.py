@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from srl_envs import catalogue
+from srl_envs.rendering import Scene, ansi, rgb_array
+
+SCENE = Scene(
+    headline="game_v0 round 1/9",
+    seats=("agent_0", "agent_10"),
+    choices=(1, 0),
+    rewards=(0.5, 1.0),
+    answers=("compete", "cooperate"),
+    ceiling=1.0,
+)
+UNPLAYED = Scene(
+    SCENE.headline, SCENE.seats, (None, None), (None, None), SCENE.answers, SCENE.ceiling
+)
+
+
+def test_text():
+    assert ansi(SCENE) == (
+        "game_v0 round 1/9\n"
+        "agent_0   cooperate  ##########            0.500\n"
+        "agent_10  compete    ####################  1.000\n"
+    )
+    assert ansi(UNPLAYED) == "game_v0 round 1/9\nagent_0   -\nagent_10  -\n"
+
+
+def coloured(frame, colour):
+    return (frame == np.array(colour, dtype=np.uint8)).all(axis=2)
+
+
+def test_picture():
+    frame, before = rgb_array(SCENE), rgb_array(UNPLAYED)
+    assert frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[2] == 3
+    assert frame.shape == before.shape
+    cooperating, competing = coloured(frame, (0, 114, 178)), coloured(frame, (213, 94, 0))
+    # The seats are lines below the headline; each is in its action's colour and nobody else's.
+    assert cooperating.any(axis=1).nonzero()[0].max() < competing.any(axis=1).nonzero()[0].min()
+    # 160 pixels of bar: half filled, and full
+    assert cooperating.sum(axis=1).max() >= 80 and cooperating.sum(axis=1).max() < 160
+    assert competing.sum(axis=1).max() >= 160
+    assert not coloured(before, (0, 114, 178)).any()
+
+
+def test_letters_are_drawn_apart():
+    frames = {
+        rgb_array(Scene(letter, ("a_0",), (None,), (None,), ("x",), 1.0)).tobytes()
+        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-:"
+    }
+    assert len(frames) == 41
+
+
+@pytest.mark.parametrize(
+    ("reward", "ceiling", "filled"), [(-1.0, 1.0, 0), (0.0, 1.0, 0), (5.0, 1.0, 20), (1.0, 0.0, 0)]
+)
+def test_bars_stay_within_their_track(reward, ceiling, filled):
+    scene = Scene("", ("a_0",), (0,), (reward,), ("x",), ceiling)
+    assert ansi(scene).count("#") == filled
+    assert rgb_array(scene).dtype == np.uint8
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_mode_of_every_environment(name, capsys):
+    shown = {}
+    for mode in ("ansi", "rgb_array", "human"):
+        env = catalogue.make(name, render_mode=mode)
+        env.reset(seed=0)
+        before = env.render()
+        env.step(dict.fromkeys(env.agents, 1))
+        shown[mode] = env.render()
+        if mode == "rgb_array":
+            assert shown[mode].shape == before.shape and not np.array_equal(shown[mode], before)
+        env.close()
+    assert shown["human"] is None
+    # reset, render, step and render wrote the round each
+    assert capsys.readouterr().out.count("round") == 4
+    assert shown["ansi"].count("cooperate") == len(env.possible_agents)
+    assert all(agent in shown["ansi"] for agent in env.possible_agents)
+
+
+def test_the_headline_tells_the_phase():
+    env = catalogue.make("team_battle_v0", render_mode="ansi", max_cycles=9)
+    env.reset(seed=0)
+    assert env.render().splitlines()[0] == "team_battle_v0 round 0/9 warmup"
+    env.reset(seed=0, options={"episode": 10})
+    assert env.render().splitlines()[0] == "team_battle_v0 round 0/9 battle"
