@@ -1,0 +1,103 @@
+"""The `srl` command. Each subcommand is one file here, imported only when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+COMMANDS = {
+    "train": "train several models at once, as a configuration says",
+    "report": "write the report of a run, or compare several",
+    "info": "show versions, environments, strategies and this machine",
+}
+"""Subcommand, which is also its module's name -> what it does. Each module has
+`add_arguments(parser)` and `run(args) -> int`."""
+ERROR_MODULES = (
+    "srl_envs.errors",
+    "srl_agents.errors",
+    "srl_train.errors",
+    "srl_train.metrics.errors",
+)
+"""Where our own errors live: they are told in one line. Anything else is a fault of ours and
+keeps its traceback."""
+
+EXTRAS = dict.fromkeys(
+    ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "safetensors"), "train"
+)
+"""Package -> the extra that brings it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code (0 done, 1 reader gone, 2 refused,
+    130 interrupted)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = _parser(next((word for word in words if word in COMMANDS), None))
+    args = parser.parse_args(words)
+    if args.command is None:
+        parser.print_help()
+        return 0
+    try:
+        code: int = importlib.import_module(f"srl_train.cli.{args.command}").run(args)
+        sys.stdout.flush()
+    except _own_errors() as error:
+        print(f"srl: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except ImportError as error:
+        message = _install_line(error, args.command)
+        if message is None:
+            raise
+        print(f"srl: error: {message}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("srl: interrupted", file=sys.stderr)
+        return 130
+    return code
+
+
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    """The whole parser; only `command`'s own arguments are filled in, so that only its module,
+    and what it needs, is imported."""
+    parser = argparse.ArgumentParser(
+        prog="srl", description="Train several language models at once with reinforcement learning."
+    )
+    parser.add_argument("--version", action="version", version=f"srl {_version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, purpose in COMMANDS.items():
+        chosen = commands.add_parser(name, help=purpose, description=purpose.capitalize() + ".")
+        if name == command:
+            importlib.import_module(f"srl_train.cli.{name}").add_arguments(chosen)
+    return parser
+
+
+def _install_line(error: ImportError, command: str) -> str | None:
+    """What to install, where an extra's package is missing; None for any other import error."""
+    if "core-srl[" in str(error):  # whoever raised it says so already
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        extra = EXTRAS[error.name]
+        return f'`srl {command}` needs {error.name}: pip install "core-srl[{extra}]"'
+    return None
+
+
+def _version() -> str:
+    try:
+        return metadata.version("core-srl")
+    except metadata.PackageNotFoundError:
+        return "(run from a source folder, not installed)"
+
+
+def _own_errors() -> tuple[type[BaseException], ...]:
+    modules = map(importlib.import_module, ERROR_MODULES)
+    return tuple(
+        thing
+        for module in modules
+        for thing in vars(module).values()
+        if isinstance(thing, type) and issubclass(thing, Exception)
+    )

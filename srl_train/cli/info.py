@@ -1,0 +1,97 @@
+"""`srl info`: what is installed, what can be played and trained, and on what."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from importlib import metadata
+
+PACKAGES = (
+    "core-srl", "numpy", "gymnasium", "pettingzoo", "torch", "transformers", "trl", "peft",
+    "accelerate", "datasets", "safetensors", "matplotlib",
+)  # fmt: skip
+STRATEGIES = {
+    "synchronized": "every optimizer step, all models apply the mean gradient",
+    "asynchronous": "each model updates when its own sample budget is full; staleness is bounded",
+    "federated": "after a round, models take the score-weighted mean of the weights",
+    "selective": "only the best share of the models updates; patience lets the others in",
+}
+"""Update strategy -> meaning. A copy of the names in srl_train.config, held equal by a test:
+the strategies themselves need torch, and `srl info` answers without it."""
+MODES = {
+    "cooperative": "each reward is blended with its team's mean",
+    "competitive": "each reward gets a bonus for its rank",
+    "mixed": "both, with a balance that moves",
+    "hierarchical": "a leader speaks first and is paid the team's mean",
+}
+"""Mode -> meaning; held equal to srl_train.config by the same test."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument(
+        "--devices", action="store_true", help="look for accelerators too (imports torch: seconds)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print it."""
+    from srl_envs import catalogue
+
+    _print_table("versions", {"python": platform.python_version()} | versions())
+    games = {name: catalogue.entry(name).description for name in catalogue.names()}
+    _print_table("environments", games)
+    _print_table("update strategies (updates.strategy)", STRATEGIES)
+    _print_table("modes (mode.name)", MODES)
+    machine = {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": f"{_usable_processors()} usable of {os.cpu_count()}",
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "not set"),
+    }
+    if args.devices:
+        machine |= accelerators()
+    _print_table("machine", machine)
+    return 0
+
+
+def versions() -> dict[str, str]:
+    """Package -> installed version, or how it is missing; nothing is imported for it."""
+    return {name: _version(name) for name in PACKAGES}
+
+
+def accelerators() -> dict[str, str]:
+    """What torch can compute on. Imports torch."""
+    try:
+        import torch
+    except ImportError:
+        return {"accelerators": 'unknown: torch is not installed (pip install "core-srl[train]")'}
+    found = {"torch threads": str(torch.get_num_threads())}
+    for index in range(torch.cuda.device_count()):
+        card = torch.cuda.get_device_properties(index)
+        found[f"cuda:{index}"] = f"{card.name}, {card.total_memory / 2**30:.1f} GiB"
+    if torch.backends.mps.is_available():
+        found["mps"] = "Apple GPU"
+    if len(found) == 1:
+        found["accelerators"] = "none"
+    return found
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _usable_processors() -> int:
+    if hasattr(os, "sched_getaffinity"):  # Linux: what this process may use
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _print_table(title: str, rows: dict[str, str]) -> None:
+    width = max(map(len, rows), default=0)
+    print(f"{title}:")
+    for name, value in rows.items():
+        print(f"  {name:<{width}}  {value}".rstrip())

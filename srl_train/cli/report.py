@@ -1,0 +1,45 @@
+"""`srl report RUN [RUN ...]`: the report of a run, or several runs side by side."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="a folder of `srl train`")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE",
+        help="the page to write (default: report.html in the run's folder, "
+        "or comparison.html beside the first run)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--plots", type=Path, metavar="FOLDER",
+        help="also write each run's figures there as PNG files",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page, and say where it is and what was learned."""
+    from srl_train.metrics.comparison import compare, labels
+    from srl_train.metrics.figures import save_plots
+    from srl_train.metrics.headline import in_words
+    from srl_train.metrics.report import write_report
+    from srl_train.metrics.run_folder import load
+
+    runs: list[Path] = args.runs
+    if len(runs) == 1:
+        page = write_report(runs[0], args.out)
+        print("\n".join(in_words(load(runs[0]))))
+    else:
+        page = compare(runs, args.out)
+        for label, folder in zip(labels(runs), runs, strict=True):
+            print(f"{label}: " + "; ".join(in_words(load(folder))))
+    if args.plots is not None:
+        for label, folder in zip(labels(runs), runs, strict=True):
+            target = args.plots if len(runs) == 1 else args.plots / label
+            for path in save_plots(folder, target):
+                print(f"figure: {path}")
+    print(f"report: {page}")
+    return 0

@@ -1,0 +1,105 @@
+"""`srl train CONFIG`: train several models at once, as a configuration says."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from srl_train import config_file
+from srl_train.config import RunConfig
+from srl_train.errors import ConfigError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument(
+        "config",
+        nargs="?",
+        type=Path,
+        help="a YAML file; left out with --resume, the run's own config.yaml is read",
+    )
+    parser.add_argument(
+        "--out", type=Path, help="the run's folder (default: runs/<name of the config>)"
+    )
+    parser.add_argument("--seed", type=int, help="in place of the configured seed")
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="replace one setting, such as grpo.learning_rate=1e-3; may be repeated",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the newest checkpoint in --out"
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, then say where everything is."""
+    folder, config = _folder_and_config(args)
+    # Only now: a wrong configuration should not wait for torch to load.
+    from transformers.utils import logging as transformers_logging
+
+    from srl_train.metrics import Progress
+    from srl_train.trainer import MultiModelTrainer
+
+    transformers_logging.disable_progress_bar()  # its bars would be drawn over ours
+    sinks = () if args.quiet else (Progress(config.rounds, log_every=config.logging.every),)
+    trainer = MultiModelTrainer(config, folder, sinks=sinks)
+    if args.resume:
+        trainer.load_checkpoint()
+        print(f"resuming at round {trainer.run.next_round} of {config.rounds}")
+    results = trainer.fit()
+    _tell(results, trainer.run.baselines)
+    print(f"checkpoints, models and metrics are in {folder}; for the report: srl report {folder}")
+    return 0
+
+
+def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
+    if args.config is None and not (args.resume and args.out):
+        raise ConfigError("give a configuration file, or --resume with --out RUN")
+    folder = args.out or Path("runs") / args.config.stem
+    source = args.config or folder / "config.yaml"
+    overrides = dict(_setting(text) for text in args.overrides)
+    config = config_file.load(source, overrides)
+    if args.seed is not None:
+        config = dataclasses.replace(config, seed=args.seed)
+    return folder, config
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {text!r}: give KEY=VALUE, such as grpo.learning_rate=1e-3")
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-13-01
+        raise ConfigError(f"--set {text!r}: the value is not YAML: {error}") from error
+
+
+def _tell(results: dict[str, Any], baselines: Any) -> None:
+    measured = results["evaluation"]
+    before, after = measured.get("before"), measured.get("after")
+    if not before or not after:
+        return
+    print(
+        f"raw reward per seat and turn: {before['raw_reward']:.4f} before, "
+        f"{after['raw_reward']:.4f} after "
+        f"(+- {after['standard_error'] or float('nan'):.4f} standard error, "
+        f"{after['episodes']} games)"
+    )
+    if {"uniform", "optimum"} <= set(baselines):
+        low, high = baselines["uniform"], baselines["optimum"]
+        share = (after["raw_reward"] - low) / (high - low)
+        print(
+            f"uniform play earns {low:.4f}, the optimum is {high:.4f}: "
+            f"{share:.1%} of the way was learned"
+        )
+    for model, reward in after["per_model"].items():
+        print(f"  {model}: {before['per_model'][model]:.4f} -> {reward:.4f}")

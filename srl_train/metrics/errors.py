@@ -1,0 +1,13 @@
+"""What can go wrong with a run's records and their report."""
+
+
+class RunFolderError(ValueError):
+    """A run's folder lacks or garbles what was asked of it."""
+
+
+class MetricsError(ValueError):
+    """A row of metrics cannot be written or read."""
+
+
+class PlotsError(ImportError):
+    """matplotlib, the extra `plots`, is not installed."""

@@ -1,0 +1,217 @@
+"""A run's folder, read back: rows, summary, configuration and sample episodes.
+
+A run that was killed, or still goes on, is read as far as it goes; `Run.notes` says what is
+missing. Only what is damaged beyond that is a RunFolderError.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from srl_agents.episode import Episode, read_jsonl
+from srl_agents.errors import EpisodeError
+from srl_train.metrics.errors import RunFolderError
+from srl_train.metrics.sinks import read_metrics
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One file of sample episodes."""
+
+    path: Path
+    episodes: tuple[Episode, ...]
+
+    @property
+    def label(self) -> str:
+        """'round 12' for round_00012.jsonl."""
+        name, _, number = self.path.stem.rpartition("_")
+        return f"{name} {int(number)}" if name and number.isdigit() else self.path.stem
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run has left behind."""
+
+    folder: Path
+    rows: tuple[Mapping[str, Any], ...]
+    """Of metrics.jsonl, one per round, in order."""
+    summary: Mapping[str, Any]
+    """summary.json; empty while the run goes on."""
+    config_text: str
+    """config.yaml as it stands."""
+    config: Mapping[str, Any]
+    """The same, parsed."""
+    samples: tuple[Sample, ...]
+    """The first and the last file of sample episodes, or the only one."""
+    notes: tuple[str, ...]
+    """What is missing, one sentence each."""
+
+    @property
+    def environment(self) -> str:
+        """The environment's name."""
+        named = self.config.get("environment")
+        from_config = named.get("name") if isinstance(named, Mapping) else named
+        last = self.rows[-1]["environment"].get("name") if self.rows else None
+        return str(self.summary.get("environment") or last or from_config or "unknown environment")
+
+    @property
+    def mode(self) -> str:
+        """How rewards were shaped."""
+        return self._told("mode", "mode", "name")
+
+    @property
+    def strategy(self) -> str:
+        """How the models' updates were combined."""
+        return self._told("strategy", "updates", "strategy")
+
+    @property
+    def seed(self) -> str:
+        """The run's seed, as text."""
+        return str(self.config.get("seed", "unknown"))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that trained, in the order of the rows."""
+        return tuple(dict.fromkeys(name for row in self.rows for name in row["models"]))
+
+    @property
+    def rounds(self) -> list[int]:
+        """The number of each row's round."""
+        return [row["round"] for row in self.rows]
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Name of a way to play -> its mean raw reward per seat and step."""
+        found = self.summary.get("baselines") or {}
+        return {name: float(value) for name, value in found.items() if value is not None}
+
+    def series(self, *keys: str) -> list[float]:
+        """One number per round, found by following the keys into each row; NaN for none."""
+        return [number_at(row, *keys) for row in self.rows]
+
+    def total(self, *keys: str) -> float:
+        """The sum of a series, rounds without a number left out."""
+        return math.fsum(value for value in self.series(*keys) if math.isfinite(value))
+
+    def _told(self, key: str, section: str, field: str) -> str:
+        configured = self.config.get(section)
+        from_config = configured.get(field) if isinstance(configured, Mapping) else None
+        last = self.rows[-1].get(key) if self.rows else None
+        return str(self.summary.get(key) or last or from_config or f"unknown {key}")
+
+
+def number_at(tree: Any, *keys: str) -> float:
+    """The number found by following the keys; NaN where the path or the number is missing."""
+    for key in keys:
+        if not isinstance(tree, Mapping):
+            return math.nan
+        tree = tree.get(key)
+    return float(tree) if isinstance(tree, (int, float)) else math.nan
+
+
+def load(folder: Path) -> Run:
+    """The run in `folder`, as far as it goes.
+
+    Raises RunFolderError where there is no run, or where its records are damaged.
+    """
+    if not folder.is_dir():
+        raise RunFolderError(f"no run at {folder}: give a folder that `srl train` wrote")
+    notes: list[str] = []
+    metrics, summary, config = (
+        folder / name for name in ("metrics.jsonl", "summary.json", "config.yaml")
+    )
+    if not (metrics.exists() or summary.exists() or config.exists()):
+        raise RunFolderError(
+            f"{folder} holds no run: neither metrics.jsonl nor summary.json nor config.yaml "
+            "is in it; give a folder that `srl train` wrote"
+        )
+    config_text, tree = _config(config, notes)
+    rows = _rows(metrics, notes)
+    planned = number_at(tree, "rounds")
+    if rows and len(rows) < planned:
+        notes.append(f"{len(rows)} of {planned:.0f} rounds have been played.")
+    return Run(
+        folder=folder,
+        rows=rows,
+        summary=_summary(summary, notes),
+        config_text=config_text,
+        config=tree,
+        samples=_samples(folder / "episodes", notes),
+        notes=tuple(notes),
+    )
+
+
+def _rows(path: Path, notes: list[str]) -> tuple[Mapping[str, Any], ...]:
+    if not path.exists():
+        notes.append("metrics.jsonl is not there yet: no round has ended.")
+        return ()
+    content = path.read_bytes()
+    if content and not content.endswith(b"\n"):
+        notes.append("The last line of metrics.jsonl was being written; it may be left out here.")
+    found = read_metrics(path)
+    if not found:
+        notes.append("metrics.jsonl is empty: no round has ended.")
+    by_round: dict[int, Mapping[str, Any]] = {}
+    for place, row in enumerate(found, start=1):
+        if not isinstance(row.get("round"), int) or not all(
+            isinstance(row.get(part), Mapping) for part in ("environment", "models")
+        ):
+            raise RunFolderError(
+                f"{path}: line {place} is not a round: it needs round, environment and models"
+            )
+        by_round[row["round"]] = row
+    if len(by_round) < len(found):
+        notes.append("Some rounds were written twice; the later row of each is shown.")
+    rows = [by_round[number] for number in sorted(by_round)]
+    if rows and len(rows) != rows[-1]["round"] + 1:
+        notes.append(f"{len(rows)} rounds are recorded, the last is round {rows[-1]['round']}.")
+    return tuple(rows)
+
+
+def _summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
+    if not path.exists():
+        notes.append(
+            "summary.json is not there: the run goes on or was stopped. "
+            "Baselines and evaluations are missing here."
+        )
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunFolderError(f"{path} is not JSON ({error}); remove it or run again") from error
+    if not isinstance(found, dict):
+        raise RunFolderError(f"{path} holds a {type(found).__name__}, not a mapping")
+    return found
+
+
+def _config(path: Path, notes: list[str]) -> tuple[str, Mapping[str, Any]]:
+    if not path.exists():
+        notes.append("config.yaml is not there: what the run was told is unknown.")
+        return "", {}
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        tree = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        where = " ".join(str(error).split())
+        raise RunFolderError(f"{path} is not YAML ({where}); restore it") from error
+    return text, tree if isinstance(tree, dict) else {}
+
+
+def _samples(folder: Path, notes: list[str]) -> tuple[Sample, ...]:
+    files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
+    if not files:
+        notes.append("There are no sample episodes.")
+    samples = []
+    for path in dict.fromkeys(files[:1] + files[-1:]):
+        try:
+            samples.append(Sample(path, tuple(read_jsonl(path))))
+        except EpisodeError as error:
+            notes.append(f"{path.name} cannot be read: {error}")
+    return tuple(samples)

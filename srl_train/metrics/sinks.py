@@ -1,0 +1,167 @@
+"""Where rows of metrics go: a file of JSON lines, or several sinks at once.
+
+JSON has no NaN and no infinity. Such a number is written as null, and the row says so under
+`not_finite`: a list of [path of keys, "nan" | "inf" | "-inf"]. `read_metrics` puts the numbers
+back, so nothing is lost, and any other JSON reader can still read the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from srl_train.metrics.errors import MetricsError
+
+NOT_FINITE = "not_finite"
+"""The key of a row that tells which of its nulls were NaN or infinite."""
+
+
+class Sink(Protocol):
+    """Takes one row of metrics per round."""
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Take one row. Raises MetricsError for what cannot be recorded."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and terminals; calling it twice does no harm."""
+        ...
+
+
+class JsonlSink:
+    """Appends rows to a file, one JSON object per line, flushed to the system row by row.
+
+    A last line that a killed writer left half written is cut when the file is opened. With
+    `resume_from_round=k` the rows of round k and later go too, whole or not at all, so that a
+    run continued at round k has each round exactly once. Raises MetricsError for a file damaged
+    elsewhere than in its last line.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], resume_from_round: int | None = None) -> None:
+        self._path = Path(path)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if self._path.exists():
+            _trim(self._path, resume_from_round)
+        self._file = self._path.open("a", encoding="utf-8")
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Append the row; once this returns, killing the process does not lose it."""
+        self._file.write(_line(row) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class Tee:
+    """Hands every row to several sinks, in order."""
+
+    def __init__(self, *sinks: Sink) -> None:
+        self._sinks = sinks
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Hand the row on."""
+        for sink in self._sinks:
+            sink.write(row)
+
+    def close(self) -> None:
+        """Close every sink, also where another one fails to close."""
+        with ExitStack() as stack:
+            for sink in reversed(self._sinks):
+                stack.callback(sink.close)
+
+
+def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The rows of a file, in order; a half-written last line is left out.
+
+    Raises MetricsError, with the line's number, for a damaged line before the last.
+    """
+    return [_restored(row) for _, row in _whole_lines(Path(path))]
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    if NOT_FINITE in row:
+        raise MetricsError(f"a row may not use the key {NOT_FINITE!r}: the file format needs it")
+    missing: list[list[Any]] = []
+    plain = _plain(row, (), missing)
+    if missing:
+        plain[NOT_FINITE] = missing
+    return json.dumps(plain, allow_nan=False)
+
+
+def _plain(value: Any, path: tuple[str, ...], missing: list[list[Any]]) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry, (*path, str(key)), missing) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry, (*path, str(i)), missing) for i, entry in enumerate(value)]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        missing.append([list(path), str(value)])
+        return None
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise MetricsError(
+        f"metric {'.'.join(path)} is a {type(value).__name__}; "
+        "allowed are numbers, text, null, lists and mappings: convert it first"
+    )
+
+
+def _restored(row: dict[str, Any]) -> dict[str, Any]:
+    for path, number in row.pop(NOT_FINITE, ()):
+        *parents, last = path
+        place: Any = row
+        for key in parents:
+            place = place[int(key)] if isinstance(place, list) else place[key]
+        place[int(last) if isinstance(place, list) else last] = float(number)
+    return row
+
+
+def _whole_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
+    lines = path.read_bytes().splitlines()
+    whole: list[tuple[bytes, dict[str, Any]]] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:  # not JSON, or not even UTF-8
+            if number == len(lines):
+                break
+            raise MetricsError(
+                f"{path}: line {number} is damaged ({error}); remove it or restore the file"
+            ) from error
+        if not isinstance(row, dict):
+            raise MetricsError(f"{path}: line {number} is not a row of metrics: {line[:60]!r}")
+        whole.append((line, row))
+    return whole
+
+
+def _trim(path: Path, from_round: int | None) -> None:
+    kept = [
+        line
+        for line, row in _whole_lines(path)
+        if from_round is None or _round_of(row, path) < from_round
+    ]
+    content = b"".join(line + b"\n" for line in kept)
+    if content == path.read_bytes():
+        return
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def _round_of(row: Mapping[str, Any], path: Path) -> int:
+    number = row.get("round")
+    if not isinstance(number, int):
+        raise MetricsError(f"{path}: a row has round {number!r}; it must be a whole number")
+    return number

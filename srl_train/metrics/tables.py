@@ -1,0 +1,135 @@
+"""The tables of a report: how each model did, who won, whose weights changed when and how much."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from srl_train.metrics.headline import edges, mean
+from srl_train.metrics.page import number, share, table
+from srl_train.metrics.run_folder import Run, number_at
+
+
+def performance(run: Run) -> str:
+    """One row per model: rewards, cooperation, parse failures."""
+    rows = []
+    for model in run.models:
+        start, end = edges(run.series("models", model, "raw_reward"))
+        rows.append(
+            (
+                model,
+                ", ".join(run.rows[-1]["models"].get(model, {}).get("seats") or ()),
+                number(start),
+                number(end),
+                number(_evaluated(run, "before", model)),
+                number(_evaluated(run, "after", model)),
+                share(edges(run.series("models", model, "cooperation_rate"))[1]),
+                share(edges(run.series("models", model, "parse_failures"))[1]),
+            )
+        )
+    headers = (
+        "model", "seats, last round", "raw reward, start", "end", "evaluated before", "after",
+        "cooperation, end", "parse failures, end",
+    )  # fmt: skip
+    return table(headers, rows)
+
+
+def winners(run: Run) -> str:
+    """Who won how many games; empty for an environment without winners."""
+    tenth = max(1, len(run.rows) // 10)
+    counts = {
+        "first tenth": won(run.rows[:tenth]),
+        "last tenth": won(run.rows[-tenth:]),
+        "all": won(run.rows),
+    }
+    names = sorted(counts["all"])
+    if not names:
+        return ""
+    rows = [
+        (part, *(f"{count[name]} ({share(count[name] / count.total())})" for name in names))
+        for part, count in counts.items()
+        if count.total()
+    ]
+    return table(["rounds", *names], rows)
+
+
+def won(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """Winner -> games, over the rows."""
+    count: Counter[str] = Counter()
+    for row in rows:
+        count.update(row["environment"].get("winners") or {})
+    return count
+
+
+def failed_episodes(run: Run) -> str:
+    """The rounds in which episodes failed; empty where none did."""
+    rows = [
+        (row["round"], played["failed_episodes"], played.get("episodes", ""))
+        for row in run.rows
+        if (played := row["environment"]).get("failed_episodes")
+    ]
+    return table(["round", "failed", "of"], rows) if rows else ""
+
+
+def updates(run: Run) -> str:
+    """One row per model: updates, samples, weight change and staleness over the whole run."""
+    rows = []
+    for model in run.models:
+        moved = [c for c in run.series("models", model, "weight_change") if c > 0]
+        stale = run.series("models", model, "staleness", "max")
+        rows.append(
+            (
+                model,
+                sum(_updated(row, model) for row in run.rows),
+                number(run.series("models", model, "updates")[-1], 8),
+                number(run.total("models", model, "samples"), 8),
+                number(math.fsum(moved)),
+                number(mean(moved)),
+                number(moved[-1] if moved else math.nan),
+                number(mean(run.series("models", model, "staleness", "mean"))),
+                number(max((s for s in stale if math.isfinite(s)), default=math.nan)),
+                number(run.series("models", model, "samples_dropped_stale")[-1], 8),
+            )
+        )
+    headers = (
+        "model", "rounds updated", "updates", "samples", "weight change, sum", "mean", "last",
+        "staleness, mean", "most", "samples dropped as stale",
+    )  # fmt: skip
+    return table(headers, rows)
+
+
+def weight_changes(run: Run) -> str:
+    """One row per round: every model's weight change, empty where it was not updated."""
+    rows = [
+        (
+            row["round"],
+            *(
+                number(number_at(row, "models", model, "weight_change"))
+                if _updated(row, model)
+                else ""
+                for model in run.models
+            ),
+        )
+        for row in run.rows
+    ]
+    return table(["round", *run.models], rows)
+
+
+def idle_updates(run: Run) -> list[str]:
+    """'model in round k' for every update that is counted although no weight changed."""
+    return [
+        f"{model} in round {row['round']}"
+        for row in run.rows
+        for model in row["models"]
+        if _updated(row, model) and number_at(row, "models", model, "weight_change") == 0
+    ]
+
+
+def _updated(row: Mapping[str, Any], model: str) -> bool:
+    return bool(row["models"].get(model, {}).get("updated"))
+
+
+def _evaluated(run: Run, when: str, model: str) -> float:
+    return number_at(run.summary, "evaluation", when, "per_model", model)

@@ -1,0 +1,163 @@
+import argparse
+import importlib
+import os
+import subprocess
+import sys
+import types
+import typing
+
+import pytest
+
+from srl_train import cli
+from srl_train.cli import info
+from srl_train.config import ModeConfig, UpdatesConfig
+from srl_train.errors import ConfigError
+from tests.srl_train.metrics.synthetic_runs import write_run
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Replaces `srl train` by a command that does what the test says."""
+
+    def install(run):
+        module = types.ModuleType("srl_train.cli.train")
+        module.add_arguments = lambda parser: parser.add_argument("config")
+        module.run = run
+        monkeypatch.setitem(sys.modules, "srl_train.cli.train", module)
+
+    return install
+
+
+def test_without_a_command_the_help_is_shown(capsys):
+    assert cli.main([]) == 0
+    assert set(cli.COMMANDS) <= set(capsys.readouterr().out.split())
+
+
+def test_every_command_has_its_module():
+    for name in cli.COMMANDS:
+        module = importlib.import_module(f"srl_train.cli.{name}")
+        module.add_arguments(argparse.ArgumentParser())
+        assert callable(module.run)
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith("srl ")
+
+
+def test_an_unknown_command_is_refused(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["trian"])
+    assert end.value.code == 2
+    assert "trian" in capsys.readouterr().err
+
+
+def test_our_errors_are_one_line_and_code_2(command, capsys):
+    def refuse(args):
+        raise ConfigError(f"{args.config} is\nnot right")
+
+    command(refuse)
+    assert cli.main(["train", "x.yaml"]) == 2
+    assert capsys.readouterr().err == "srl: error: x.yaml is not right\n"
+
+
+@pytest.mark.parametrize("missing", ["torch", "srl_nothing"])
+def test_a_missing_extra_is_named(command, capsys, monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    command(lambda args: importlib.import_module(missing))
+    if missing in cli.EXTRAS:
+        assert cli.main(["train", "x.yaml"]) == 2
+        assert 'pip install "core-srl[train]"' in capsys.readouterr().err
+    else:
+        with pytest.raises(ModuleNotFoundError):
+            cli.main(["train", "x.yaml"])
+
+
+def test_other_errors_keep_their_traceback(command):
+    def fault(args):
+        raise ZeroDivisionError
+
+    command(fault)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["train", "x.yaml"])
+
+
+def test_an_interrupt_is_code_130(command, capsys):
+    def interrupt(args):
+        raise KeyboardInterrupt
+
+    command(interrupt)
+    assert cli.main(["train", "x.yaml"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_commands_own_code_is_returned(command):
+    command(lambda args: 7)
+    assert cli.main(["train", "x.yaml"]) == 7
+
+
+def test_report_says_where_and_what(tmp_path, capsys):
+    folder = write_run(tmp_path / "run")
+    plots = tmp_path / "plots"
+    assert cli.main(["report", str(folder), "--plots", str(plots)]) == 0
+    out = capsys.readouterr().out
+    assert "0.7630 -> 0.8480" in out
+    assert "97.7 % of the way" in out
+    assert f"report: {folder / 'report.html'}" in out
+    assert (folder / "report.html").exists() and (plots / "reward.png").exists()
+
+
+def test_report_of_two_runs_compares(tmp_path, capsys):
+    folders = [str(write_run(tmp_path / name)) for name in ("a", "b")]
+    out = tmp_path / "both.html"
+    assert cli.main(["report", *folders, "--out", str(out)]) == 0
+    assert "side by side" in out.read_text()
+    assert "b: coop_compete_v0" in capsys.readouterr().out
+
+
+def test_report_of_no_run_is_one_line(tmp_path, capsys):
+    assert cli.main(["report", str(tmp_path / "nowhere")]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("srl: error: no run at")
+
+
+def test_info_lists_what_there_is(capsys):
+    assert cli.main(["info"]) == 0
+    out = capsys.readouterr().out
+    for said in ("coop_compete_v0", "team_battle_v0", "federated", "hierarchical", "numpy"):
+        assert said in out
+
+
+def test_a_reader_that_leaves_early_is_no_fault():
+    script = "import sys; from srl_train.cli import main; sys.exit(main(['info']))"
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_info_looks_for_devices_when_asked(capsys):
+    assert cli.main(["info", "--devices"]) == 0
+    assert "torch threads" in capsys.readouterr().out
+
+
+def test_a_missing_package_is_told(monkeypatch):
+    monkeypatch.setattr(info, "PACKAGES", ("numpy", "no-such-package"))
+    assert info.versions()["no-such-package"] == "not installed"
+
+
+@pytest.mark.parametrize(
+    ("described", "config", "field"),
+    [(info.STRATEGIES, UpdatesConfig, "strategy"), (info.MODES, ModeConfig, "name")],
+)
+def test_info_describes_exactly_what_can_be_configured(described, config, field):
+    assert set(described) == set(typing.get_args(typing.get_type_hints(config)[field]))

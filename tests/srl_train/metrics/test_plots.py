@@ -1,0 +1,151 @@
+import itertools
+import math
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from srl_train.metrics import figures, plots
+from srl_train.metrics.plots import Line, Panel, RasterRow
+from srl_train.metrics.run_folder import load
+from tests.srl_train.metrics.synthetic_runs import row, write_run
+
+
+def panel(lines=3, **options):
+    return Panel(
+        "A", [Line(f"m{i}", [0, 1, 2], [i, i + 1, i + 2]) for i in range(lines)], **options
+    )
+
+
+class Ids(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.defined, self.used = [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if name == "id":
+                self.defined.append(value)
+            self.used |= set(re.findall(r"url\(#([^)]*)\)", value or ""))
+            if name.endswith("href"):
+                assert value.startswith("#"), value
+                self.used.add(value[1:])
+
+
+def test_ids_of_figures_on_one_page_differ_and_all_references_meet():
+    page = "".join(
+        plots.to_svg(plots.curves([panel(), panel()]), name, "says <this>")
+        for name in ("first", "second")
+    )
+    ids = Ids(page)
+    assert len(ids.defined) == len(set(ids.defined)) > 10
+    assert ids.used and ids.used <= set(ids.defined)
+
+
+def test_svg_is_one_quiet_element():
+    svg = plots.to_svg(plots.curves([panel()]), "x", "says <this>")
+    assert svg.startswith('<svg role="img" aria-label="says &lt;this&gt;"')
+    assert "://" not in svg
+    assert "<style" not in svg and "<metadata" not in svg
+    assert ">m2 4<" in svg  # the name of a line with its last value, as text
+
+
+def test_the_same_figure_gives_the_same_svg():
+    first, second = (plots.to_svg(plots.curves([panel()]), "x", "") for _ in range(2))
+    assert first == second
+
+
+def test_png(tmp_path):
+    path = plots.save_png(plots.curves([panel()]), tmp_path / "deep/a.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("lines", [1, 4, 12, 30])
+def test_names_at_the_lines_ends_do_not_cover_each_other(lines):
+    figure = plots.curves(
+        [panel(lines), Panel("same", [Line(str(i), [0], [1]) for i in range(lines)])]
+    )
+    for axes in figure.axes:
+        boxes = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: box.y0)
+        assert len(boxes) == lines
+        centres = [(box.y0 + box.y1) / 2 for box in boxes]
+        gaps = [above - below for below, above in itertools.pairwise(centres)]
+        size = axes.texts[0].get_fontsize() * figure.dpi / 72
+        assert all(gap >= size for gap in gaps)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ([10, 20, 30], [10, 20, 30]),
+        ([10, 11, 12], [10, 15, 20]),
+        ([-5, 50], [0, 50]),
+        ([98, 99, 100], [90, 95, 100]),  # pushed up, then down below the top
+    ],
+)
+def test_heights_are_moved_apart(wanted, expected):
+    assert plots._apart(wanted, gap=5, bottom=0, top=100) == expected
+
+
+def test_running_mean_leaves_out_what_was_not_measured():
+    got = plots._running_mean([1, 3, math.nan, 7], window=2)
+    assert got == [1, 2, 3, 7]
+
+
+def test_a_raster_fills_the_updated_rounds():
+    figure = plots.raster([RasterRow("a", [0, 2]), RasterRow("b", [])], range(4), "who")
+    filled = [len(collection.get_paths()) for collection in figure.axes[0].collections]
+    assert filled == [1, 2, 1, 0]  # background and blocks of each row
+
+
+def test_long_rasters_join_consecutive_rounds():
+    rounds = [*range(100), *range(110, 200)]
+    assert plots._stretches(rounds) == [(0, 100), (110, 90)]
+    assert plots._stretches([0, 1, 5]) == [(0, 1), (1, 1), (5, 1)]
+
+
+def test_a_missing_matplotlib_is_told_with_the_install_line():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from srl_train.metrics import plots\n"
+        "from srl_train.metrics.errors import PlotsError\n"
+        "try: plots.curves([plots.Panel('a', [])])\n"
+        "except PlotsError as error: print(error)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "core-srl[plots]"' in told.stdout
+
+
+def test_every_figure_of_a_run_is_saved(tmp_path):
+    saved = figures.save_plots(write_run(tmp_path / "run"), tmp_path / "plots")
+    assert [path.stem for path in saved] == list(figures.FIGURES)
+    assert all(path.stat().st_size > 5000 for path in saved)
+
+
+def test_what_was_not_measured_is_not_drawn(tmp_path):
+    bare = row(0, cooperation_rate=None)
+    for model in bare["models"].values():
+        model |= {"cooperation_rate": None, "parse_failures": None}
+    run = load(write_run(tmp_path / "run", rows=[bare]))
+    assert figures.behaviour(run) is None
+    assert figures.reward(run) is not None
+
+
+def test_weight_changes_are_drawn_for_updates_only(tmp_path):
+    run = load(write_run(tmp_path / "run", rows=[row(number) for number in range(4)]))
+    change, way = figures.weights(run).axes
+    assert list(change.lines[0].get_xdata()) == [0, 2]  # model_0 updates in even rounds
+    assert list(change.lines[1].get_xdata()) == [1, 3]
+    moved = [row(number)["models"]["model_0"]["weight_change"] for number in (0, 2)]
+    assert list(way.lines[0].get_ydata()) == pytest.approx([moved[0], sum(moved)])
+
+
+def test_learner_metrics_get_a_panel_each(tmp_path):
+    rows = [row(number) | {"mode_state": {"balance": 0.5}} for number in range(3)]
+    titles = [axes.get_title("left") for axes in figures.learning(
+        load(write_run(tmp_path / "run", rows=rows))
+    ).axes]  # fmt: skip
+    assert titles == ["Loss", "Gradient norm", "Entropy", "The mode's balance"]

@@ -1,0 +1,97 @@
+import io
+import math
+import re
+
+import pytest
+
+from srl_train.metrics import Progress
+from tests.srl_train.metrics.synthetic_runs import row
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def shown(stream, rounds, numbers, step=2.0, **options):
+    """What the stream holds after the rounds, `step` seconds apart."""
+    now = iter(range(10_000))
+    progress = Progress(rounds, stream, clock=lambda: step * next(now), **options)
+    for number in numbers:
+        progress.write(row(number))
+    progress.close()
+    return stream.getvalue()
+
+
+def on_screen(written):
+    """The lines that a terminal shows after all cursor movements."""
+    lines = ["$ srl train"]
+    for part in re.split(r"(\x1b\[\d+F\x1b\[J)", written):
+        if up := re.fullmatch(r"\x1b\[(\d+)F\x1b\[J", part):
+            del lines[-int(up[1]) :]
+        else:
+            lines += part.splitlines()
+    return lines
+
+
+def test_plain_lines_where_there_is_no_terminal():
+    lines = shown(io.StringIO(), 3, range(3)).splitlines()
+    assert len(lines) == 3
+    assert "\x1b" not in "".join(lines)
+    assert lines[0].startswith("round 1/3 | raw reward 0.7630 | cooperation 50.0 %")
+    assert "parse failures 5.0 %" in lines[0]
+    assert "updates model_0 1, model_1 0, model_2 1, model_3 0" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("log_every", "expected"), [(1, [1, 2, 3, 4, 5, 6, 7]), (3, [1, 3, 6, 7]), (100, [1, 7])]
+)
+def test_log_every_keeps_the_first_and_the_last_round(log_every, expected):
+    lines = shown(io.StringIO(), 7, range(7), log_every=log_every).splitlines()
+    assert [int(re.match(r"round (\d+)/7", line)[1]) for line in lines] == expected
+
+
+def test_one_block_is_redrawn_on_a_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    screen = on_screen(shown(Terminal(), 40, range(20)))
+    assert len(screen) == 4
+    assert screen[0] == "$ srl train"  # what stood there before stays
+    assert "round 20/40" in screen[1]
+    assert "began at 0.7630" in screen[2]
+    assert "model_0 10" in screen[3]
+
+
+def test_no_line_wraps_on_a_narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("TERM", "xterm")
+    screen = on_screen(shown(Terminal(), 40, range(5)))
+    assert len(screen) == 4
+    assert max(map(len, screen)) < 30
+
+
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in shown(Terminal(), 3, range(2))
+
+
+def test_time_left_is_the_recent_pace_times_the_rounds_left():
+    # The first round's 0.5 s come from its row, the 20 others are 2 s apart: the last ten count.
+    last = shown(io.StringIO(), 100, range(21)).splitlines()[-1]
+    assert last.endswith("2.00 s/round   2:38 left")  # 79 rounds of 2 s
+
+
+def test_hours_are_shown():
+    last = shown(io.StringIO(), 2000, range(21)).splitlines()[-1]
+    assert last.endswith("1:05:58 left")  # 1979 rounds of 2 s = 3958 s
+
+
+def test_what_was_not_measured_is_a_dash_and_failures_are_told():
+    stream = io.StringIO()
+    progress = Progress(2, stream)
+    progress.write(row(0, raw_reward=None, cooperation_rate=None, parse_failures=math.nan))
+    progress.write(row(1, failed_episodes=3))
+    first, second = stream.getvalue().splitlines()
+    assert first.count("\N{EN DASH}") == 3
+    assert "failed episodes" not in first
+    assert "failed episodes 3 of 16" in second

@@ -1,0 +1,149 @@
+import json
+import math
+
+import pytest
+
+from srl_train.metrics.errors import MetricsError, RunFolderError
+from srl_train.metrics.headline import edges, ends, headline, in_words, share_of_the_way
+from srl_train.metrics.run_folder import load
+from tests.srl_train.metrics.synthetic_runs import OPTIMUM, UNIFORM, config, row, write_run
+
+
+def few(count):
+    return [row(number) for number in range(count)]
+
+
+def test_a_finished_run_is_complete(tmp_path):
+    run = load(write_run(tmp_path / "run"))
+    assert run.notes == ()
+    assert run.rounds == list(range(40))
+    assert (run.environment, run.mode, run.strategy, run.seed) == (
+        "coop_compete_v0", "cooperative", "selective", "0",
+    )  # fmt: skip
+    assert run.models == ("model_0", "model_1", "model_2", "model_3")
+    assert [sample.label for sample in run.samples] == ["round 0", "round 39"]
+    assert run.baselines == {"uniform": UNIFORM, "optimum": OPTIMUM}
+
+
+def test_series_follow_keys_and_tell_gaps(tmp_path):
+    rows = few(3)
+    rows[1]["environment"]["raw_reward"] = None
+    del rows[2]["models"]["model_3"]
+    run = load(write_run(tmp_path / "run", rows=rows))
+    assert run.series("round") == [0, 1, 2]
+    assert math.isnan(run.series("environment", "raw_reward")[1])
+    assert math.isnan(run.series("models", "model_3", "loss")[2])
+    assert math.isnan(run.series("models", "model_3", "loss", "deeper")[0])
+    assert run.total("models", "model_3", "samples") == 32
+
+
+@pytest.mark.parametrize(
+    ("gone", "note"),
+    [
+        ("metrics.jsonl", "no round has ended"),
+        ("summary.json", "Baselines and evaluations are missing"),
+        ("config.yaml", "config.yaml is not there"),
+    ],
+)
+def test_a_missing_file_is_noted(tmp_path, gone, note):
+    folder = write_run(tmp_path / "run")
+    (folder / gone).unlink()
+    assert note in " ".join(load(folder).notes)
+
+
+def test_a_run_under_way_says_how_far_it_is(tmp_path):
+    folder = write_run(tmp_path / "run", rows=few(3))
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"round": 3, "env')
+    run = load(folder)
+    assert run.rounds == [0, 1, 2]
+    assert "3 of 40 rounds have been played." in run.notes
+    assert any("being written" in note for note in run.notes)
+
+
+def test_rounds_written_twice_are_shown_once_and_told(tmp_path):
+    again = row(1, raw_reward=0.5)
+    run = load(write_run(tmp_path / "run", rows=[*few(2), again], told=config() | {"rounds": 2}))
+    assert run.rounds == [0, 1]
+    assert run.series("environment", "raw_reward")[1] == 0.5
+    assert any("written twice" in note for note in run.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "says"),
+    [
+        ("summary.json", "{", RunFolderError, "summary.json is not JSON"),
+        ("summary.json", "[]", RunFolderError, "holds a list"),
+        ("config.yaml", "a: [", RunFolderError, "config.yaml is not YAML"),
+        ("metrics.jsonl", '{"a": 1}\n', RunFolderError, "line 1 is not a round"),
+        ("metrics.jsonl", "x\n{}\n", MetricsError, "line 1 is damaged"),
+    ],
+)
+def test_damage_is_told_in_one_line(tmp_path, name, content, error, says):
+    folder = write_run(tmp_path / "run")
+    (folder / name).write_text(content)
+    with pytest.raises(error, match=says) as told:
+        load(folder)
+    assert "\n" not in str(told.value)
+
+
+def test_damaged_episodes_are_noted_and_the_others_read(tmp_path):
+    folder = write_run(tmp_path / "run")
+    (folder / "episodes/round_00000.jsonl").write_text('{"schema_version": 99}\n')
+    run = load(folder)
+    assert [sample.label for sample in run.samples] == ["round 39"]
+    assert any("schema version 99" in note for note in run.notes)
+
+
+def test_no_run_is_an_error(tmp_path):
+    with pytest.raises(RunFolderError, match="no run at"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(RunFolderError, match="holds no run"):
+        load(tmp_path)
+
+
+def test_edges_are_means_of_tenths():
+    assert edges([float(n) for n in range(20)]) == (0.5, 18.5)
+    assert edges([1.0, math.nan, 3.0]) == (1.0, 3.0)
+    assert all(map(math.isnan, edges([])))
+
+
+def test_share_of_the_way():
+    assert share_of_the_way(0.8, {"uniform": 0.6, "optimum": 1.0}) == pytest.approx(0.5)
+    assert math.isnan(share_of_the_way(0.8, {"uniform": 0.6}))
+    assert math.isnan(share_of_the_way(0.8, {"uniform": 0.6, "optimum": 0.6}))
+
+
+def test_the_headline_is_the_evaluations_where_there_are_some(tmp_path):
+    run = load(write_run(tmp_path / "run"))
+    head = headline(run)
+    assert (head.before, head.after) == (0.763, 0.848)
+    assert head.share == pytest.approx((0.848 - UNIFORM) / (OPTIMUM - UNIFORM))
+    assert in_words(run) == [
+        "coop_compete_v0: mean raw reward 0.7630 -> 0.8480 (evaluation before and after training)",
+        "97.7 % of the way from uniform play (0.7625) to the optimum (0.8500)",
+    ]
+    # Nothing in the evaluations about cooperation: the first and last tenth of the rounds.
+    assert ends(run, "cooperation_rate") == edges(run.series("environment", "cooperation_rate"))
+
+
+def test_the_evaluations_error_is_given_on_the_way_too(tmp_path):
+    after = {"raw_reward": 0.85, "standard_error": 0.00875}
+    run = load(write_run(tmp_path / "run", evaluation={"after": after}))
+    assert headline(run).share_error == pytest.approx(0.1)  # the whole way is 0.0875
+
+
+def test_without_evaluation_the_headline_is_the_rounds(tmp_path):
+    run = load(write_run(tmp_path / "run", evaluation={"before": {"raw_reward": 0.7}}))
+    head = headline(run)
+    end = sum(row(number)["environment"]["raw_reward"] for number in range(36, 40)) / 4
+    assert head.end == pytest.approx(end)
+    assert head.share == pytest.approx((end - UNIFORM) / (OPTIMUM - UNIFORM))
+    assert "first and last rounds" in in_words(run)[0]
+
+
+def test_nothing_recorded_is_said(tmp_path):
+    folder = write_run(tmp_path / "run", evaluation={})
+    (folder / "metrics.jsonl").unlink()
+    assert in_words(load(folder)) == ["coop_compete_v0: no reward is recorded yet"]
+    assert json.loads((folder / "summary.json").read_text())["evaluation"] == {}

@@ -1,0 +1,157 @@
+import json
+import math
+
+import numpy as np
+import pytest
+
+from srl_train.metrics import JsonlSink, Tee, read_metrics
+from srl_train.metrics.errors import MetricsError
+
+
+def write(path, *rounds, **options):
+    sink = JsonlSink(path, **options)
+    for number in rounds:
+        sink.write({"round": number, "value": 10 * number})
+    sink.close()
+
+
+def rounds_in(path):
+    return [row["round"] for row in read_metrics(path)]
+
+
+def test_each_row_is_on_disk_before_the_next(tmp_path):
+    sink = JsonlSink(tmp_path / "deep/metrics.jsonl")
+    sink.write({"round": 0, "value": np.float32(0.5), "who": ["a", "b"], "none": None})
+    assert read_metrics(tmp_path / "deep/metrics.jsonl") == [
+        {"round": 0, "value": 0.5, "who": ["a", "b"], "none": None}
+    ]
+    sink.close()
+
+
+def test_appends_to_what_is_there(tmp_path):
+    write(tmp_path / "m.jsonl", 0, 1)
+    write(tmp_path / "m.jsonl", 2)
+    assert rounds_in(tmp_path / "m.jsonl") == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("resumed_at", "kept"), [(0, []), (2, [0, 1]), (4, [0, 1, 2, 3]), (9, [0, 1, 2, 3])]
+)
+def test_a_resumed_run_has_each_round_once(tmp_path, resumed_at, kept):
+    path = tmp_path / "m.jsonl"
+    write(path, 0, 1, 2, 3)
+    write(path, resumed_at, resume_from_round=resumed_at)
+    assert rounds_in(path) == [*kept, resumed_at]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m.jsonl"]
+
+
+@pytest.mark.parametrize("options", [{}, {"resume_from_round": 2}])
+@pytest.mark.parametrize(
+    "torn", ['{"round": 2, "val', '{"round": 2, "value": "\\ud8', "{", "\x00\x00"]
+)
+def test_a_torn_last_line_goes(tmp_path, torn, options):
+    path = tmp_path / "m.jsonl"
+    write(path, 0, 1)
+    with path.open("a") as file:
+        file.write(torn)
+    assert rounds_in(path) == [0, 1]
+    write(path, 2, **options)
+    assert rounds_in(path) == [0, 1, 2]
+
+
+def test_every_cut_of_a_file_reads_as_its_whole_rows(tmp_path):
+    path = tmp_path / "m.jsonl"
+    write(path, 0, 1, 2)
+    content = path.read_bytes()
+    ends = [place for place, byte in enumerate(content) if byte == ord("}")]
+    for length in range(len(content) + 1):
+        path.write_bytes(content[:length])
+        whole = sum(length > end for end in ends)
+        assert rounds_in(path) == list(range(whole))
+
+
+def test_damage_before_the_last_line_is_told_with_its_number(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_text('{"round": 0}\n{"roun\n{"round": 2}\n')
+    with pytest.raises(MetricsError, match="line 2 is damaged"):
+        read_metrics(path)
+    with pytest.raises(MetricsError, match="line 2 is damaged"):
+        JsonlSink(path)
+
+
+@pytest.mark.parametrize("line", ["[1, 2]", "3", '{"value": 1}', '{"round": "1"}'])
+def test_a_line_that_is_no_round_is_refused(tmp_path, line):
+    path = tmp_path / "m.jsonl"
+    path.write_text(line + '\n{"round": 1}\n')
+    with pytest.raises(MetricsError):
+        JsonlSink(path, resume_from_round=1)
+
+
+def test_numbers_without_json_come_back(tmp_path):
+    path = tmp_path / "m.jsonl"
+    row = {
+        "round": 0,
+        "loss": math.nan,
+        "null": None,
+        "models": {"a.b": {"norm": math.inf}, "c": {"list": [1.0, -math.inf]}},
+    }
+    sink = JsonlSink(path)
+    sink.write(row)
+    sink.close()
+    plain = json.loads(
+        path.read_text(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON")
+    )
+    assert plain["loss"] is None
+    [back] = read_metrics(path)
+    assert math.isnan(back.pop("loss"))
+    del row["loss"]
+    assert back == row
+
+
+def test_resuming_keeps_numbers_without_json(tmp_path):
+    path = tmp_path / "m.jsonl"
+    for options in ({}, {"resume_from_round": 1}):
+        sink = JsonlSink(path, **options)
+        for number in (0, 1) if not options else (1,):
+            sink.write({"round": number, "loss": math.inf})
+        sink.close()
+    assert read_metrics(path) == [{"round": 0, "loss": math.inf}, {"round": 1, "loss": math.inf}]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"models": {"m": {"loss": object()}}}, "models.m.loss is a object"),
+        ({"round": 0, "weights": np.zeros(2)}, "weights is a ndarray"),
+        ({"not_finite": 1}, "not_finite"),
+    ],
+)
+def test_what_cannot_be_recorded_is_named_and_leaves_no_trace(tmp_path, row, says):
+    sink = JsonlSink(tmp_path / "m.jsonl")
+    with pytest.raises(MetricsError, match=says):
+        sink.write(row)
+    sink.close()
+    assert (tmp_path / "m.jsonl").read_bytes() == b""
+
+
+class Recording:
+    def __init__(self, broken=False):
+        self.rows, self.closed, self.broken = [], False, broken
+
+    def write(self, row):
+        self.rows.append(row)
+
+    def close(self):
+        self.closed = True
+        if self.broken:
+            raise OSError("no space")
+
+
+def test_tee_hands_on_and_closes_all():
+    first, second = Recording(broken=True), Recording()
+    tee = Tee(first, second)
+    tee.write({"round": 0})
+    with pytest.raises(OSError, match="no space"):
+        tee.close()
+    assert first.rows == second.rows == [{"round": 0}]
+    assert second.closed
