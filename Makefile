@@ -1,0 +1,63 @@
+# make demo      train four tiny models together (CPU, minutes, nothing to configure) and report
+# make test      the default tests                make test-slow   the ones that take minutes
+# make check     lint, types and tests: what CI and pre-commit run
+# make bench     the benchmarks                   make clean       what the other targets made
+#
+# PYTHON=...  the interpreter to build .venv with (3.11 or later; found where not given)
+# SEED=...    of the demo (0 where not given)
+
+SHELL := /bin/bash
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; \
+	done)
+SEED ?= 0
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := runs/demo
+# Models this small lose more to threads waiting for each other than they gain from a second one.
+export OMP_NUM_THREADS ?= 1
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-slow check lint types bench clean
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,7p'
+
+# One stamp per set of extras: installing again only when what is asked for has changed.
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-run: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[train,plots]"
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[train,plots,dev]"
+	@touch $@ $(VENV)/.installed-run
+
+# A run is never written over another; the demo's own last one makes room.
+demo: $(VENV)/.installed-run
+	rm -rf $(DEMO)
+	$(BIN)/srl train examples/demo.yaml --seed $(SEED) --out $(DEMO)
+	$(BIN)/srl report $(DEMO)
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m slow
+
+check: lint types test
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-run
+	$(BIN)/python -m benchmarks.run
+
+clean:
+	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
