@@ -1,0 +1,1 @@
+"""Where completions come from. `backend` is the contract; each other module is one kind."""

@@ -1,0 +1,89 @@
+"""Drawing one token per row from logits, each row with its own settings and its own uniform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from srl_agents.llm.sampling import Sampling
+
+
+class TokenDraw:
+    """The sampling settings of a batch's rows, as tensors; made once per turn."""
+
+    def __init__(self, rows: Sequence[Sampling], device: torch.device):
+        temperatures = [row.temperature or 1.0 for row in rows]
+        # Temperature 0 is the single most likely token.
+        counts = [row.top_k if row.temperature else 1 for row in rows]
+        shares = [row.top_p for row in rows]
+        self._temperatures = _column(temperatures, device) if set(temperatures) != {1.0} else None
+        self._narrowed = any(counts) or any(share < 1 for share in shares)
+        self._counts = _column([count or torch.iinfo(torch.int64).max for count in counts], device)
+        self._shares = _column(shares, device)
+        # Cumulative sums over a large vocabulary want double precision; Apple's GPUs have none.
+        self._wide = torch.float32 if device.type == "mps" else torch.float64
+
+    def __call__(
+        self,
+        logits: Tensor,
+        uniforms: Sequence[float],
+        allowed: Sequence[tuple[int, ...] | None],
+        rows: Sequence[int],
+    ) -> tuple[list[int], list[float]]:
+        """Tokens and their log-probabilities for `rows` of the batch.
+
+        `logits` has shape (batch, vocabulary); `uniforms` in [0, 1) and `allowed` (None = every
+        token) have one entry per row of `rows`. Inverse transform sampling: the same uniform and
+        the same distribution give the same token.
+        """
+        everyone = len(rows) == len(logits)
+        scores = logits.float() if everyone else logits[list(rows)].float()
+        if any(ids is not None for ids in allowed):
+            scores = scores.masked_fill(_blocked(scores, allowed), -torch.inf)
+        if self._temperatures is not None:
+            scores = scores / (self._temperatures if everyone else self._temperatures[list(rows)])
+        if self._narrowed:
+            counts = self._counts if everyone else self._counts[list(rows)]
+            shares = self._shares if everyone else self._shares[list(rows)]
+            scores = _narrow(scores, counts, shares)
+        logprobs = scores.log_softmax(-1)
+        mass = logprobs.exp().to(self._wide).cumsum(-1)
+        total = mass[:, -1:]
+        point = torch.tensor(uniforms, dtype=self._wide, device=mass.device)[:, None] * total
+        # Rounding must not lift the point onto the total: past it there are only impossible tokens.
+        point = torch.minimum(point, torch.nextafter(total, torch.zeros_like(total)))
+        tokens = torch.searchsorted(mass, point, right=True)
+        drawn = logprobs.gather(1, tokens)
+        picked: list[int] = tokens[:, 0].tolist()
+        values: list[float] = drawn[:, 0].tolist()
+        return picked, values
+
+
+def _column(values: Sequence[float], device: torch.device) -> Tensor:
+    return torch.tensor(values, device=device)[:, None]
+
+
+def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tensor:
+    """True where a row may not choose the token."""
+    blocked = torch.ones(scores.shape, dtype=torch.bool)
+    rows = [row for row, ids in enumerate(allowed) for _ in ids or ()]
+    columns = [token for ids in allowed for token in ids or ()]
+    blocked[rows, columns] = False
+    free = [row for row, ids in enumerate(allowed) if ids is None]
+    if free:
+        blocked[free] = False
+    return blocked.to(scores.device)
+
+
+def _narrow(scores: Tensor, counts: Tensor, shares: Tensor) -> Tensor:
+    """Top-k, then top-p over what is left; what falls out becomes -inf."""
+    ordered, order = scores.sort(dim=-1, descending=True, stable=True)
+    ranks = torch.arange(scores.shape[-1], device=scores.device)[None]
+    ordered = ordered.masked_fill(ranks >= counts, -torch.inf)
+    shares_so_far = ordered.softmax(-1).cumsum(-1)
+    before = shares_so_far - ordered.softmax(-1)
+    # The most likely token always stays, whatever rounding says.
+    ordered = ordered.masked_fill((before >= shares) & (shares < 1) & (ranks > 0), -torch.inf)
+    return torch.empty_like(scores).scatter_(1, order, ordered)

@@ -1,0 +1,206 @@
+"""Conversations as tokens: append-only, and a sampled answer is never tokenised again.
+
+A chat template renders whole conversations. Here it is asked once, with markers in place of the
+contents, what it writes around them; from then on each turn only appends tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from srl_agents.errors import BackendError
+
+# Plain letters and digits: no template trims, escapes or splits them.
+_RULES, _WORDS, _ANSWER, _MORE, _AGAIN = (f"marker{n}Z" for n in ("Rules", "W0", "A0", "W1", "A1"))
+
+REMEMBERED_PROMPTS = 8192  # situations come back; at a few hundred tokens each, some 20 MB at most
+
+
+class Tokenizer(Protocol):
+    """What is used of a Hugging Face tokenizer."""
+
+    chat_template: Any
+    eos_token_id: int | None
+    added_tokens_decoder: Mapping[int, Any]
+
+    def __call__(self, text: list[str], **settings: Any) -> Any:
+        """Token ids, under 'input_ids'."""
+        ...
+
+    def decode(self, token_ids: Sequence[int], **settings: Any) -> str:
+        """The text of the ids."""
+        ...
+
+    def apply_chat_template(self, conversation: list[dict[str, str]], **settings: Any) -> Any:
+        """The rendered conversation."""
+        ...
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What is said to the model next."""
+
+    words: str
+    rules: str | None = None
+    """The system message; given exactly where the conversation begins."""
+    last: int | None = None
+    """The final token of the answer before; None where the conversation begins."""
+
+
+class ChatFormat:
+    """One tokenizer's way to write a conversation.
+
+    Works with any chat template that only appends: where it knows no system role, the rules open
+    the first user message.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stop_ids: Iterable[int] = ()):
+        """Read the template off `tokenizer`; `stop_ids` are further ids that end an answer.
+
+        Raises BackendError where there is no chat template, or where it rewrites earlier turns.
+        """
+        if not tokenizer.chat_template:
+            raise BackendError(
+                "the tokenizer has no chat template; use an instruction-tuned model or set "
+                "tokenizer.chat_template"
+            )
+        self._tokenizer = tokenizer
+        self._known: dict[tuple[str, ...], list[int]] = {}
+        self._has_system, (self._head, self._joint, self._tail) = _opening(tokenizer)
+        self._between, self._next_tail = _continuation(tokenizer, self._has_system)
+        added = tokenizer.added_tokens_decoder
+        special = {token for token, entry in added.items() if entry.special}
+        texts = sorted(re.escape(str(added[token])) for token in special)
+        self._control = re.compile("|".join(texts)) if texts else None
+        stops = {int(token) for token in stop_ids}
+        if tokenizer.eos_token_id is not None:
+            stops.add(tokenizer.eos_token_id)
+        [between] = self._encode([self._between])
+        closing = [token for token in between if token in stops or token in special]
+        if not closing and tokenizer.eos_token_id is None:
+            raise BackendError(
+                "neither the chat template nor the tokenizer names an end-of-turn token; set "
+                "tokenizer.eos_token"
+            )
+        self.end_of_turn: int = closing[0] if closing else int(tokenizer.eos_token_id or 0)
+        """Closes an answer, in the template's own way."""
+        self.stop_ids: frozenset[int] = frozenset(stops | {self.end_of_turn})
+        """Any of these ends an answer."""
+
+    def prompts(self, turns: Sequence[Turn]) -> list[tuple[int, ...]]:
+        """The tokens that each turn appends, up to where the model answers.
+
+        They begin with the end of the answer before, where the model did not write it itself.
+        """
+        encoded = self._encode_pieces([self._pieces(turn) for turn in turns])
+        return [
+            tuple(self._without_closing(ids, turn.last))
+            for ids, turn in zip(encoded, turns, strict=True)
+        ]
+
+    def answer(self, text: str) -> tuple[int, ...]:
+        """The tokens of an answer, without its end of turn."""
+        [ids] = self._encode([text])
+        return tuple(ids)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The words of an answer without its end of turn; other special tokens stay visible."""
+        said = ids[:-1] if ids and ids[-1] in self.stop_ids else ids
+        return self._tokenizer.decode(
+            list(said), skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+
+    def _pieces(self, turn: Turn) -> tuple[str, ...]:
+        """Template text and contents in turns, beginning and ending with template text."""
+        words = turn.words.strip()
+        if turn.rules is None:
+            return self._between, words, self._next_tail
+        return self._head, turn.rules.strip(), self._joint, words, self._tail
+
+    def _encode_pieces(self, rows: Sequence[tuple[str, ...]]) -> list[list[int]]:
+        if len(self._known) > REMEMBERED_PROMPTS:
+            self._known.clear()
+        missing = [pieces for pieces in dict.fromkeys(rows) if pieces not in self._known]
+        if missing:
+            encoded = self._encode(["".join(pieces) for pieces in missing])
+            for pieces, ids in zip(missing, encoded, strict=True):
+                self._known[pieces] = self._spelled_out(pieces) or ids
+        return [self._known[pieces] for pieces in rows]
+
+    def _spelled_out(self, pieces: tuple[str, ...]) -> list[int]:
+        """Tokens in which no content became a control token; empty where none was in danger."""
+        contents = pieces[1::2]
+        if self._control is None or not any(map(self._control.search, contents)):
+            return []
+        return [
+            token
+            for place, piece in enumerate(pieces)
+            for token in self._encode([piece], split_special_tokens=place % 2 == 1)[0]
+        ]
+
+    def _encode(self, texts: list[str], **settings: Any) -> list[list[int]]:
+        encoded = self._tokenizer(
+            texts, add_special_tokens=False, return_attention_mask=False, **settings
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    def _without_closing(self, ids: list[int], last: int | None) -> list[int]:
+        if last is None or last != self.end_of_turn or last not in ids:
+            return ids
+        return ids[ids.index(last) + 1 :]
+
+
+def _opening(tokenizer: Tokenizer) -> tuple[bool, tuple[str, str, str]]:
+    """Whether rules have a message of their own, and the text around rules and words."""
+    from jinja2.exceptions import TemplateError  # comes with transformers; not in the base install
+
+    try:
+        text = _render(tokenizer, [("system", _RULES), ("user", _WORDS)])
+        rendered = _render(
+            tokenizer,
+            [("system", _RULES), ("user", _WORDS), ("assistant", _ANSWER), ("user", _MORE)],
+        )
+        # Some templates move the system message to the newest turn: that is not append-only.
+        has_system = 0 <= rendered.find(_RULES) < rendered.find(_WORDS)
+    except TemplateError:
+        has_system = False
+    if not has_system:
+        text = _render(tokenizer, [("user", f"{_RULES}\n\n{_WORDS}")])
+    head, _, rest = text.partition(_RULES)
+    joint, found, tail = rest.partition(_WORDS)
+    if not found or _WORDS in tail:
+        raise BackendError(f"the chat template does not show the messages' text once: {text!r}")
+    return has_system, (head, joint, tail)
+
+
+def _continuation(tokenizer: Tokenizer, has_system: bool) -> tuple[str, str]:
+    """The text between an answer and the next words, and after those words."""
+    start = (
+        [("system", _RULES), ("user", _WORDS)]
+        if has_system
+        else [("user", f"{_RULES}\n\n{_WORDS}")]
+    )
+    more = [*start, ("assistant", _ANSWER), ("user", _MORE)]
+    again = [*more, ("assistant", _AGAIN), ("user", _WORDS)]
+    between, found, tail = _render(tokenizer, more).partition(_ANSWER)[2].partition(_MORE)
+    later = _render(tokenizer, again).partition(_AGAIN)[2].partition(_WORDS)
+    if not found or later != (between, _WORDS, tail):
+        raise BackendError(
+            "the chat template rewrites earlier turns, so a conversation cannot be continued by "
+            f"appending: {between + found + tail!r} after the first answer, "
+            f"{''.join(later)!r} after the second"
+        )
+    return between, tail
+
+
+def _render(tokenizer: Tokenizer, messages: Sequence[tuple[str, str]]) -> str:
+    rendered = tokenizer.apply_chat_template(
+        [{"role": role, "content": content} for role, content in messages],
+        tokenize=False,
+        add_generation_prompt=True,
+    )
+    return str(rendered)

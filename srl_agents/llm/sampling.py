@@ -1,0 +1,37 @@
+"""How a completion is drawn from a model's distribution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Settings of one seat's sampling.
+
+    The order is temperature, then top-k, then top-p over what top-k left, renormalised: the
+    log-probabilities that a backend returns are those of the resulting distribution.
+    """
+
+    temperature: float = 1.0
+    """Divides the logits; 0 takes the most likely token (and its log-probability is then 0)."""
+    top_p: float = 1.0
+    """The smallest set of tokens that holds this share of probability stays; 1 keeps all."""
+    top_k: int = 0
+    """This many most likely tokens stay; 0 keeps all."""
+    max_new_tokens: int = 16
+    """Tokens an unconstrained answer may take, its end-of-turn included. A constrained answer
+    is always written whole."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise ValueError(
+                f"temperature is {self.temperature}; it must be a finite number, 0 or more"
+            )
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
+        if self.top_k < 0:
+            raise ValueError(f"top_k is {self.top_k}; it must be 0 (keep all) or more")
+        if self.max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens is {self.max_new_tokens}; it must be 1 or more")

@@ -1,0 +1,149 @@
+"""A language model in a seat: it reads the situation, writes an answer, and the answer is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from srl_agents.episode import Decision, Tokens
+from srl_agents.llm.backends.backend import Backend, Completion, Request
+from srl_agents.llm.constrained import AnswerTree, answer_tree
+from srl_agents.llm.conversation import Turn
+from srl_agents.llm.sampling import Sampling
+from srl_agents.policy import Seen
+from srl_envs.text import ParseFailure, TextView, feedback
+
+
+@dataclass(frozen=True, eq=False)
+class Conversation:
+    """A seat's memory of one episode."""
+
+    rng: np.random.Generator
+    context: tuple[int, ...] = ()
+    """Every token so far: prompts as appended, answers as sampled."""
+    cache: object | None = field(default=None, repr=False)
+    """The backend's, for the next turn; only saves work."""
+    failure: ParseFailure | None = None
+    """Why the last answer could not be read; the seat is told."""
+
+
+class TextPolicy:
+    """Plays any environment that has a TextView, with any backend."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        view: TextView,
+        *,
+        sampling: Sampling | None = None,
+        per_seat: Mapping[str, Sampling] | None = None,
+        adapter: str | Mapping[str, str] | None = None,
+        constrained: bool = False,
+        name: str | None = None,
+    ):
+        """Seat the backend's model.
+
+        `sampling` holds for every seat that `per_seat` does not name. `adapter` is one adapter
+        for all seats, or one per seat (a seat that is not named uses the model as it stands).
+        `constrained` lets only legal answers be written, so no answer is ever unreadable.
+        """
+        self.name = name or backend.name
+        self._backend, self._view = backend, view
+        self._sampling, self._per_seat = sampling or Sampling(), dict(per_seat or {})
+        self._adapter = adapter
+        self._constrained = constrained
+        self._trees: dict[tuple[str, bytes | None], AnswerTree] = {}
+
+    def start(self, seed: int) -> Conversation:
+        """An empty conversation; all its randomness is from `seed`."""
+        return Conversation(np.random.default_rng(seed))
+
+    def act(
+        self, seen: Sequence[Seen], states: Sequence[Conversation]
+    ) -> tuple[list[Decision], list[Conversation]]:
+        """One answer per entry, all sampled in one batch.
+
+        An answer that cannot be read is data: the view's default action with `parse_failure`.
+        Raises BackendError when the backend fails.
+        """
+        chat = self._backend.chat
+        prompts = chat.prompts(
+            [self._turn(one, state) for one, state in zip(seen, states, strict=True)]
+        )
+        requests = [
+            Request(
+                context=state.context + prompt,
+                sampling=self._per_seat.get(one.agent, self._sampling),
+                rng=state.rng,
+                answers=self._tree(one) if self._constrained else None,
+                adapter=self._adapter_of(one.agent),
+                cache=state.cache,
+            )
+            for one, state, prompt in zip(seen, states, prompts, strict=True)
+        ]
+        decisions, memories = [], []
+        completions = self._backend.complete(requests)
+        for one, state, prompt, request, completion in zip(
+            seen, states, prompts, requests, completions, strict=True
+        ):
+            text = chat.text(completion.ids)
+            action = self._read(one, text)
+            failure = action if isinstance(action, ParseFailure) else None
+            decisions.append(
+                Decision(
+                    action=self._view.default_action if failure else action,
+                    text=text,
+                    tokens=_tokens(prompt, completion),
+                    parse_failure=failure.reason if failure else None,
+                )
+            )
+            memories.append(
+                replace(
+                    state,
+                    context=request.context + completion.ids,
+                    cache=completion.cache,
+                    failure=failure,
+                )
+            )
+        return decisions, memories
+
+    def _turn(self, seen: Seen, state: Conversation) -> Turn:
+        lines = []
+        if state.failure is not None:
+            default = self._view.answers(seen.agent)[self._view.default_action]
+            lines.append(feedback(state.failure, default))
+        lines += [f"{speaker} says: {words}" for speaker, words in seen.heard]
+        lines.append(self._view.describe(seen.agent, seen.observation))
+        words = "\n".join(lines)
+        if not state.context:
+            return Turn(words, rules=self._view.rules(seen.agent))
+        return Turn(words, last=state.context[-1])
+
+    def _read(self, seen: Seen, text: str) -> int | ParseFailure:
+        action = self._view.parse(seen.agent, text)
+        if isinstance(action, ParseFailure) or seen.action_mask is None:
+            return action
+        if not seen.action_mask[action]:
+            return ParseFailure("that choice is not allowed now")
+        return action
+
+    def _tree(self, seen: Seen) -> AnswerTree:
+        mask = None if seen.action_mask is None else np.asarray(seen.action_mask, dtype=bool)
+        key = (seen.agent, None if mask is None else mask.tobytes())
+        if key not in self._trees:
+            answers = self._view.answers(seen.agent)
+            legal = [text for i, text in enumerate(answers) if mask is None or mask[i]]
+            chat = self._backend.chat
+            self._trees[key] = answer_tree([chat.answer(text) for text in legal], chat.end_of_turn)
+        return self._trees[key]
+
+    def _adapter_of(self, agent: str) -> str | None:
+        if isinstance(self._adapter, Mapping):
+            return self._adapter.get(agent)
+        return self._adapter
+
+
+def _tokens(prompt: tuple[int, ...], completion: Completion) -> Tokens:
+    return Tokens(prompt, completion.ids, completion.logprobs, completion.model, completion.allowed)

@@ -1,0 +1,98 @@
+"""Random legal play of an environment, as conversations: what the embedded model starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from srl_envs.text import ParseFailure, TextView, feedback
+
+UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
+UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers
+HEARD_SHARE = 0.1  # of turns in which another seat's words stand before the situation
+
+
+@dataclass(frozen=True)
+class Line:
+    """One turn of a dialogue."""
+
+    words: str
+    """What the seat is told."""
+    legal: tuple[str, ...]
+    """The answers it may give."""
+    answer: str
+    """The answer it gave."""
+    readable: bool
+    """False for an answer that shows what not to write: it is read, never taught."""
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """One seat's episode."""
+
+    rules: str
+    lines: tuple[Line, ...]
+
+
+def random_dialogues(
+    make_env: Callable[[], Any], games: int, turns: int, seed: int
+) -> list[Dialogue]:
+    """Every seat's dialogue in `games` episodes of at most `turns` turns each.
+
+    Choices are uniform over the legal answers. Raises ValueError for an environment without a
+    text view.
+    """
+    rng = np.random.default_rng(seed)
+    dialogues = []
+    for _ in range(games):
+        env = make_env()
+        view = getattr(env.unwrapped, "text_view", None)
+        if view is None:
+            raise ValueError(f"{env} has no text view, so a language model cannot play it")
+        dialogues += _play(env, view, turns, rng)
+    return dialogues
+
+
+def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> list[Dialogue]:
+    observations, infos = env.reset(seed=int(rng.integers(2**31)))
+    lines: dict[str, list[Line]] = {agent: [] for agent in env.possible_agents}
+    notes = dict.fromkeys(env.possible_agents, "")
+    for _ in range(turns):
+        if not env.agents:
+            break
+        actions = {}
+        for agent in env.agents:
+            answers = view.answers(agent)
+            mask = infos.get(agent, {}).get("action_mask")
+            legal = [i for i in range(len(answers)) if mask is None or mask[i]]
+            actions[agent] = int(rng.choice(legal))
+            answer = answers[actions[agent]]
+            words = notes[agent] + _heard(env, view, agent, rng)
+            words += view.describe(agent, observations[agent])
+            notes[agent] = ""
+            failure = None
+            if rng.random() < UNREADABLE_SHARE:
+                answer = UNREADABLE[rng.integers(len(UNREADABLE))]
+                failure = view.parse(agent, answer)
+            if isinstance(failure, ParseFailure):
+                actions[agent] = view.default_action
+                notes[agent] = feedback(failure, answers[view.default_action]) + "\n"
+            else:
+                answer = answers[actions[agent]]
+            lines[agent].append(
+                Line(words, tuple(answers[i] for i in legal), answer, failure is None)
+            )
+        observations, _, _, _, infos = env.step(actions)
+    return [Dialogue(view.rules(agent), tuple(said)) for agent, said in lines.items() if said]
+
+
+def _heard(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> str:
+    others = [other for other in env.agents if other != agent]
+    if not others or rng.random() >= HEARD_SHARE:
+        return ""
+    speaker = others[rng.integers(len(others))]
+    answers = view.answers(speaker)
+    return f"{speaker} says: {answers[rng.integers(len(answers))]}\n"

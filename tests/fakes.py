@@ -1,0 +1,121 @@
+"""Stand-ins for tests: a backend that says what it is told, and a tokenizer of plain bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.backends.backend import Completion, Request
+from srl_agents.llm.conversation import ChatFormat
+
+START, END = 256, 257
+_SPECIAL = {"<|im_start|>": START, "<|im_end|>": END}
+_NAMES = {number: text for text, number in _SPECIAL.items()}
+
+
+class _AddedToken(str):
+    special = True
+
+
+class ByteTokenizer:
+    """UTF-8 bytes and two control tokens, with a ChatML template."""
+
+    chat_template = "built in"
+    eos_token_id: int | None = END
+    added_tokens_decoder: Mapping[int, Any] = {n: _AddedToken(text) for n, text in _NAMES.items()}
+
+    def __call__(
+        self, text: list[str], split_special_tokens: bool = False, **_: Any
+    ) -> dict[str, list[list[int]]]:
+        pattern = None if split_special_tokens else re.compile(r"(<\|im_start\|>|<\|im_end\|>)")
+        return {"input_ids": [self._encode(one, pattern) for one in text]}
+
+    def _encode(self, text: str, pattern: re.Pattern[str] | None) -> list[int]:
+        pieces = [text] if pattern is None else pattern.split(text)
+        return [
+            token
+            for piece in pieces
+            for token in (
+                [_SPECIAL[piece]]
+                if pattern is not None and piece in _SPECIAL
+                else piece.encode("utf-8", "surrogatepass")
+            )
+        ]
+
+    def decode(self, token_ids: Sequence[int], **_: Any) -> str:
+        data = b"".join(
+            _NAMES[token].encode() if token in _NAMES else bytes([token]) for token in token_ids
+        )
+        return data.decode("utf-8", "surrogatepass")
+
+    def apply_chat_template(
+        self, conversation: list[dict[str, str]], add_generation_prompt: bool, **_: Any
+    ) -> str:
+        said = [f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in conversation]
+        return "".join(said) + ("<|im_start|>assistant\n" if add_generation_prompt else "")
+
+
+class ScriptedBackend:
+    """Answers with the given texts in order, or with `answers(request)`; remembers requests."""
+
+    def __init__(self, answers: Iterable[str] | Callable[[Request], str]):
+        self.name = "scripted"
+        self.chat = ChatFormat(ByteTokenizer())
+        self.requests: list[Request] = []
+        self._answers = answers if callable(answers) else iter(answers)
+
+    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        self.requests += requests
+        return [self._completion(request) for request in requests]
+
+    def _completion(self, request: Request) -> Completion:
+        text = self._answers(request) if callable(self._answers) else next(self._answers)
+        ids = (*self.chat.answer(text), self.chat.end_of_turn)
+        return Completion(ids, (-0.5,) * len(ids), ended=True, model="scripted@0")
+
+    def heard(self, index: int) -> str:
+        """The whole conversation that the `index`-th request showed."""
+        return self.chat.text(self.requests[index].context)
+
+
+class BrokenBackend(ScriptedBackend):
+    """Fails on every call."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        raise BackendError("the machine is on fire")
+
+
+@dataclass(frozen=True)
+class Vote:
+    """A view of a game with three choices, the observation of which is said as it is."""
+
+    default_action: int = 2
+    parse_penalty: float = 0.1
+
+    def rules(self, agent: str) -> str:
+        return f"You are {agent}. Say stay, go or go home."
+
+    def describe(self, agent: str, observation: Any) -> str:
+        return f"You see {observation}."
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        return ("stay", "go", "go home")
+
+    def parse(self, agent: str, answer: str) -> Any:
+        from srl_envs.text import parse_choice
+
+        return parse_choice(answer, self.answers(agent))
+
+
+def plain_env(agents: Sequence[str] = ("a",)) -> Any:
+    """An environment without a text view."""
+    env = SimpleNamespace(possible_agents=list(agents))
+    env.unwrapped = env
+    return env

@@ -1,0 +1,58 @@
+"""The embedded model, built once for all tests here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from srl_agents.llm import tiny
+from srl_agents.llm.backends.huggingface import HuggingFaceBackend
+from srl_envs import catalogue
+
+
+def make_env() -> Any:
+    return catalogue.make("coop_compete_v0", num_agents=4, max_cycles=8)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CORE_SRL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return tiny.folder(make_env)
+
+
+@pytest.fixture
+def backend(tiny_folder: Path) -> HuggingFaceBackend:
+    """A fresh object each time: tests change weights and modes."""
+    return HuggingFaceBackend.load(tiny_folder, device="cpu", name="tiny")
+
+
+@pytest.fixture(scope="session")
+def tokenizer_of(tiny_folder: Path) -> Callable[..., Any]:
+    """A fresh tokenizer with another chat template and its control tokens."""
+
+    def load(template: str | None = None, control: tuple[str, ...] = (), eos: str | None = None):
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
+        if control:
+            tokenizer.add_special_tokens({"extra_special_tokens": list(control)})
+        if eos:
+            tokenizer.eos_token = eos
+        if template is not None:
+            tokenizer.chat_template = template
+        return tokenizer
+
+    return load
