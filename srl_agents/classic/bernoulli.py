@@ -1,0 +1,20 @@
+"""Bernoulli and Uniform: a coin in every round."""
+
+from srl_agents.classic.memory_one import SITUATIONS, MemoryOne
+
+
+class Bernoulli(MemoryOne):
+    """Cooperates with chance `q`, independently in every round.
+
+    Raises ValueError where `q` is outside [0, 1].
+    """
+
+    def __init__(self, q: float) -> None:
+        super().__init__(f"random({q:g})", [q] * SITUATIONS)
+
+
+class Uniform(Bernoulli):
+    """Both actions equally likely."""
+
+    def __init__(self) -> None:
+        super().__init__(0.5)
