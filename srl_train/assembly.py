@@ -157,8 +157,9 @@ def _learner(
     held = [seat for seat, who in seats.items() if who == name]
     per_round = len(held) * config.grpo.group_size * config.grpo.groups_per_round
     budget = config.updates.sample_budget.get(name, per_round)
-    # Whole rounds are trained on at once and on-policy; parts of rounds leave some for later.
-    stale = budget % per_round != 0
+    # Without a budget all is trained on at once. With one, samples may be left for later: even a
+    # budget of whole rounds is out of step after a group that failed.
+    stale = name in config.updates.sample_budget
     return GrpoLearner(
         name,
         model,

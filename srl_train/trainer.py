@@ -109,21 +109,23 @@ class MultiModelTrainer:
         final_model_states, checkpoints_saved and evaluation.
         """
         run = self.run
-        self._begin()
         self.is_training = True
         try:
-            while run.next_round < run.config.rounds and not self._stop.is_set():
-                self.train_round()
+            try:
+                self._begin()
+                while run.next_round < run.config.rounds and not self._stop.is_set():
+                    self.train_round()
+            finally:
+                self._close()
+            completed = run.next_round >= run.config.rounds
+            if completed:
+                self._evaluate("after")
+                self.save_models()
+            if run.next_round > self._saved_round:
+                self.save_checkpoint(final=completed)
+            self._write_summary()
         finally:
-            self.is_training = False
-            self._close()
-        completed = run.next_round >= run.config.rounds
-        if completed:
-            self._evaluate("after")
-            self.save_models()
-        if run.next_round > self._saved_round:
-            self.save_checkpoint(final=completed)
-        self._write_summary()
+            self.is_training = False  # only now: `shutdown` waits for it before it saves
         return self._results(completed)
 
     def train_round(self) -> RoundResult:

@@ -1,0 +1,322 @@
+"""play and play_many: who is asked when, with what, and what a failure spoils."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from srl_agents.episode import Decision
+from srl_agents.errors import BackendError
+from srl_agents.policy import Seen
+from srl_agents.rollout import play, play_many, policy_name
+from srl_envs import coop_compete_v0
+from srl_envs.errors import EnvError
+
+
+class Ledger:
+    """A game whose rewards tell who did what: 100 * seed + 10 * turn + action, seats leave early.
+
+    `lives` says how many turns each seat takes part in; `breaks_at` the turn that fails.
+    """
+
+    metadata = {"name": "ledger_v0"}  # noqa: RUF012
+
+    def __init__(self, lives=None, breaks_at=None):
+        self.lives = lives or {"a": 2, "b": 2}
+        self.possible_agents = list(self.lives)
+        self.breaks_at = breaks_at
+
+    def reset(self, seed=None, options=None):
+        self.seed, self.turn, self.options = seed, 0, options
+        self.agents = list(self.possible_agents)
+        return self._seen(), {a: {"action_mask": f"mask of {a}"} for a in self.agents}
+
+    def _seen(self):
+        return {a: (self.seed, self.turn, a) for a in self.agents}
+
+    def step(self, actions):
+        assert set(actions) == set(self.agents)
+        if self.turn == self.breaks_at:
+            raise EnvError("it broke")
+        rewards = {a: 100 * self.seed + 10 * self.turn + actions[a] for a in actions}
+        infos = {a: {"turn": self.turn, "action_mask": f"later {a}"} for a in actions}
+        self.turn += 1
+        over = {a: self.turn >= self.lives[a] for a in actions}
+        seen = self._seen()
+        self.agents = [a for a in self.agents if not over[a]]
+        return seen, rewards, over, dict.fromkeys(actions, False), infos
+
+
+class Scribe:
+    """Answers its number plus the draw of its seat; writes down how it was asked."""
+
+    def __init__(self, name, number=0, fails_at_call=None, says=None):
+        self.name, self.number, self.says = name, number, says
+        self.calls, self.fails_at_call = [], fails_at_call
+
+    def start(self, seed):
+        return {"seed": seed, "turns": 0}
+
+    def act(self, seen, states):
+        self.calls.append(list(seen))
+        if len(self.calls) - 1 == self.fails_at_call:
+            raise BackendError("no answer")
+        decisions = []
+        for one, state in zip(seen, states, strict=True):
+            assert state["turns"] == one.observation[1], "a memory of another seat or turn"
+            draw = int(np.random.default_rng([state["seed"], state["turns"]]).integers(1, 4))
+            decisions.append(Decision(action=self.number + draw, text=self.says))
+        return decisions, [{**state, "turns": state["turns"] + 1} for state in states]
+
+
+class Nameless(Scribe):
+    def __init__(self):
+        super().__init__("x")
+        del self.name
+
+
+def games(*envs):
+    waiting = iter(envs)
+    return lambda: next(waiting)
+
+
+def test_each_policy_is_asked_once_per_turn_for_all_its_seats():
+    shared, other = Scribe("shared"), Scribe("other")
+    seats = {"a": shared, "b": other, "c": shared}
+    lives = {"a": 3, "b": 3, "c": 2}
+    play_many(lambda: Ledger(lives), seats, [1, 2, 3, 4])
+    assert [len(call) for call in shared.calls] == [8, 8, 4]
+    assert [len(call) for call in other.calls] == [4, 4, 4]
+    assert {type(one) for call in shared.calls for one in call} == {Seen}
+    asked = {(one.observation[0], one.agent) for one in shared.calls[0]}
+    assert asked == {(seed, seat) for seed in (1, 2, 3, 4) for seat in "ac"}
+
+
+def test_every_answer_reaches_its_own_seat_and_episode():
+    low, high = Scribe("low", 0), Scribe("high", 5)
+    lives = {"a": 3, "b": 2, "c": 3}
+    seats = {"a": low, "b": high, "c": low}
+    episodes = play_many(lambda: Ledger(lives), seats, [7, 3, 5])
+    assert [e.seed for e in episodes] == [7, 3, 5]
+    for episode in episodes:
+        assert [len(turn) for turn in episode.turns] == [3, 3, 2]
+        for number, turn in enumerate(episode.turns):
+            for step in turn:
+                assert step.observation == (episode.seed, number, step.agent)
+                assert step.reward == 100 * episode.seed + 10 * number + step.decision.action
+                assert step.info == {"turn": number}  # masks are left out
+                assert (step.decision.action > 4) is (step.agent == "b")
+                assert step.heard == ()
+        assert episode.environment == "ledger_v0"
+        assert episode.seats == {"a": "low", "b": "high", "c": "low"}
+        assert episode.failure is None
+
+
+def test_masks_reach_the_policies():
+    policy = Scribe("p")
+    play(Ledger(), {"a": policy, "b": policy}, 1)
+    assert [one.action_mask for one in policy.calls[0]] == ["mask of a", "mask of b"]
+    assert [one.action_mask for one in policy.calls[1]] == ["later a", "later b"]
+
+
+def test_each_seat_draws_from_its_own_generator():
+    policy = Scribe("p")
+    lives = dict.fromkeys([f"seat_{i}" for i in range(20)], 1)
+    episode = play(Ledger(lives), dict.fromkeys(lives, policy), 3)
+    assert {step.decision.action for step in episode.turns[0]} == {1, 2, 3}
+
+
+def actions(episode):
+    return [[step.decision.action for step in turn] for turn in episode.turns]
+
+
+def test_a_group_shares_its_start_and_not_its_course():
+    policy = Scribe("p")
+    lives = {"a": 8, "b": 8}
+    seats = {"a": policy, "b": policy}
+    group = play_many(lambda: Ledger(lives), seats, [4] * 3, policy_seeds=[1, 2, 1])
+    assert [episode.seed for episode in group] == [4, 4, 4]
+    assert group[0].turns[0][0].observation == group[1].turns[0][0].observation
+    assert actions(group[0]) != actions(group[1])
+    assert actions(group[0]) == actions(group[2])
+
+
+def test_policy_seeds_are_the_seeds_by_default():
+    policy = Scribe("p")
+    seats, lives = {"a": policy, "b": policy}, {"a": 8, "b": 8}
+    default = play_many(lambda: Ledger(lives), seats, [4, 5])
+    given = play_many(lambda: Ledger(lives), seats, [4, 5], policy_seeds=[4, 5])
+    assert default == given
+    assert actions(default[0]) != actions(default[1])
+
+
+@pytest.mark.parametrize("policy_seed", [None, 9])
+def test_play_is_play_many_of_one(policy_seed):
+    seats = {"a": Scribe("p"), "b": Scribe("q", 3)}
+    one = play(Ledger(), seats, 6, policy_seed=policy_seed)
+    [many] = play_many(
+        Ledger, seats, [6], policy_seeds=None if policy_seed is None else [policy_seed]
+    )
+    assert one == many
+
+
+def test_lock_step_changes_nothing_in_an_episode():
+    lives = {"a": 4, "b": 3}
+    seats = {"a": Scribe("p"), "b": Scribe("q", 3)}
+    together = play_many(lambda: Ledger(lives), seats, [1, 2, 3])
+    alone = [play(Ledger(lives), seats, seed) for seed in (1, 2, 3)]
+    assert together == alone
+
+
+def test_the_same_seeds_give_the_same_episodes_of_a_noisy_game():
+    class Coin:
+        def start(self, seed):
+            return np.random.default_rng(seed)
+
+        def act(self, seen, states):
+            return [Decision(action=int(state.integers(2))) for state in states], list(states)
+
+    def run():
+        coin = Coin()
+        seats = {"agent_0": coin, "agent_1": coin}
+        episodes = play_many(
+            lambda: coop_compete_v0.parallel_env(num_agents=2, max_cycles=5),
+            seats,
+            [11, 12],
+            policy_seeds=[1, 2],
+        )
+        return [[(s.decision, s.reward) for t in e.turns for s in t] for e in episodes]
+
+    first = run()
+    assert first == run()
+    assert first[0] != first[1]
+
+
+def test_names_options_and_extra_are_kept():
+    made = []
+
+    def make():
+        made.append(Ledger())
+        return made[-1]
+
+    seats = {"a": Scribe("p"), "b": Nameless()}
+    episodes = play_many(
+        make,
+        seats,
+        [1, 2],
+        reset_options=[{"episode": 10}, {"episode": 11}],
+        names={"a": "model_0"},
+        extra={"round": 3},
+    )
+    assert [env.options for env in made] == [{"episode": 10}, {"episode": 11}]
+    assert episodes[0].seats == {"a": "model_0", "b": "Nameless"}
+    assert policy_name(seats["a"]) == "p"
+    assert episodes[1].extra == {"round": 3}
+    play(made[0], seats, 1)
+    assert made[0].options is None
+
+
+def test_a_vacant_seat_is_refused():
+    with pytest.raises(ValueError, match=r"\['b', 'c'\]"):
+        play(Ledger({"a": 1, "b": 1, "c": 1}), {"a": Scribe("p"), "z": Scribe("p")}, 1)
+
+
+# ---- leaders -------------------------------------------------------------------------------------
+
+
+def test_a_leader_is_asked_first_and_its_hearers_get_its_words():
+    calls = []
+
+    class Noted(Scribe):
+        def act(self, seen, states):
+            calls.append((self.name, [(one.agent, one.heard) for one in seen]))
+            return super().act(seen, states)
+
+    leader, rest = Noted("leader", says="follow me"), Noted("rest")
+    seats = {"a": rest, "b": leader, "c": rest, "d": rest}
+    lives = dict.fromkeys("abcd", 2)
+    [episode] = play_many(lambda: Ledger(lives), seats, [1], speaks_first={"b": ("a", "d")})
+    words = (("b", "follow me"),)
+    turn = [("leader", [("b", ())]), ("rest", [("a", words), ("c", ()), ("d", words)])]
+    assert calls == turn * 2
+    heard = {step.agent: step.heard for step in episode.turns[0]}
+    assert heard == {"a": words, "b": (), "c": (), "d": words}
+
+
+def test_two_leaders_speak_to_their_own_and_one_policy_may_hold_all_seats():
+    policy = Scribe("p", says="hi")
+    seats = dict.fromkeys("abcd", policy)
+    lives = dict.fromkeys("abcd", 1)
+    teams = {"a": ("b",), "c": ("b", "d")}
+    play(Ledger(lives), seats, 1, speaks_first=teams)
+    first, second = policy.calls
+    assert [one.agent for one in first] == ["a", "c"]
+    assert {one.agent: one.heard for one in second} == {
+        "b": (("a", "hi"), ("c", "hi")),
+        "d": (("c", "hi"),),
+    }
+
+
+def test_the_words_of_a_silent_leader_are_its_action():
+    policy = Scribe("p", number=40)
+    play(Ledger({"a": 1, "b": 1}), dict.fromkeys("ab", policy), 1, speaks_first={"a": ("b",)})
+    [(speaker, words)] = policy.calls[1][0].heard
+    assert speaker == "a" and words in ("41", "42", "43")
+
+
+def test_a_leader_that_has_left_says_nothing():
+    policy = Scribe("p", says="hi")
+    lives = {"a": 1, "b": 2}
+    episode = play(Ledger(lives), dict.fromkeys("ab", policy), 1, speaks_first={"a": ("b",)})
+    assert [turn[-1].heard for turn in episode.turns] == [(("a", "hi"),), ()]
+
+
+# ---- failures ------------------------------------------------------------------------------------
+
+
+def test_a_failing_environment_spoils_its_own_episode_only():
+    seats = {"a": Scribe("p"), "b": Scribe("q")}
+    make = games(Ledger(), Ledger(breaks_at=1), Ledger())
+    whole = [play(Ledger(), seats, seed) for seed in (1, 2, 3)]
+    episodes = play_many(make, seats, [1, 2, 3])
+    assert [episodes[0], episodes[2]] == [whole[0], whole[2]]
+    assert episodes[1] == replace(whole[1], turns=whole[1].turns[:1], failure="EnvError: it broke")
+
+
+def test_a_failing_backend_spoils_the_episodes_it_was_asked_for():
+    flaky = Scribe("flaky", fails_at_call=1)
+    seats = {"a": flaky, "b": Scribe("steady")}
+    make = games(Ledger({"a": 1, "b": 1}), Ledger(), Ledger({"a": 1, "b": 3}))
+    over, struck, without = play_many(make, seats, [1, 2, 3])
+    assert over.failure is None and len(over.turns) == 1
+    assert struck.failure == "BackendError: no answer" and len(struck.turns) == 1
+    # The flaky policy's seat had left this game before the failure.
+    assert without.failure is None and len(without.turns) == 3
+    assert len(flaky.calls) == 2, "a spoilt episode is not asked about again"
+
+
+def test_after_a_leaders_failure_its_followers_are_not_asked():
+    leader, follower = Scribe("leader", fails_at_call=0, says="x"), Scribe("follower")
+    seats = {"a": follower, "b": leader}
+    episode = play(Ledger(), seats, 1, speaks_first={"b": ("a",)})
+    assert episode.failure == "BackendError: no answer" and episode.turns == ()
+    assert follower.calls == []
+
+
+def test_other_errors_are_faults_and_not_hidden():
+    class Faulty(Scribe):
+        def act(self, seen, states):
+            raise KeyError("a fault of ours")
+
+    with pytest.raises(KeyError):
+        play(Ledger(), dict.fromkeys("ab", Faulty("p")), 1)
+
+
+def test_a_policy_that_answers_too_few_is_a_fault():
+    class Short(Scribe):
+        def act(self, seen, states):
+            decisions, memories = super().act(seen, states)
+            return decisions[:-1], memories
+
+    with pytest.raises(ValueError, match="shorter"):
+        play(Ledger(), dict.fromkeys("ab", Short("p")), 1)

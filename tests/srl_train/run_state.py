@@ -1,0 +1,67 @@
+"""What there is to compare of a run: copies that the run does not change afterwards."""
+
+import json
+
+import torch
+from torch import Tensor
+
+
+def weights(run):
+    """Model -> parameter name -> copy."""
+    return {m: {n: t.clone() for n, t in one.weights().items()} for m, one in run.learners.items()}
+
+
+def optimizers(run):
+    """Model -> everything the optimizer and its schedule remember."""
+    return {
+        m: (_copied(one.optimizer_state()), one.counters()) for m, one in run.learners.items()
+    }
+
+
+def everything(run):
+    """All that a resumed run must have in common with one that was never stopped."""
+    return {
+        "weights": weights(run),
+        "optimizers": optimizers(run),
+        "versions": dict(run.versions),
+        "totals": dict(run.totals),
+        "buffers": {m: buffer.state() for m, buffer in run.buffers.items()},
+        "strategy": _copied(run.strategy_state),
+        "mode": dict(run.mode_state),
+        "next_round": run.next_round,
+    }
+
+
+def same(one, other):
+    """Equal to the bit, tensors included."""
+    if isinstance(one, Tensor) or isinstance(other, Tensor):
+        return (
+            isinstance(one, Tensor)
+            and isinstance(other, Tensor)
+            and one.dtype == other.dtype
+            and torch.equal(one, other)
+        )
+    if isinstance(one, dict):
+        return (
+            isinstance(other, dict)
+            and one.keys() == other.keys()
+            and all(same(one[key], other[key]) for key in one)
+        )
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+def without_times(rows):
+    """Rows of metrics less what the clock says, as JSON gives them back."""
+    return [{k: v for k, v in json.loads(json.dumps(row)).items() if k != "seconds"} for row in rows]
+
+
+def _copied(value):
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {key: _copied(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_copied, value))
+    return value

@@ -1,0 +1,352 @@
+"""Configurations: what is wrong is refused in one line that names the field, the rest is read."""
+
+import ast
+import dataclasses
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srl_agents.llm.sampling import Sampling
+from srl_train import config as config_module
+from srl_train import config_file
+from srl_train.config import (
+    AdapterConfig,
+    GrpoConfig,
+    ModelsConfig,
+    ModeConfig,
+    RunConfig,
+    UpdatesConfig,
+)
+from srl_train.config_file import dump, from_tree, load, to_tree
+from srl_train.errors import ConfigError
+from srl_train.updates import STRATEGIES
+
+ROOT = Path(config_module.__file__).parents[1]
+
+# What is written, and what the error says.
+WRONG = [
+    ("grop: {}", "unknown key 'grop': did you mean 'grpo'"),
+    ("grpo: {learning_rat: 1}", "unknown key 'grpo.learning_rat': did you mean 'learning_rate'"),
+    ("updates: {stratgy: federated}", "unknown key 'updates.stratgy': did you mean 'strategy'"),
+    ("models: {sampling: {temprature: 1}}", "'models.sampling.temprature': did you mean"),
+    ("models: {adapters: {rnak: 4}}", "unknown key 'models.adapters.rnak': did you mean 'rank'"),
+    ("xyz: 1", "unknown key 'xyz': known: environment, models"),
+    ("1: 2", "unknown key '1': known:"),
+    ("rounds: 0", "rounds is 0: give 1 or more"),
+    ("rounds: 2.5", "rounds is 2.5: give a whole number"),
+    ("rounds: true", "rounds is True: give a whole number"),
+    ("rounds: many", "rounds is 'many': give a whole number"),
+    ("rounds:", "rounds is None: give a whole number"),
+    ("threads: 0", "threads is 0"),
+    ("seed: -1", "seed is -1"),
+    ("seed: 10000000000000000000000", "seed is 10000000000000000000000"),
+    ("max_failed_share: 1.5", "max_failed_share is 1.5: give 0 to 1"),
+    ("grpo: {learning_rate: 0}", "grpo.learning_rate is 0.0: give more than 0"),
+    ("grpo: {learning_rate: fast}", "grpo.learning_rate is 'fast': give a number"),
+    ("grpo: {learning_rate: .nan}", "grpo.learning_rate is nan: give a finite number"),
+    ("grpo: {learning_rate: .inf}", "grpo.learning_rate is inf: give a finite number"),
+    ("grpo: {learning_rate: true}", "grpo.learning_rate is True: give a number"),
+    ("grpo: {learning_rate: [1]}", "grpo.learning_rate is [1]: give a number"),
+    (f"grpo: {{learning_rate: 1{'0' * 400}}}", "grpo.learning_rate is 1"),
+    ("grpo: {group_size: 1}", "grpo.group_size is 1: give 2 or more"),
+    ("grpo: {groups_per_round: 0}", "grpo.groups_per_round is 0"),
+    ("grpo: {iterations: 0}", "grpo.iterations is 0"),
+    ("grpo: {minibatches: 0}", "grpo.minibatches is 0"),
+    ("grpo: {minibatches: 3}", "grpo.minibatches is 3: give a divisor of grpo.group_size (8)"),
+    ("grpo: {clip: 0}", "grpo.clip is 0"),
+    ("grpo: {beta: -0.1}", "grpo.beta is -0.1"),
+    ("grpo: {discount: 1.1}", "grpo.discount is 1.1: give 0 to 1"),
+    ("grpo: {weight_decay: -1}", "grpo.weight_decay is -1"),
+    ("grpo: {max_grad_norm: 0}", "grpo.max_grad_norm is 0"),
+    ("grpo: {warmup_steps: -1, schedule: linear}", "grpo.warmup_steps is -1"),
+    ("grpo: {warmup_steps: 3}", "grpo.warmup_steps is read by the linear and cosine"),
+    ("grpo: {schedule: square}", "grpo.schedule is 'square': give one of constant, linear, cosine"),
+    ("grpo: {loss: mse}", "grpo.loss is 'mse': give one of dapo, grpo"),
+    ("grpo: {scale_rewards: always}", "grpo.scale_rewards is 'always'"),
+    ("grpo: 3", "grpo is a section, got 3"),
+    ("mode: {name: [mixed]}", "mode.name is ['mixed']: give one of cooperative"),
+    ("mode: {name: Mixed}", "mode.name is 'Mixed': give one of cooperative"),
+    ("mode: {cooperation_strength: 1.2}", "mode.cooperation_strength is 1.2"),
+    ("mode: {competition_intensity: -1}", "mode.competition_intensity is -1"),
+    ("mode: {leader: agent_0}", "mode.leader is 'agent_0' but mode.name is 'mixed'"),
+    ("models: {count: 0}", "models.count is 0"),
+    ("models: {count: 3, base: [a, b]}", "models.base lists 2 models, models.count is 3"),
+    ("models: {base: 3}", "models.base is 3"),
+    ("models: {base: [a, 3, c, d]}", "models.base[1] is 3: give text"),
+    ("models: {count: 2, base: [a, b], adapters: {}}", "models.adapters needs one shared base"),
+    ("models: {adapters: {rank: 0}}", "models.adapters.rank is 0"),
+    ("models: {adapters: {alpha: 0}}", "models.adapters.alpha is 0"),
+    ("models: {adapters: {dropout: 1}}", "models.adapters.dropout is 1"),
+    ("models: {dtype: int8}", "models.dtype is 'int8'"),
+    ("models: {constrained: maybe}", "models.constrained is 'maybe': give true or false"),
+    ("models: {constrained: 1}", "models.constrained is 1: give true or false"),
+    ("models: {sampling: {top_p: 0}}", "models.sampling: top_p is 0"),
+    ("models: {sampling: {max_new_tokens: 0}}", "models.sampling: max_new_tokens is 0"),
+    ("models: {seat_sampling: {a: {temperature: -1}}}", "models.seat_sampling.a: temperature is -1"),
+    ("models: {seat_sampling: [1]}", "models.seat_sampling is [1]: give a mapping"),
+    ("seats: {agent_0: 3}", "seats.agent_0 is 3: give text"),
+    ("seats: agent_0", "seats is 'agent_0': give a mapping"),
+    ("environment: {name: 7}", "environment.name is 7: give text"),
+    ("environment: {options: 7}", "environment.options is 7: give a mapping"),
+    ("environment:", "environment is a section, got None"),
+    ("updates: {strategy: sync}", "updates.strategy is 'sync': give one of synchronized"),
+    ("updates: {federation_mix: 0.5}", "updates.federation_mix is read by federated only"),
+    ("updates: {strategy: federated, federation_mix: 2}", "updates.federation_mix is 2"),
+    ("updates: {strategy: federated, federation_temperature: 0}", "federation_temperature is 0"),
+    ("updates: {strategy: selective, selected_fraction: 2}", "updates.selected_fraction is 2"),
+    ("updates: {strategy: selective, patience: 0}", "updates.patience is 0"),
+    ("updates: {max_staleness: -1}", "updates.max_staleness is -1"),
+    ("updates: {sample_budget: {model_9: 8}}", "updates.sample_budget names 'model_9'"),
+    ("updates: {sample_budget: {model_0: 12}}", "updates.sample_budget.model_0 is 12"),
+    ("updates: {sample_budget: {model_0: 0}}", "updates.sample_budget.model_0 is 0"),
+    ("updates: {groups: all, strategy: federated}", "updates.groups is 'all': give a list"),
+    ("updates: {groups: [[model_7]], strategy: federated}", "updates.groups names 'model_7'"),
+    ("checkpoints: {every: -1}", "checkpoints.every is -1"),
+    ("checkpoints: {keep: 0}", "checkpoints.keep is 0: give 1 or more, or -1 for all"),
+    ("checkpoints: {keep: -2}", "checkpoints.keep is -2"),
+    ("logging: {every: 0}", "logging.every is 0"),
+    ("logging: {episodes_every: 0}", "logging.episodes_every is 0"),
+    ("logging: {episodes: -1}", "logging.episodes is -1"),
+    ("logging: {evaluation_episodes: -1}", "logging.evaluation_episodes is -1"),
+    ("[1, 2]", "a configuration is a mapping of sections, got list"),
+    ("just text", "a configuration is a mapping of sections, got str"),
+    ("a: [", "is not YAML"),
+    ("rounds: 2026-13-01", "is not YAML"),
+]
+
+
+@pytest.mark.parametrize("text, says", WRONG)
+def test_a_wrong_configuration_is_refused_in_one_line(text, says, tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load(path)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_no_text_file_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="cannot read the configuration .*nowhere.yaml: No such"):
+        load(tmp_path / "nowhere.yaml")
+    with pytest.raises(ConfigError, match="cannot read"):
+        load(tmp_path)
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not text in UTF-8"):
+        load(path)
+
+
+keys = st.sampled_from(
+    [f.name for f in dataclasses.fields(RunConfig)]
+    + [f.name for f in dataclasses.fields(GrpoConfig)]
+    + [f.name for f in dataclasses.fields(UpdatesConfig)]
+    + [f.name for f in dataclasses.fields(ModelsConfig)]
+) | st.text(max_size=3)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(keys, plain, max_size=4))
+def test_any_tree_is_a_configuration_or_an_error_of_one_line(tree):
+    try:
+        config = from_tree(tree)
+    except ConfigError as error:
+        assert "\n" not in str(error)
+    else:
+        assert from_tree(to_tree(config)) == config
+
+
+FULL = RunConfig(
+    models=ModelsConfig(
+        count=2,
+        base=("a", "a"),
+        adapters=AdapterConfig(rank=4, target_modules=("q_proj", "v_proj")),
+        sampling=Sampling(temperature=0.7, top_k=5),
+        seat_sampling={"agent_1": Sampling(temperature=0.7)},
+        constrained=True,
+    ),
+    seats={"agent_3": "tit_for_tat"},
+    mode=ModeConfig(name="hierarchical", leader="agent_1"),
+    updates=UpdatesConfig(strategy="federated", groups=(("model_0", "model_1"),)),
+    grpo=GrpoConfig(learning_rate=1e-5, schedule="linear", warmup_steps=2),
+    seed=2**40,
+)
+
+
+@pytest.mark.parametrize("config", [RunConfig(), FULL], ids=["defaults", "full"])
+def test_round_trip(config, tmp_path):
+    tree = to_tree(config)
+    assert from_tree(tree) == config
+    path = tmp_path / "run.yaml"
+    path.write_text(dump(config))
+    assert load(path) == config
+    assert yaml.safe_load(dump(config)) == tree  # plain data only
+
+
+def test_an_empty_file_is_the_default_run(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text("# nothing\n")
+    assert load(path) == RunConfig()
+
+
+@pytest.mark.parametrize("written", ["3e-3", "3.0e-3", "0.003", "3E-3"])
+def test_numbers_are_read_however_they_are_written(written, tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(f"grpo: {{learning_rate: {written}, clip: 1}}")
+    config = load(path)
+    assert config.grpo.learning_rate == 0.003
+    assert type(config.grpo.clip) is float
+
+
+def test_what_a_section_leaves_out_keeps_its_default():
+    config = from_tree({"models": {"sampling": {"temperature": 0.5}}})
+    assert config.models.sampling == dataclasses.replace(
+        RunConfig().models.sampling, temperature=0.5
+    )
+    config = from_tree({"models": {"adapters": {"rank": 3}}})
+    assert config.models.adapters == AdapterConfig(rank=3)
+    assert from_tree({"models": {"adapters": None}}).models.adapters is None
+
+
+def test_overrides_go_on_top():
+    tree = {"grpo": {"group_size": 4}, "models": {"count": 2}}
+    config = from_tree(
+        tree,
+        {
+            "grpo.learning_rate": 1e-4,
+            "models.sampling.temperature": 0.5,
+            "seats.agent_1": "model_0",
+            "rounds": 3,
+        },
+    )
+    assert (config.grpo.group_size, config.grpo.learning_rate) == (4, 1e-4)
+    assert config.models.sampling.temperature == 0.5
+    assert config.seats == {"agent_1": "model_0"}
+    assert config.rounds == 3
+    assert tree == {"grpo": {"group_size": 4}, "models": {"count": 2}}, "the tree was changed"
+
+
+@pytest.mark.parametrize(
+    "overrides, says",
+    [
+        ({"grpo.lr": 1}, "unknown key 'grpo.lr'"),
+        ({"rounds.x": 1}, "rounds.x: 'rounds' holds 3, not a section"),
+        ({"": 1}, "unknown key ''"),
+    ],
+)
+def test_wrong_overrides(overrides, says):
+    with pytest.raises(ConfigError, match=says):
+        from_tree({"rounds": 3}, overrides)
+
+
+OWN = {
+    "groups": (("model_0",), {"synchronized", "federated"}),
+    "federation_temperature": (0.7, {"federated"}),
+    "federation_mix": (0.7, {"federated"}),
+    "selected_fraction": (0.7, {"selective"}),
+    "patience": (7, {"selective"}),
+    "sample_budget": ({"model_0": 16}, {"asynchronous"}),
+    "max_staleness": (7, {"asynchronous"}),
+}
+
+
+def test_every_option_of_a_strategy_is_in_the_table_below():
+    assert {f.name for f in dataclasses.fields(UpdatesConfig)} == {"strategy", *OWN}
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+@pytest.mark.parametrize("name", sorted(OWN))
+def test_an_option_is_refused_where_its_strategy_is_not(strategy, name):
+    value, readers = OWN[name]
+    if strategy in readers:
+        assert getattr(UpdatesConfig(strategy=strategy, **{name: value}), name) == value
+        return
+    with pytest.raises(ConfigError, match=rf"updates\.{name} is read by .* only.*'{strategy}'"):
+        UpdatesConfig(strategy=strategy, **{name: value})
+
+
+def test_the_names_in_the_types_are_those_of_the_tables():
+    from srl_train.modes import MODES
+
+    def choices(kind, field):
+        return set(typing.get_args(typing.get_type_hints(kind)[field]))
+
+    assert choices(UpdatesConfig, "strategy") == set(STRATEGIES)
+    assert choices(ModeConfig, "name") == set(MODES)
+
+
+# ---- every field is read -------------------------------------------------------------------------
+
+# Section -> how its readers call it (`self._config.clip`, `run.config.grpo.clip`, ...).
+READERS = {
+    "RunConfig": {"config", "_config"},
+    "EnvironmentConfig": {"environment", "section"},
+    "ModelsConfig": {"models"},
+    "AdapterConfig": {"config", "adapters"},
+    "ModeConfig": {"mode"},
+    "UpdatesConfig": {"updates"},
+    "GrpoConfig": {"config", "_config", "grpo"},
+    "CheckpointsConfig": {"checkpoints"},
+    "LoggingConfig": {"logging"},
+}
+SECTIONS = [
+    getattr(config_module, name)
+    for name in vars(config_module)
+    if name.endswith("Config") and dataclasses.is_dataclass(getattr(config_module, name))
+]
+
+
+def attributes_read():
+    """(last name of what an attribute is read from, attribute) everywhere but in config*.py."""
+    found = set()
+    for path in (ROOT / "srl_train").rglob("*.py"):
+        if path.name in ("config.py", "config_file.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                found.add((ast.unparse(node.value).rsplit(".", 1)[-1], node.attr))
+    return found
+
+
+def test_every_field_is_documented_and_read_somewhere():
+    assert {kind.__name__ for kind in SECTIONS} == set(READERS)
+    read = attributes_read()
+    source = ast.parse(Path(config_module.__file__).read_text(encoding="utf-8"))
+    derived = {("models", "count"): "names", ("models", "base"): "bases"}  # by way of properties
+    for kind in SECTIONS:
+        [written] = [
+            n for n in source.body if isinstance(n, ast.ClassDef) and n.name == kind.__name__
+        ]
+        documented = {
+            field.target.id
+            for field, after in zip(written.body, written.body[1:], strict=False)
+            if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr)
+        }
+        for field in dataclasses.fields(kind):
+            readers = {(who, field.name) for who in READERS[kind.__name__]}
+            readers |= {(who, derived.get((who, field.name), "")) for who, _ in readers}
+            assert readers & read, f"nobody reads {kind.__name__}.{field.name}"
+            if not dataclasses.is_dataclass(field.type) and kind is not RunConfig:
+                assert field.name in documented, f"{kind.__name__}.{field.name} has no docstring"
+
+
+def test_names_and_bases():
+    models = ModelsConfig(count=2, base="somewhere")
+    assert models.names == ("model_0", "model_1")
+    assert models.bases == ("somewhere", "somewhere")
+    assert ModelsConfig(count=2, base=("a", "b")).bases == ("a", "b")
+
+
+def test_configurations_are_frozen():
+    assert isinstance(RunConfig().seats, Mapping)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        RunConfig().rounds = 3
+    assert config_file.from_tree({}) == RunConfig()

@@ -1,0 +1,450 @@
+"""MultiModelTrainer: what it returns, writes, refuses, and that returns rise."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+import yaml
+
+from srl_agents.episode import read_jsonl
+from srl_envs import coop_compete_v0
+from srl_train import config_file
+from srl_train.assembly import assemble
+from srl_train.checkpoints import list_checkpoints
+from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError, UpdateError
+from srl_train.metrics import read_metrics
+from srl_train.modes import MODES
+from srl_train.trainer import MultiModelTrainer
+from srl_train.updates import STRATEGIES, UpdateStrategy, no_state
+from tests.srl_train.run_state import everything, same, weights, without_times
+
+
+def trainer_for(config, folder, **settings):
+    return MultiModelTrainer(config, folder / "run", **settings)
+
+
+# ---- a whole run ---------------------------------------------------------------------------------
+
+
+def test_what_a_run_returns_and_leaves(short_run, tmp_path):
+    config = short_run(
+        rounds=5,
+        checkpoints__every=2,
+        logging={"evaluation_episodes": 3, "episodes": 2, "episodes_every": 3},
+    )
+    trainer = trainer_for(config, tmp_path)
+    results = trainer.fit()
+    assert results["training_completed"] is True
+    assert results["total_episodes"] == 20
+    assert results["training_time"] > 0
+    metrics = results["training_metrics"]
+    assert metrics["episodes"] == [0, 1, 2, 3, 4]
+    assert len(metrics["total_rewards"]) == len(metrics["cooperation_ratios"]) == 5
+    assert metrics["weight_update_counts"] == {"model_0": 5, "model_1": 5}
+    assert {m: len(r) for m, r in metrics["model_performances"].items()} == {
+        "model_0": 5,
+        "model_1": 5,
+    }
+    assert results["checkpoints_saved"] == ["round_00000002", "round_00000004", "final_round_00000005"]
+    for when in ("before", "after"):
+        assert set(results["evaluation"][when]["per_model"]) == {"model_0", "model_1"}
+        assert results["evaluation"][when]["episodes"] == 3
+
+    folder = tmp_path / "run"
+    assert config_file.load(folder / "config.yaml") == config
+    rows = read_metrics(folder / "metrics.jsonl")
+    assert [row["round"] for row in rows] == [0, 1, 2, 3, 4]
+    assert rows[3]["environment"]["raw_reward"] == metrics["total_rewards"][3]
+    assert set(list_checkpoints(folder / "checkpoints")) == set(results["checkpoints_saved"])
+    assert sorted(p.name for p in (folder / "episodes").iterdir()) == [
+        f"round_{n:08d}.jsonl" for n in (0, 3, 4)
+    ]
+    episodes = list(read_jsonl(folder / "episodes" / "round_00000003.jsonl"))
+    assert [len(e.turns) for e in episodes] == [2, 2] and episodes[0].extra["round"] == 3
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["evaluation"] == results["evaluation"]
+    assert summary["models"] == results["final_model_states"]
+    assert set(summary["baselines"]) == {"uniform", "optimum"}
+    assert (summary["mode"], summary["strategy"]) == ("cooperative", "asynchronous")
+    assert "trl" in summary["versions"]
+    assert not [p for p in folder.rglob("*") if "partial" in p.name or p.name.startswith(".")]
+
+
+def test_the_saved_models_are_the_trained_ones(short_run, tmp_path):
+    from transformers import AutoModelForCausalLM
+
+    trainer = trainer_for(short_run(), tmp_path)
+    trainer.fit()
+    for name, expected in weights(trainer.run).items():
+        saved = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "models" / name)
+        found = dict(saved.named_parameters())
+        assert same(expected, {n: found[n].detach() for n in expected})
+
+
+def test_the_embedded_model_is_found_by_name(short_run, tiny_folder, tmp_path, monkeypatch):
+    from pathlib import Path
+
+    monkeypatch.setenv("CORE_SRL_CACHE", str(Path(tiny_folder).parents[1]))
+    config = short_run(models__base="tiny", environment__options={"variant": "pair", "max_cycles": 3})
+    named = assemble(config)
+    assert same(weights(named)["model_0"], weights(assemble(short_run()))["model_0"])
+    assert len(list(Path(tiny_folder).parent.iterdir())) == 1, "another model was built"
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+@pytest.mark.parametrize("mode", sorted(MODES))
+def test_every_strategy_trains_in_every_mode(strategy, mode, short_run, tmp_path):
+    results = trainer_for(
+        short_run(updates__strategy=strategy, mode__name=mode), tmp_path
+    ).fit()
+    counts = results["training_metrics"]["weight_update_counts"]
+    rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    for model, count in counts.items():
+        assert count == sum(row["models"][model]["updated"] for row in rows)
+        state = results["final_model_states"][model]
+        assert state["update_count"] == count
+        assert state["total_episodes"] == 8
+        assert 0 <= state["win_rate"] <= 1
+        assert 0 <= state["cooperation_score"] <= 1
+        assert state["avg_reward"] == pytest.approx(
+            sum(row["models"][model]["raw_reward"] for row in rows) / 2
+        )
+    assert sum(counts.values()) >= 2
+
+
+def test_the_same_configuration_gives_the_same_run(short_run, tmp_path):
+    config = short_run(grpo__minibatches=2, grpo__iterations=2, mode__name="mixed")
+    states, rows = [], []
+    for name in ("one", "two"):
+        trainer = trainer_for(config, tmp_path / name)
+        trainer.fit()
+        states.append(everything(trainer.run))
+        rows.append(without_times(read_metrics(tmp_path / name / "run" / "metrics.jsonl")))
+    assert same(*states)
+    assert rows[0] == rows[1]
+
+
+def test_measuring_changes_nothing(short_run, tmp_path):
+    plain = trainer_for(short_run(), tmp_path / "plain")
+    watched = trainer_for(
+        short_run(logging={"evaluation_episodes": 2, "episodes": 2}, checkpoints__every=1),
+        tmp_path / "watched",
+    )
+    plain.fit()
+    watched.fit()
+    assert same(everything(plain.run), everything(watched.run))
+
+
+def test_sinks_get_every_row_and_are_closed(short_run, tmp_path):
+    class Kept:
+        def __init__(self):
+            self.rows, self.closed = [], 0
+
+        def write(self, row):
+            self.rows.append(row)
+
+        def close(self):
+            self.closed += 1
+
+    kept = Kept()
+    trainer_for(short_run(), tmp_path, sinks=(kept,), record_metrics=False).fit()
+    assert [row["round"] for row in kept.rows] == [0, 1] and kept.closed == 1
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+    assert not (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_strategy_of_ones_own(short_run, tmp_path):
+    def only_the_first(gradients, state, context):
+        return {m: g if m == "model_0" else None for m, g in gradients.items()}, state
+
+    strategy = UpdateStrategy(no_state, on_gradients=only_the_first)
+    trainer = trainer_for(short_run(), tmp_path, strategy=strategy)
+    counts = trainer.fit()["training_metrics"]["weight_update_counts"]
+    assert counts == {"model_0": 2, "model_1": 0}
+    assert read_metrics(tmp_path / "run" / "metrics.jsonl")[0]["strategy"] == "custom"
+
+
+def test_an_environment_of_ones_own(short_run, tmp_path):
+    class Mine(coop_compete_v0.CoopCompete):
+        metadata = coop_compete_v0.CoopCompete.metadata | {"name": "mine_v0"}  # noqa: RUF012
+
+    trainer = trainer_for(
+        short_run(), tmp_path, make_env=lambda: Mine(variant="pair", max_cycles=1)
+    )
+    trainer.fit()
+    assert read_metrics(tmp_path / "run" / "metrics.jsonl")[0]["environment"]["name"] == "custom:mine_v0"
+
+
+# ---- status --------------------------------------------------------------------------------------
+
+
+def test_status_and_summary(short_run, tmp_path):
+    trainer = trainer_for(short_run(rounds=4), tmp_path)
+    before = trainer.get_training_status()
+    assert (before["is_training"], before["current_episode"], before["progress"]) == (False, 0, 0.0)
+    assert before["model_states"]["model_0"]["avg_reward"] is None
+    trainer.train_round()
+    status = trainer.get_training_status()
+    assert (status["current_episode"], status["max_episodes"], status["progress"]) == (1, 4, 0.25)
+    assert status["training_time"] > 0
+    assert status["checkpoints_count"] == 0
+    assert status["config"] == trainer.config
+    trainer.save_checkpoint()
+    assert trainer.get_training_status()["checkpoints_count"] == 1
+    summary = trainer.get_model_performance_summary()
+    assert summary == status["model_states"]
+    assert summary["model_1"]["seats"] == ["agent_1"]
+    assert summary["model_1"]["total_episodes"] == 4
+    asyncio.run(trainer.shutdown())
+
+
+# ---- asynchronous use ----------------------------------------------------------------------------
+
+
+def test_train_is_fit_for_asyncio(short_run, tmp_path):
+    results = asyncio.run(trainer_for(short_run(), tmp_path).train())
+    assert results["training_completed"] is True
+    assert results["training_metrics"]["episodes"] == [0, 1]
+
+
+class Gate:
+    """A sink that tells when a round is over and holds the run until it is let go on."""
+
+    def __init__(self):
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def write(self, row):
+        self.reached.set()
+        assert self.go_on.wait(30)
+
+    def close(self):
+        pass
+
+
+def test_a_cancelled_run_ends_its_round_and_can_be_resumed(short_run, tmp_path):
+    config, gate = short_run(rounds=3), Gate()
+    trainer = trainer_for(config, tmp_path, sinks=(gate,))
+
+    async def cancelled():
+        task = asyncio.create_task(trainer.train())
+        await asyncio.to_thread(gate.reached.wait, 30)
+        assert trainer.get_training_status()["is_training"]
+        task.cancel()
+        await asyncio.sleep(0)
+        gate.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert not trainer.is_training
+    assert trainer.run.next_round == 1
+    assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000001"]
+    results = asyncio.run(trainer.train())
+    assert results["training_completed"] and trainer.run.next_round == 3
+    assert [r["round"] for r in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [0, 1, 2]
+    whole = trainer_for(config, tmp_path / "whole")
+    whole.fit()
+    assert same(everything(whole.run), everything(trainer.run))
+
+
+def test_shutdown_saves_what_is_not_saved(short_run, tmp_path):
+    gate = Gate()
+    trainer = trainer_for(short_run(rounds=3), tmp_path, sinks=(gate,))
+
+    async def shut_down():
+        task = asyncio.create_task(trainer.train())
+        await asyncio.to_thread(gate.reached.wait, 30)
+        closing = asyncio.create_task(trainer.shutdown())
+        await asyncio.sleep(0.05)
+        assert not closing.done(), "the round was not waited for"
+        gate.go_on.set()
+        await closing
+        return await task
+
+    results = asyncio.run(shut_down())
+    assert results["training_completed"] is False
+    assert results["total_episodes"] == 4
+    assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000001"]
+
+
+def test_shutdown_without_a_run_does_nothing(short_run, tmp_path):
+    asyncio.run(trainer_for(short_run(), tmp_path).shutdown())
+    assert not (tmp_path / "run").exists()
+
+
+def test_rounds_one_by_one_and_in_order(short_run, tmp_path):
+    trainer = trainer_for(short_run(), tmp_path)
+
+    async def train():
+        with pytest.raises(TrainingError, match="episode_num is 1, the next is 0"):
+            await trainer.train_multi_model_episode(1)
+        first = await trainer.train_multi_model_episode(0)
+        with pytest.raises(TrainingError, match="episode_num is 0, the next is 1"):
+            await trainer.train_multi_model_episode(0)
+        await trainer.train_multi_model_episode(1)
+        await trainer.shutdown()
+        return first
+
+    first = asyncio.run(train())
+    assert first["episode"] == 0
+    assert first["updates"] == {"model_0": True, "model_1": True}
+    assert set(first["rewards"]) == {"model_0", "model_1"}
+    assert 0 <= first["cooperation_ratio"] <= 1
+    assert first["metrics"]["round"] == 0
+    assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000002"]
+    whole = trainer_for(short_run(), tmp_path / "whole")
+    whole.fit()
+    assert same(everything(whole.run), everything(trainer.run))
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+
+def test_a_checkpoint_that_is_not_there(short_run, tmp_path):
+    trainer = trainer_for(short_run(), tmp_path)
+    for name in (None, "round_00000007"):
+        with pytest.raises(FileNotFoundError, match="Checkpoint not found") as error:
+            trainer.load_checkpoint(name)
+        assert isinstance(error.value, CheckpointNotFound)
+
+
+def test_another_run_is_not_overwritten(short_run, tmp_path):
+    trainer_for(short_run(), tmp_path).fit()
+    metrics = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    with pytest.raises(ConfigError, match="already holds a run: resume it, remove it"):
+        trainer_for(short_run(), tmp_path).fit()
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == metrics
+
+
+def test_the_configuration_is_settled_once_training_began(short_run, tmp_path):
+    trainer = trainer_for(short_run(), tmp_path)
+    assert len(trainer.run.learners) == 2
+    trainer.config = short_run(models__count=1, grpo__group_size=2)
+    assert list(trainer.run.learners) == ["model_0"], "nothing had begun"
+    trainer.train_round()
+    trainer.config = short_run()
+    with pytest.raises(TrainingError, match="configuration was changed after training began"):
+        trainer.train_round()
+    trainer.config = short_run(models__count=1, grpo__group_size=2)
+    asyncio.run(trainer.shutdown())
+    assert trainer.run.next_round == 1
+
+
+def test_a_failed_round_leaves_the_files_closed_and_readable(short_run, tmp_path):
+    from srl_agents.errors import BackendError
+
+    class Broken:
+        def start(self, seed):
+            return None
+
+        def act(self, seen, states):
+            raise BackendError("gone")
+
+    trainer = trainer_for(short_run(rounds=3), tmp_path)
+    trainer.train_round()
+    trainer.run.policies = trainer.run.policies | {"agent_0": Broken()}
+    with pytest.raises(TrainingError, match="4 of 4 episodes failed.*BackendError: gone"):
+        trainer.fit()
+    assert not trainer.is_training
+    assert [r["round"] for r in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [0]
+
+
+WRONG = [
+    ({"environment__name": "chess_v0"}, ConfigError, "environment: .*chess_v0"),
+    ({"environment__options": {"num_agnets": 3}}, ConfigError, "environment: .*num_agnets"),
+    ({"environment__options": {"difficulty": 3}}, ConfigError, "environment: .*difficulty"),
+    ({"seats": {"agent_9": "model_0"}}, ConfigError, "seats: no seat 'agent_9'"),
+    ({"seats": {"agent_0": "model_7"}}, ConfigError, "seats.agent_0 is 'model_7'.*always_cooperate"),
+    ({"models__count": 3}, ConfigError, "seats: model_2 has no seat"),
+    ({"models__seat_sampling": {"x": {}}}, ConfigError, "models.seat_sampling names 'x'"),
+    ({"models__sampling": {"temperature": 0}}, ConfigError, "model_0 samples at temperature"),
+    (
+        {"models__count": 1, "models__seat_sampling": {"agent_1": {"temperature": 0.5}}},
+        ConfigError,
+        "one temperature above 0",
+    ),
+    ({"mode": {"name": "hierarchical", "leader": "nobody"}}, ConfigError, "mode.leader is 'nobody'"),
+    (
+        {"updates": {"strategy": "federated", "groups": [["model_0", "model_1"], ["model_1"]]}},
+        UpdateError,
+        "'model_1' is in 2 groups",
+    ),
+]
+
+
+@pytest.mark.parametrize("settings, kind, says", WRONG)
+def test_what_does_not_fit_together_is_refused_in_one_line(settings, kind, says, short_run):
+    with pytest.raises(kind, match=says) as error:
+        assemble(short_run(**settings))
+    assert "\n" not in str(error.value)
+
+
+def test_an_environment_without_a_text_view_is_refused(short_run):
+    class Silent(coop_compete_v0.CoopCompete):
+        text_view = property(lambda self: None, lambda self, view: None)
+
+    with pytest.raises(ConfigError, match="no text_view"):
+        assemble(short_run(), lambda: Silent(variant="pair", max_cycles=2))
+
+
+def test_models_that_cannot_be_averaged_are_refused(short_run, tiny_folder, tmp_path):
+    from tests.srl_train.learners.reference_grpo import small_model
+
+    other = tmp_path / "other"
+    small_model().save_pretrained(other)
+    from transformers import AutoTokenizer
+
+    AutoTokenizer.from_pretrained(tiny_folder).save_pretrained(other)
+    bases = {"models__base": [tiny_folder, str(other)]}
+    with pytest.raises(UpdateError, match="model_0 and model_1 cannot be averaged"):
+        assemble(short_run(**bases, updates__strategy="synchronized"))
+    assert len(assemble(short_run(**bases)).learners) == 2
+
+
+# ---- learning ------------------------------------------------------------------------------------
+
+
+LEARNING = {
+    "environment__options": {"variant": "pair", "max_cycles": 4},
+    "grpo__group_size": 8,
+    "grpo__groups_per_round": 2,
+    "grpo__scale_rewards": "none",
+    "grpo__learning_rate": 5e-3,
+    "logging__evaluation_episodes": 64,
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_return_rises(seed, short_run, tmp_path):
+    trainer = trainer_for(short_run(**LEARNING, rounds=10, seed=seed), tmp_path)
+    measured = trainer.fit()["evaluation"]
+    low, high = trainer.run.baselines["uniform"], trainer.run.baselines["optimum"]
+    before, after = (measured[when]["raw_reward"] for when in ("before", "after"))
+    assert abs(before - low) < 0.2 * (high - low), "the model did not start uniform"
+    assert (after - low) / (high - low) > 0.8
+    assert measured["after"]["parse_failures"] < 0.02
+
+
+DEMO = """
+environment:
+  name: coop_compete_v0
+  options: {num_agents: 4, cooperation_level: 0.6, difficulty: 0.3, max_cycles: 8}
+models: {count: 4}
+mode: {name: cooperative, cooperation_strength: 0.6}
+grpo: {group_size: 16, groups_per_round: 2, schedule: linear, scale_rewards: none}
+logging: {evaluation_episodes: 256}
+rounds: 14
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("adapters", [None, {}], ids=["full", "adapters"])
+def test_four_models_learn_to_cooperate(adapters, seed, tiny_folder, tmp_path):
+    overrides = {"seed": seed, "models.base": tiny_folder, "models.adapters": adapters}
+    config = config_file.from_tree(yaml.safe_load(DEMO), overrides)
+    trainer = trainer_for(config, tmp_path)
+    after = trainer.fit()["evaluation"]["after"]
+    low, high = trainer.run.baselines["uniform"], trainer.run.baselines["optimum"]
+    assert (after["raw_reward"] - low) / (high - low) >= 0.97
