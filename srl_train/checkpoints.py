@@ -18,11 +18,10 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 from typing import Any
 
 from safetensors.torch import load_file, save_file
@@ -34,7 +33,6 @@ from srl_train.plain_state import join_tensors, split_tensors
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SAVING, _REPLACED, _REMOVED = ".saving.", ".replaced.", ".removed."
-_NO_FILES: Mapping[str, Callable[[Path], None]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Checkpoint:
     """A checkpoint whose every file was found as it was written."""
 
     path: Path
-    """Its folder; what `files` wrote lies in there under its name."""
+    """Its folder."""
     checkpoint_id: str
     round: int
     state: Any
@@ -79,7 +77,6 @@ def save(
     tensors: Mapping[str, Mapping[str, Tensor]],
     state: Any,
     metadata: Mapping[str, Any],
-    files: Mapping[str, Callable[[Path], None]] = _NO_FILES,
 ) -> Path:
     """Write a checkpoint, whole or not at all, and return its folder.
 
@@ -87,7 +84,6 @@ def save(
     state: nested mappings, lists, tuples, numbers, text and tensors (see `plain_state`).
     metadata: JSON-able, with the number of the "round"; "checkpoint_id" and "timestamp" (UTC, ISO)
     are added. Numbers that are not finite become null.
-    files: name -> a function that writes a file or folder at the path it is given.
 
     A checkpoint of the same id is replaced; a kill in between leaves the old or the new one.
     Raises CheckpointError for an id, name or value that cannot be written.
@@ -116,11 +112,6 @@ def save(
     try:
         for stem, named in (*tensors.items(), ("state", state_tensors)):
             _write_tensors(_place(partial, f"{stem}.safetensors"), named)
-        for name, write in files.items():
-            place = _place(partial, name)
-            write(place)
-            if not place.exists():
-                raise CheckpointError(f"{name!r} was not written by its function {write!r}")
         for name, text in texts.items():
             _place(partial, name).write_text(text, encoding="utf-8")
         sequences = (manifest["sequence"] for _, manifest in _complete(directory).values())

@@ -1,4 +1,4 @@
-"""Nested state (optimizers, schedulers, strategies, generators) as JSON and named tensors, exactly.
+"""Nested state (optimizers, schedulers, strategies) as JSON and named tensors, exactly.
 
 Plain JSON would turn tuples into lists and the integer keys of an optimizer's state into text;
 both are written as marked objects instead, so that what is read back equals what was written.
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from srl_train.errors import CheckpointError
@@ -70,18 +68,3 @@ def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
             }
         return {key: join_tensors(tensors, entry) for key, entry in plain.items()}
     return plain
-
-
-def generator_state(generator: np.random.Generator | torch.Generator) -> Any:
-    """Where a generator stands, as data that `split_tensors` takes."""
-    if isinstance(generator, torch.Generator):
-        return generator.get_state()
-    return dict(generator.bit_generator.state)
-
-
-def restore_generator(generator: np.random.Generator | torch.Generator, state: Any) -> None:
-    """Put a generator of the same kind where `generator_state` found it: the same draws follow."""
-    if isinstance(generator, torch.Generator):
-        generator.set_state(state)
-    else:
-        generator.bit_generator.state = state

@@ -105,7 +105,8 @@ class GrpoLearner:
         """Take the samples of one update; returns its number of optimizer steps.
 
         `version` is the model's update count now: ratios of samples from older weights are taken
-        to the log-probabilities as sampled. Raises TrainingError where the samples do not divide into groups and minibatches.
+        to the log-probabilities as sampled. Raises TrainingError where the samples do not divide
+        into groups and minibatches.
         """
         for what, size in (
             ("grpo.group_size", self._config.group_size),

@@ -10,9 +10,7 @@ from torch import nn, tensor
 
 from srl_train.errors import CheckpointError
 from srl_train.plain_state import (
-    generator_state,
     join_tensors,
-    restore_generator,
     split_tensors,
 )
 
@@ -107,25 +105,3 @@ def test_an_optimizer_continues_exactly():
     assert not torch.equal(whole[0].weight, start["weight"])
     assert torch.equal(resumed[0].weight, whole[0].weight)
     assert torch.equal(resumed[0].bias, whole[0].bias)
-
-
-def test_generators_go_on_where_they_were():
-    ours, torchs = np.random.default_rng(5), torch.Generator().manual_seed(5)
-    ours.standard_normal(3), torch.rand(3, generator=torchs)
-    ours.integers(10, dtype=np.uint32)  # leaves half a word in the generator
-    state = through_json({"ours": generator_state(ours), "torchs": generator_state(torchs)})
-    expected = ours.integers(1000, size=4, dtype=np.uint32), torch.rand(4, generator=torchs)
-
-    ours, torchs = np.random.default_rng(0), torch.Generator()
-    restore_generator(ours, state["ours"])
-    restore_generator(torchs, state["torchs"])
-    np.testing.assert_array_equal(ours.integers(1000, size=4, dtype=np.uint32), expected[0])
-    assert torch.equal(torch.rand(4, generator=torchs), expected[1])
-
-
-def test_a_kept_generator_state_does_not_move_with_the_generator():
-    generator = np.random.default_rng(3)
-    state = generator_state(generator)
-    before = copy.deepcopy(state)
-    generator.random(5)
-    assert state == before

@@ -1,0 +1,114 @@
+"""Core SRL: several language models learn together, by reinforcement learning, in shared games.
+
+The documented names, each from the part that does the work:
+
+    from core_srl import MultiModelConfig, MultiModelTrainer, TrainingMode
+
+Nothing heavy is imported before a name is used. Documented names whose part is not in this
+release raise ImportError and say so.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_PLACES = {
+    # Settings and training.
+    "MultiModelConfig": "srl_train.faces",
+    "TrainingMode": "srl_train.faces",
+    "WeightUpdateStrategy": "srl_train.faces",
+    "MultiModelTrainer": "srl_train.trainer_faces",
+    "create_multimodel_trainer": "srl_train.trainer_faces",
+    "create_cooperative_multimodel_trainer": "srl_train.trainer_faces",
+    "create_competitive_multimodel_trainer": "srl_train.trainer_faces",
+    "quick_start_multimodel_training": "srl_train.trainer_faces",
+    "list_available_checkpoints": "srl_train.trainer_faces",
+    "load_checkpoint_metadata": "srl_train.trainer_faces",
+    "make_rollout_func": "srl_train.learners.trl_rollout",
+    "episode_return_reward": "srl_train.learners.trl_rollout",
+    # Models.
+    "MODERN_MODELS": "srl_train.faces",
+    "get_available_models": "srl_train.faces",
+    # Environments and classic policies.
+    "create_multi_model_coop_compete_env": "srl_train.faces",
+    "create_multi_model_team_battle": "srl_train.faces",
+    "SimplePG": "srl_agents.classic",
+    "OurMethodPolicy": "srl_agents.classic",
+    "run_benchmark": "benchmarks.run",
+    "get_version_info": "srl_train.faces",
+}
+_NOT_IN_THIS_RELEASE = {
+    "servers and schedulers": (
+        "UnifiedScheduler",
+        "create_unified_scheduler",
+        "create_cooperative_scheduler",
+        "create_competitive_scheduler",
+    ),
+    "hot-swapped LoRA adapters (adapters on one shared base: RunConfig's models.adapters)": (
+        "LoRAConfig",
+        "LoRAManager",
+        "DistributedLoRAScheduler",
+        "create_lora_manager",
+        "create_distributed_lora_scheduler",
+    ),
+    "managers of single models (MultiModelConfig's model_types and model_names choose models)": (
+        "LLMBackend",
+        "LLMConfig",
+        "LLMResponse",
+        "SharedLLMManager",
+        "create_qwen3_manager",
+        "create_qwen_coder_manager",
+        "create_qwen_math_manager",
+        "create_openai_manager",
+        "create_claude_manager",
+        "create_llama3_manager",
+    ),
+    "VERL or AReaL (TRL trains, and keeps its own caches)": (
+        "VERLTrainer",
+        "AReaLVERLBridge",
+        "create_verl_trainer",
+        "create_areal_integration",
+        "create_areal_verl_bridge",
+        "create_kv_cache_manager",
+    ),
+    "PPO and its settings (RunConfig's grpo section sets up GRPO)": (
+        "RLConfig",
+        "RLAlgorithm",
+        "CooperationFactor",
+        "CompetenceFactor",
+    ),
+    "further environments (create_multi_model_coop_compete_env, create_multi_model_team_battle; "
+    "the two-player benchmark game is srl_envs.make('coop_compete_pair_v0'))": (
+        "CoopCompeteEnv",
+        "EnvironmentType",
+        "MultiModelTrainingEnvironment",
+        "create_multi_model_staged_env",
+        "create_maze_training_env",
+        "create_social_training_env",
+    ),
+    "monitors (a run writes metrics.jsonl and shows progress; `srl report` draws it)": (
+        "MonitoringConfig",
+        "UnifiedMonitor",
+        "GraphVisualizer",
+        "create_unified_monitor",
+        "create_graph_visualizer",
+    ),
+}
+
+__all__ = sorted(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    for part, names in _NOT_IN_THIS_RELEASE.items():
+        if name in names:
+            # Not an AttributeError: `from core_srl import ...` would hide its message.
+            raise ImportError(
+                f"core_srl.{name} is documented but not part of this release, which has no "
+                f"{part}; there are: {', '.join(__all__)}"
+            )
+    raise AttributeError(f"module 'core_srl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

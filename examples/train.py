@@ -1,0 +1,32 @@
+"""Four small models learn to cooperate: the whole of a training script.
+
+    python examples/train.py [folder]
+"""
+
+import sys
+
+from srl_train.config import EnvironmentConfig, GrpoConfig, LoggingConfig, ModeConfig, RunConfig
+from srl_train.metrics import Progress
+from srl_train.trainer import MultiModelTrainer
+
+config = RunConfig(
+    environment=EnvironmentConfig("coop_compete_v0", {"num_agents": 4, "max_cycles": 8}),
+    mode=ModeConfig("cooperative"),
+    grpo=GrpoConfig(group_size=8, groups_per_round=2, scale_rewards="none"),
+    logging=LoggingConfig(evaluation_episodes=32),
+    rounds=5,
+)
+trainer = MultiModelTrainer(
+    config,
+    run_dir=sys.argv[1] if len(sys.argv) > 1 else "runs/train",
+    sinks=(Progress(config.rounds),),
+)
+results = trainer.fit()
+
+before, after = results["evaluation"]["before"], results["evaluation"]["after"]
+low, high = trainer.run.baselines["uniform"], trainer.run.baselines["optimum"]
+print(f"uniform play earns {low:.4f} a turn, the optimum is {high:.4f}")
+print(f"the models earned {before['raw_reward']:.4f} before and {after['raw_reward']:.4f} after")
+for name, state in results["final_model_states"].items():
+    print(f"{name}: {state['update_count']} updates, cooperated {state['cooperation_score']:.0%}")
+print(f"the run is in {trainer.files.folder}; for its report: srl report {trainer.files.folder}")

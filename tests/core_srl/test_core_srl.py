@@ -1,0 +1,60 @@
+"""The documented import name: what is there, what is not, and that asking costs nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import core_srl
+
+ROOT = Path(__file__).parents[2]
+NOT_THERE = [
+    "LLMBackend", "LLMConfig", "LoRAConfig", "MonitoringConfig", "RLConfig", "SharedLLMManager",
+    "create_claude_manager", "create_cooperative_scheduler", "create_distributed_lora_scheduler",
+    "create_graph_visualizer", "create_llama3_manager", "create_lora_manager",
+    "create_maze_training_env", "create_multi_model_staged_env", "create_openai_manager",
+    "create_qwen3_manager", "create_social_training_env", "create_unified_monitor",
+    "create_unified_scheduler", "create_verl_trainer",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", core_srl.__all__)
+def test_every_name_leads_somewhere(name):
+    assert getattr(core_srl, name) is not None
+
+
+def test_lists_what_is_there():
+    assert dir(core_srl) == core_srl.__all__
+    assert {"MultiModelTrainer", "MultiModelConfig", "TrainingMode"} <= set(core_srl.__all__)
+    assert not set(NOT_THERE) & set(core_srl.__all__)
+
+
+@pytest.mark.parametrize("name", NOT_THERE)
+def test_a_documented_name_without_its_part_says_so(name):
+    with pytest.raises(ImportError, match=rf"core_srl.{name} is documented but not part of this"):
+        getattr(core_srl, name)
+    with pytest.raises(ImportError, match=r"there are: .*MultiModelTrainer"):
+        exec(f"from core_srl import {name}")
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'MultiModelTrianer'"):
+        core_srl.MultiModelTrianer  # noqa: B018
+    assert not hasattr(core_srl, "anything")
+
+
+def test_settings_and_environments_take_no_torch():
+    script = (
+        "import sys\n"
+        "from core_srl import MultiModelConfig, OurMethodPolicy, SimplePG, TrainingMode\n"
+        "from core_srl import create_multi_model_coop_compete_env, get_version_info\n"
+        "MultiModelConfig(training_mode=TrainingMode.COOPERATIVE).to_run_config()\n"
+        "create_multi_model_coop_compete_env(num_models=2).reset(seed=0)\n"
+        "get_version_info()\n"
+        "assert not {'torch', 'transformers', 'trl'} & set(sys.modules)\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script], check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )

@@ -1,0 +1,259 @@
+"""The README and the training guide are true: their Python runs, their tables are the code's."""
+
+import ast
+import dataclasses
+import os
+import re
+import types
+import typing
+from pathlib import Path
+
+import pytest
+
+import core_srl
+from srl_train.config import RunConfig
+from srl_train.faces import MultiModelConfig
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+
+
+def blocks(document):
+    return re.findall(r"^```python\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
+
+
+def number(document):
+    return [pytest.param(code, id=f"block_{i}") for i, code in enumerate(blocks(document))]
+
+
+def run(code, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    names = {"__name__": "__main__"}
+    exec(compile(code, "block", "exec", dont_inherit=True), names)
+    return names
+
+
+@pytest.mark.parametrize("code", number(README))
+def test_readme_runs(code, tmp_path, monkeypatch):
+    names = run(code, tmp_path, monkeypatch)
+    if "results" in names:
+        evaluation = names["results"]["evaluation"]
+        assert evaluation["before"]["raw_reward"] == pytest.approx(0.7625, abs=0.01)
+        assert evaluation["after"]["raw_reward"] > 0.82
+        assert (tmp_path / "runs/readme/metrics.jsonl").exists()
+
+
+@pytest.mark.parametrize("code", number(GUIDE))
+def test_training_guide_runs(code, tmp_path, monkeypatch):
+    assert run(code, tmp_path, monkeypatch)["results"]["training_completed"]
+
+
+def test_the_first_example_is_short():
+    assert len(blocks(README)[0].splitlines()) <= 20
+
+
+@pytest.mark.parametrize("document", [README, GUIDE], ids=["README", "training"])
+def test_files_that_are_named_exist(document):
+    links = re.findall(r"\]\(([^)#]+)\)", document)
+    named = re.findall(r"`((?:srl_\w+|examples|docs)/[\w/]+\.\w+)`", document)
+    known = [ROOT / "docs" / link if document is GUIDE else ROOT / link for link in links]
+    missing = [path for path in (*known, *(ROOT / name for name in named)) if not path.exists()]
+    assert not missing
+
+
+def test_every_example_is_listed():
+    for path in (ROOT / "examples").iterdir():
+        if path.suffix in (".py", ".yaml"):
+            assert f"`{path.name}`" in README
+
+
+def settings(kind, prefix=""):
+    """(dotted name, default) of every setting, sections opened."""
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        name, hint = prefix + field.name, hints[field.name]
+        choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        section = next((c for c in choices if dataclasses.is_dataclass(c)), None)
+        default = (
+            field.default
+            if field.default_factory is dataclasses.MISSING
+            else field.default_factory()
+        )
+        if section is None or default is None:
+            yield name, default
+        if section is not None:
+            started = dataclasses.asdict(default) if default is not None else {}
+            for inner, value in settings(section, name + "."):
+                yield inner, started.get(inner.rpartition(".")[2], value)
+
+
+def table(heading):
+    """First column -> second column of the table after a heading of the guide."""
+    rows = GUIDE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| (.+?) \| `(.*?)` \|", rows, re.MULTILINE))
+
+
+def read(text):
+    return {"null": None, "true": True, "false": False}.get(text, text)
+
+
+def test_every_setting_is_in_the_guide_with_its_default():
+    told = {name.strip("`"): read(value) for name, value in table("Settings").items()}
+    actual = {name: _as_yaml(default) for name, default in settings(RunConfig)}
+    assert told.keys() == actual.keys()
+    assert {name: str(value) for name, value in told.items()} == {
+        name: str(value) for name, value in actual.items()
+    }
+
+
+def _as_yaml(value):
+    return list(value) if isinstance(value, tuple) else value
+
+
+def test_every_documented_field_is_in_the_guide_with_its_default():
+    told = {
+        name: read(value)
+        for names, value in table("The documented settings").items()
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    actual = dict(settings(MultiModelConfig))
+    assert told.keys() | {"model_names"} == actual.keys()
+    for name, value in told.items():
+        default = actual[name]
+        default = getattr(default, "name", default)  # an enum's member by its name
+        if isinstance(default, list):
+            assert ast.literal_eval(value) == default
+        else:
+            assert str(value) == str(default), name
+
+
+# The API reference's own examples, as far as their parts exist; numbers are smaller.
+
+DOCUMENTED = {
+    "quick start": """
+import asyncio
+from core_srl import quick_start_multimodel_training
+
+async def main():
+    results = await quick_start_multimodel_training(
+        num_models=2,
+        max_episodes=20
+    )
+    print(f"Training completed: {results['status']}")
+    return results
+
+results = asyncio.run(main())
+assert set(results) == {"training_results", "model_performance", "status"}
+assert results["status"] == "completed"
+assert results["training_results"]["total_episodes"] == 20
+evaluation = results["training_results"]["evaluation"]
+assert 0.75 < evaluation["before"]["raw_reward"] < 0.775  # at random: 0.7625
+assert evaluation["after"]["raw_reward"] > 0.8            # at best: 0.85
+""",
+    "modes, strategies and monitoring": """
+import asyncio
+from core_srl import (
+    MultiModelConfig, MultiModelTrainer, TrainingMode, WeightUpdateStrategy,
+    create_competitive_multimodel_trainer, create_cooperative_multimodel_trainer,
+)
+
+async def main():
+    trainer = create_cooperative_multimodel_trainer(num_models=2)
+    trainer.config.cooperation_strength = 0.8
+    trainer.config.weight_update_strategy = WeightUpdateStrategy.SYNCHRONIZED
+    trainer.config.checkpoint_dir = "./cooperative"
+    trainer.config.max_episodes = trainer.config.update_frequency = 2
+    trainer.config.episode_length = 8
+    trainer.config.enable_monitoring = True
+    trainer.config.log_metrics_interval = 10
+    await trainer.train()
+    status = trainer.get_training_status()
+    print(f"Progress: {status['progress']:.1%}")
+    performance = trainer.get_model_performance_summary()
+    for model_id, stats in performance.items():
+        print(f"{model_id}: {stats['avg_reward']:.3f} avg reward")
+
+    trainer = create_competitive_multimodel_trainer(num_models=2)
+    trainer.config.competition_intensity = 0.7
+    trainer.config.weight_update_strategy = WeightUpdateStrategy.SELECTIVE
+    trainer.config.checkpoint_dir = "./competitive"
+    trainer.config.max_episodes = trainer.config.update_frequency = 2
+    trainer.config.episode_length = 8
+    results = await trainer.train()
+    assert results["training_completed"]
+
+asyncio.run(main())
+""",
+    "session, checkpoints, environment": """
+import asyncio
+from core_srl import (
+    MultiModelConfig, MultiModelTrainer, TrainingMode, create_multi_model_coop_compete_env,
+    list_available_checkpoints, load_checkpoint_metadata,
+)
+
+async def full_training_example():
+    config = MultiModelConfig(
+        num_models=2,
+        model_types=["tiny"],
+        training_mode=TrainingMode.MIXED,
+        max_episodes=4,
+        update_frequency=2,
+        save_interval=2,
+        episode_length=8,
+        learning_rate=3e-4,
+        checkpoint_dir="./training_checkpoints",
+    )
+    env = create_multi_model_coop_compete_env(num_models=2, cooperation_level=0.6)
+    trainer = MultiModelTrainer(config)
+    trainer.environment = env
+    try:
+        results = await trainer.train()
+        print(f"Training completed in {results['training_time']:.2f}s")
+        print(f"Total episodes: {results['total_episodes']}")
+        performance = trainer.get_model_performance_summary()
+        for model_id, stats in performance.items():
+            print(f"{model_id}:")
+            print(f"  Avg Reward: {stats['avg_reward']:.3f}")
+            print(f"  Win Rate: {stats['win_rate']:.3f}")
+            print(f"  Updates: {stats['update_count']}")
+    finally:
+        await trainer.shutdown()
+
+    checkpoints = list_available_checkpoints("./training_checkpoints")
+    metadata = load_checkpoint_metadata(checkpoints[0], "./training_checkpoints")
+    assert metadata["episode"] > 0
+    config.max_episodes = 6
+    trainer = MultiModelTrainer(config)
+    trainer.environment = env
+    trainer.load_checkpoint(checkpoints[0])
+    results = await trainer.train()
+    assert results["total_episodes"] == 6
+
+asyncio.run(full_training_example())
+""",
+    "benchmark": """
+from core_srl import run_benchmark
+
+results = run_benchmark(runs=2, episodes=4, coop_level=0.6, difficulty=0.3)
+for name in ("AC", "AP", "PG", "OUR"):
+    assert set(results["metrics"][name]) == {"avg_A", "avg_B", "std_A", "std_B"}
+""",
+    "policies": """
+from core_srl import OurMethodPolicy, SimplePG
+
+for policy in (SimplePG(), OurMethodPolicy()):
+    action, logprob = policy.act()
+    assert action in (0, 1) and logprob <= 0
+""",
+}
+
+
+@pytest.mark.parametrize("code", DOCUMENTED.values(), ids=DOCUMENTED.keys())
+def test_documented_examples_run(code, tmp_path, monkeypatch):
+    run(code, tmp_path, monkeypatch)
+
+
+def test_documented_defaults_of_folders_are_one_and_the_same():
+    assert core_srl.list_available_checkpoints.__defaults__ == (MultiModelConfig().checkpoint_dir,)
+    assert os.path.isabs(MultiModelConfig().checkpoint_dir) is False

@@ -1,0 +1,87 @@
+"""The examples with language models run as they stand, and show what they are there to show."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from srl_train.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def run_example(tmp_path, monkeypatch, capsys):
+    """Name -> what the example prints; run in this process, which has torch and TRL already."""
+
+    def run(name):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", [name])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_all_are_run_in_this_folder():
+    tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("*.py"))
+    assert [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in tests] == []
+
+
+def test_llm_against_scripted(run_example):
+    said = run_example("llm_against_scripted.py")
+    rewards = [float(value) for value in re.findall(r": (0\.\d+) a turn over 20 games", said)]
+    assert len(rewards) == 2
+    # Whoever agrees half of the time earns 0.725 a turn against anyone who always cooperates.
+    assert rewards == pytest.approx([0.725, 0.7125], abs=0.03)
+    transcript = said.partition("the last game")[2]
+    assert "You are agent_0" in transcript
+    assert transcript.count("tit_for_tat chose to") == 6
+
+
+def test_train(run_example, tmp_path):
+    said = run_example("train.py")
+    before, after = re.search(r"earned (0\.\d+) before and (0\.\d+) after", said).groups()
+    assert float(before) == pytest.approx(0.7625, abs=0.01)
+    assert float(after) > 0.82  # two thirds of the way to the optimum, 0.85
+    assert said.count(": 5 updates, cooperated") == 4
+    assert (tmp_path / "runs/train/metrics.jsonl").read_text().count("\n") == 5
+
+
+def test_custom_update_strategy(run_example):
+    said = run_example("custom_update_strategy.py")
+    rounds = re.findall(r"round \d: raw reward 0\.\d+, moved (.+)", said)
+    moves = [[float(value) for value in line.split(", ")] for line in rounds]
+    assert len(moves) == 4
+    for one_round in moves:
+        assert len(set(one_round)) == 1 and one_round[0] > 0  # synchronized: they move as one
+    assert moves[1][0] < moves[0][0] and moves[3][0] < moves[2][0]  # and step back every second
+
+
+@pytest.mark.filterwarnings(
+    "ignore:You are using 'rollout_func':UserWarning",  # TRL says so of every use
+    "ignore:.*gradient_checkpointing:FutureWarning",  # TRL 1.16's own use of transformers
+)
+def test_trl_rollout_func(run_example):
+    said = run_example("trl_rollout_func.py")
+    rewards = [float(value) for value in re.findall(r"step \d: (0\.\d+) a turn", said)]
+    assert len(rewards) == 6
+    assert rewards[0] == pytest.approx(0.7625, abs=0.02)
+    assert rewards[-1] > 0.82
+
+
+@pytest.mark.parametrize(
+    ("name", "smaller"),
+    [
+        ("demo.yaml", ["grpo.group_size=4"]),
+        ("team_battle.yaml", ["grpo.group_size=4", "environment.options.max_cycles=4"]),
+    ],
+)
+def test_configurations(name, smaller, tmp_path, capsys):
+    wanted = ["rounds=1", "logging.evaluation_episodes=8", *smaller]
+    overrides = [word for setting in wanted for word in ("--set", setting)]
+    config = str(EXAMPLES / name)
+    assert main(["train", config, "--out", str(tmp_path / "run"), *overrides]) == 0
+    assert "of the way was learned" in capsys.readouterr().out
