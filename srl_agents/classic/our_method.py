@@ -14,11 +14,12 @@ What it does:
   players of this kind measure both agreements together and then adopt the same one for good,
   whatever the noise in their rewards, because the rule depends only on actions both have seen.
 - With any other partner it measures, for at most EXPLORE_EPISODES episodes, until a plan stands
-  out by DOUBT standard errors. From then on it plays, each episode, the best of three plans under
-  its beliefs: the best response to the partner's replies if it is no learner (exact, by backward
-  induction over the episode; taken where it stands out by DOUBT standard errors), always
-  competing, always cooperating. The two constant plans are also worth what they make of a learner
-  over the coming episodes: leading it to the better agreement is chosen where that repays.
+  out by DOUBT standard errors, also for the case that the partner is a learner where that is
+  plausible. From then on it plays, each episode, the best of three plans under its beliefs: the
+  best response to the partner's replies if it is no learner (exact, by backward induction over
+  the episode; taken where it stands out by DOUBT standard errors), always competing, always
+  cooperating. The two constant plans are also worth what they make of a learner over the coming
+  episodes: leading it to the better agreement is chosen where that repays.
 
 It plays no lotteries: the log-probability of each of its actions is 0, and it takes no seed. It
 takes no learning rate either, because its estimates are posterior means.
@@ -36,12 +37,19 @@ from srl_agents.classic.best_response import best_plan, shares_met
 from srl_agents.classic.memory_one import SITUATIONS, START
 from srl_agents.classic.partner_model import PartnerModel
 from srl_agents.classic.payoff_table import PayoffTable
-from srl_agents.classic.public_protocol import CYCLE, PublicProtocol, measuring_action
+from srl_agents.classic.public_protocol import (
+    CYCLE,
+    UNDECIDED,
+    PublicProtocol,
+    measuring_action,
+)
 
 TYPES = ("protocol", "stationary", "changing", "reactive", "learner")
 """The kinds of partner that are thought possible."""
 EXPLORE_EPISODES = 6  # at most, with a partner who does not keep to the protocol
 DOUBT = 2.0  # standard errors by which a plan has to stand out
+HOLD = 1.0  # standard errors by which a constant plan has to be beaten to be left for the other
+PLAUSIBLE = 0.2  # belief from which on the partner's being a learner is reckoned with
 
 
 class Expectations(NamedTuple):
@@ -78,6 +86,7 @@ class OurMethodRuns:
         self._plan_NTC: NDArray[np.int8] | None = None  # for the time outside the protocol
         self._rounds = self._episodes = 0
         self._row = np.arange(runs)
+        self._lead_N = np.full(runs, UNDECIDED)  # the constant plan in use
 
     def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
         """Actions (1 = cooperate) and the chance of cooperating, which is 0 or 1: (N,) each."""
@@ -131,23 +140,28 @@ class OurMethodRuns:
         # Always playing one action meets a cooperating partner in this share of the rounds.
         share_N2 = _mixed(partner, shares_met(partner.reply_NC, rounds), partner.led_N2)
         constant_N2 = _worth(payoff_N22, share_N2)
-        gap_N = constant_N2[:, 1] - constant_N2[:, 0]
-        weight_N22 = np.stack([1.0 - share_N2, share_N2], axis=2)
-        doubt_N = DOUBT * np.sqrt(np.square(weight_N22 * error_N22).sum(axis=(1, 2)))
+        gap_N, slip_N = _gap(payoff_N22, error_N22, share_N2)
+        keep_N = (self._lead_N != UNDECIDED) & (np.abs(gap_N) < HOLD * slip_N)
+        self._lead_N = np.where(keep_N, self._lead_N, gap_N > 0).astype(np.int8)
 
         # With a learner, the best response is taken for no better than leading it the wrong way.
         best = best_plan(partner.reply_NC, payoff_N22, rounds)
         with_learner_N = _worth(payoff_N22, partner.led_N2).min(axis=1)
         best_N = _mixed(partner, best.value_N, with_learner_N)
-        follow_N = best_N > constant_N2.max(axis=1) + doubt_N
+        follow_N = best_N > constant_N2.max(axis=1) + DOUBT * slip_N
+        plan_NTC = np.where(follow_N[:, None, None], best.action_NTC, self._lead_N[:, None, None])
+        self._lead_N = np.where(follow_N, UNDECIDED, self._lead_N)
 
-        lead_N = (gap_N > 0).astype(np.int8)
-        plan_NTC = np.where(follow_N[:, None, None], best.action_NTC, lead_N[:, None, None])
         if self._episodes < EXPLORE_EPISODES:
-            unsure_N = ~follow_N & (np.abs(gap_N) < doubt_N)
+            # A learner that was led the wrong way cannot be led back at a price worth paying.
+            led_gap_N, led_slip_N = _gap(payoff_N22, error_N22, partner.led_N2)
+            unsure_N = np.abs(gap_N) < DOUBT * slip_N
+            unsure_N |= (partner.learner_N > PLAUSIBLE) & (np.abs(led_gap_N) < DOUBT * led_slip_N)
+            unsure_N &= ~follow_N
             places = [(self._rounds + t) % CYCLE for t in range(rounds)]
             measure_T = np.array([measuring_action(place) for place in places], np.int8)
             plan_NTC = np.where(unsure_N[:, None, None], measure_T[:, None], plan_NTC)
+            self._lead_N = np.where(unsure_N, UNDECIDED, self._lead_N)
         return plan_NTC.astype(np.int8)
 
     def _expectations(self) -> Expectations:
@@ -204,6 +218,16 @@ class OurMethodPolicy:
 def _worth(payoff_N22: NDArray[np.float64], share_N2: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean reward of always playing 0, or 1, against a partner that cooperates in these shares."""
     return np.asarray(payoff_N22[:, :, 0] + share_N2 * (payoff_N22[:, :, 1] - payoff_N22[:, :, 0]))
+
+
+def _gap(
+    payoff_N22: NDArray[np.float64], error_N22: NDArray[np.float64], share_N2: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How much more always playing 1 is worth than always playing 0, and its standard error."""
+    worth_N2 = _worth(payoff_N22, share_N2)
+    weight_N22 = np.stack([1.0 - share_N2, share_N2], axis=2)
+    error_N = np.sqrt(np.square(weight_N22 * error_N22).sum(axis=(1, 2)))
+    return worth_N2[:, 1] - worth_N2[:, 0], np.asarray(error_N)
 
 
 def _mixed(

@@ -42,8 +42,8 @@ class PayoffTable:
         return np.asarray(known / (self._count + PRIOR_WEIGHT))
 
     def error(self) -> NDArray[np.float64]:
-        """Standard error of `mean`."""
-        return np.asarray(self._noise()[:, None, None] / np.sqrt(self._count + PRIOR_WEIGHT))
+        """Standard error of `mean`; of a joint action never seen, that of a single round."""
+        return np.asarray(self._noise()[:, None, None] / np.sqrt(np.maximum(self._count, 1.0)))
 
     def gap(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(1, 1) over (0, 0): the difference in pay and its standard error, each (N,).

@@ -13,9 +13,7 @@ def weights(run):
 
 def optimizers(run):
     """Model -> everything the optimizer and its schedule remember."""
-    return {
-        m: (_copied(one.optimizer_state()), one.counters()) for m, one in run.learners.items()
-    }
+    return {m: (_copied(one.optimizer_state()), one.counters()) for m, one in run.learners.items()}
 
 
 def everything(run):
@@ -54,7 +52,9 @@ def same(one, other):
 
 def without_times(rows):
     """Rows of metrics less what the clock says, as JSON gives them back."""
-    return [{k: v for k, v in json.loads(json.dumps(row)).items() if k != "seconds"} for row in rows]
+    return [
+        {k: v for k, v in json.loads(json.dumps(row)).items() if k != "seconds"} for row in rows
+    ]
 
 
 def _copied(value):

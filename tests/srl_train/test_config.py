@@ -17,8 +17,8 @@ from srl_train import config_file
 from srl_train.config import (
     AdapterConfig,
     GrpoConfig,
-    ModelsConfig,
     ModeConfig,
+    ModelsConfig,
     RunConfig,
     UpdatesConfig,
 )
@@ -87,7 +87,10 @@ WRONG = [
     ("models: {constrained: 1}", "models.constrained is 1: give true or false"),
     ("models: {sampling: {top_p: 0}}", "models.sampling: top_p is 0"),
     ("models: {sampling: {max_new_tokens: 0}}", "models.sampling: max_new_tokens is 0"),
-    ("models: {seat_sampling: {a: {temperature: -1}}}", "models.seat_sampling.a: temperature is -1"),
+    (
+        "models: {seat_sampling: {a: {temperature: -1}}}",
+        "models.seat_sampling.a: temperature is -1",
+    ),
     ("models: {seat_sampling: [1]}", "models.seat_sampling is [1]: give a mapping"),
     ("seats: {agent_0: 3}", "seats.agent_0 is 3: give text"),
     ("seats: agent_0", "seats is 'agent_0': give a mapping"),
@@ -131,7 +134,9 @@ def test_a_wrong_configuration_is_refused_in_one_line(text, says, tmp_path):
 
 
 def test_what_is_no_text_file_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="cannot read the configuration .*nowhere.yaml: No such"):
+    with pytest.raises(
+        ConfigError, match=r"cannot read the configuration .*nowhere\.yaml: No such"
+    ):
         load(tmp_path / "nowhere.yaml")
     with pytest.raises(ConfigError, match="cannot read"):
         load(tmp_path)

@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from srl_train import checkpoints, config_file
@@ -46,7 +47,8 @@ def train_in_child(config, folder: Path, *, kill_at_save: int | None = None) -> 
         checkpoints.seal = killing
     try:
         train(config, folder)
-    except BaseException:
+    except BaseException:  # noqa: BLE001  # a child must never go on as its parent would
+        traceback.print_exc()
         os._exit(1)
     os._exit(0)
 

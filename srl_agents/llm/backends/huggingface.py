@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -51,6 +52,7 @@ class HuggingFaceBackend:
         )
         text = model.config.get_text_config()
         self._positions: int | None = getattr(text, "max_position_embeddings", None)
+        self._takes_additive_mask = _takes_additive_mask(model)
 
     @classmethod
     def load(
@@ -105,7 +107,7 @@ class HuggingFaceBackend:
             with torch.inference_mode(), _evaluating(self.model):
                 kept = reusable(contexts, models, [request.cache for request in requests])
                 if kept is None:
-                    kept = KeptCache(self.model.config, models, self._device())
+                    kept = self._empty_cache(models)
                 self._sample(rows, kept, adapters)
         except (RuntimeError, ValueError, IndexError) as error:
             raise BackendError(
@@ -119,7 +121,6 @@ class HuggingFaceBackend:
 
     def _sample(self, rows: list[_Row], kept: KeptCache, adapters: list[str] | None) -> None:
         """Let every row write its answer, one forward pass per token that is a real choice."""
-        extra = {} if adapters is None else {"adapter_names": adapters}
         draw: TokenDraw | None = None
         while active := [index for index, row in enumerate(rows) if row.unfinished]:
             if not kept.keeps and any(row.request.answers for row in rows):
@@ -128,7 +129,7 @@ class HuggingFaceBackend:
                 row.context[len(read) :] if row.unfinished else ()
                 for row, read in zip(rows, kept.read, strict=True)
             ]
-            logits = self.model(**kept.inputs(feeds), **extra).logits[:, -1]
+            logits = self._read(kept, feeds, adapters)
             if draw is None:
                 draw = TokenDraw([row.request.sampling for row in rows], logits.device)
             waiting = [rows[index] for index in active]
@@ -136,6 +137,36 @@ class HuggingFaceBackend:
             tokens, logprobs = draw(logits, [row.uniform for row in waiting], allowed, active)
             for row, token, logprob in zip(waiting, tokens, logprobs, strict=True):
                 row.write(token, logprob)
+
+    def _read(
+        self, kept: KeptCache, feeds: Sequence[Sequence[int]], adapters: list[str] | None
+    ) -> torch.Tensor:
+        """Logits after each row's feed, of shape (rows, vocabulary).
+
+        Conversations that begin alike (a group's do, at their first turn) are read once and part
+        afterwards.
+        """
+        if not kept.keeps or any(kept.read):
+            return self._forward(kept, feeds, adapters)
+        first: dict[tuple[str, tuple[int, ...]], int] = {}
+        keys = list(zip(kept.models, map(tuple, feeds), strict=True))
+        for row, key in enumerate(keys):
+            first.setdefault(key, row)
+        chosen = list(first.values())
+        kept.select(chosen)
+        some = None if adapters is None else [adapters[row] for row in chosen]
+        logits = self._forward(kept, [feeds[row] for row in chosen], some)
+        places = {key: place for place, key in enumerate(first)}
+        spread = [places[key] for key in keys]
+        kept.select(spread)
+        return logits[spread]
+
+    def _forward(
+        self, kept: KeptCache, feeds: Sequence[Sequence[int]], adapters: list[str] | None
+    ) -> torch.Tensor:
+        extra = {} if adapters is None else {"adapter_names": adapters}
+        logits: torch.Tensor = self.model(**kept.inputs(feeds), **extra).logits
+        return logits[:, -1]
 
     def _check_room(self, row: _Row) -> None:
         length = len(row.request.context)
@@ -163,9 +194,10 @@ class HuggingFaceBackend:
         names = [request.adapter or standing for request in requests]
         return None if set(names) == {standing} else names
 
-    def _device(self) -> torch.device:
-        device: torch.device = next(self.model.parameters()).device
-        return device
+    def _empty_cache(self, models: Sequence[str]) -> KeptCache:
+        device = next(self.model.parameters()).device
+        additive = self.model.dtype if self._takes_additive_mask else None
+        return KeptCache(self.model.config, models, device, additive)
 
 
 class _Row:
@@ -235,3 +267,18 @@ def _evaluating(model: Any) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+def _takes_additive_mask(model: Any) -> bool:
+    """Whether the model hands a four-dimensional mask to its attention as it is.
+
+    True where it makes its masks with transformers' own `create_causal_mask` and nothing else in
+    it looks at the mask, as position biases (ALiBi) would.
+    """
+    whole = model.get_base_model() if hasattr(model, "get_base_model") else model
+    written_in = vars(sys.modules[type(whole).__module__])
+    return (
+        "create_causal_mask" in written_in
+        and "build_alibi_tensor" not in written_in
+        and whole.config._attn_implementation in ("sdpa", "eager")
+    )

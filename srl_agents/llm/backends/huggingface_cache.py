@@ -29,8 +29,19 @@ class KeptCache:
     the mask says which slots are real, and positions are counted per row.
     """
 
-    def __init__(self, config: Any, models: Sequence[str], device: torch.device):
-        self._config, self._device = config, device
+    def __init__(
+        self,
+        config: Any,
+        models: Sequence[str],
+        device: torch.device,
+        additive: torch.dtype | None = None,
+    ):
+        """One empty row per entry of `models`.
+
+        `additive` is the type of the attention mask for a model that takes one ready to be added
+        to its scores, which is faster than having every layer make its own; None for others.
+        """
+        self._config, self._device, self._additive = config, device, additive
         self.models = list(models)
         """Per row, the '<model>@<weights version>' that read it."""
         self.turn = 0
@@ -51,13 +62,13 @@ class KeptCache:
         return [CacheHandle(self, row, self.turn) for row in range(len(self.models))]
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep these rows, in this order."""
+        """Keep these rows, in this order; a row that is named twice goes on as two."""
         if list(rows) == list(range(len(self.read))):
             return
         index = torch.tensor(rows, device=self._device)
         self._cache.batch_select_indices(index)
         self._mask = self._mask[index]
-        self.read = [self.read[row] for row in rows]
+        self.read = [list(self.read[row]) for row in rows]
         self.models = [self.models[row] for row in rows]
 
     def inputs(self, feeds: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -79,12 +90,23 @@ class KeptCache:
         self._mask = torch.cat([self._mask, self._tensor(mask)], dim=1)
         return {
             "input_ids": self._tensor(ids),
-            "attention_mask": self._mask,
+            "attention_mask": self._attention(width),
             "position_ids": self._tensor(positions),
             "past_key_values": self._cache,
             "use_cache": True,
             "logits_to_keep": 1,
         }
+
+    def _attention(self, width: int) -> Tensor:
+        """What the newest `width` slots may look at: all that is real and not after them."""
+        if self._additive is None or not self.keeps:
+            return self._mask
+        visible = self._mask.bool()[:, None, None]
+        if width > 1:
+            slots = torch.arange(self._mask.shape[1], device=self._device)
+            visible = visible & (slots <= slots[-width:, None])
+        mask = torch.zeros(visible.shape, dtype=self._additive, device=self._device)
+        return mask.masked_fill_(~visible, torch.finfo(self._additive).min)
 
     def _tensor(self, values: np.ndarray[Any, Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)

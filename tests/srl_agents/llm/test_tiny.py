@@ -123,12 +123,22 @@ def test_a_failed_write_leaves_no_folder(cache, monkeypatch):
     assert list((cache / "tiny").iterdir()) == []
 
 
-def test_global_state_is_left_alone(cache):
+def test_global_state_is_left_alone(cache, monkeypatch):
+    used = []
+    build = tiny._build
+    monkeypatch.setattr(
+        tiny, "_build", lambda *given: used.append(torch.get_num_threads()) or build(*given)
+    )
     torch.manual_seed(4)
-    random, threads = torch.random.get_rng_state(), torch.get_num_threads()
-    quick()
+    random = torch.random.get_rng_state()
+    torch.set_num_threads(2)
+    try:
+        quick()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert used == [1]
     assert torch.equal(torch.random.get_rng_state(), random)
-    assert torch.get_num_threads() == threads
 
 
 def test_an_environment_without_words_is_refused():

@@ -37,7 +37,10 @@ def test_settings_and_seed_on_the_command_line(config_path, tmp_path):
 
 
 def test_progress_is_shown_unless_it_should_be_quiet(config_path, tmp_path, capsys):
-    assert cli.main(["train", str(config_path), "--out", str(tmp_path / "a"), "--set", "rounds=1"]) == 0
+    assert (
+        cli.main(["train", str(config_path), "--out", str(tmp_path / "a"), "--set", "rounds=1"])
+        == 0
+    )
     loud = capsys.readouterr()
     assert cli.main(["train", str(config_path), "--out", str(tmp_path / "b"), "--set", "rounds=1",
                      "--quiet"]) == 0  # fmt: skip
@@ -58,7 +61,10 @@ def test_a_run_is_resumed(config_path, tmp_path, capsys):
     more = ["--resume", "--out", str(parts), "--set", "rounds=3", "--quiet"]
     assert cli.main(["train", *more]) == 0
     assert "resuming at round 2 of 3" in capsys.readouterr().out
-    assert cli.main(["train", str(config_path), "--set", "rounds=3", "--out", str(whole), "--quiet"]) == 0
+    assert (
+        cli.main(["train", str(config_path), "--set", "rounds=3", "--out", str(whole), "--quiet"])
+        == 0
+    )
     rows = [read_metrics(folder / "metrics.jsonl") for folder in (parts, whole)]
     assert [row["round"] for row in rows[0]] == [0, 1, 2]
     assert [r["models"] for r in rows[0]] == [r["models"] for r in rows[1]]
@@ -92,7 +98,15 @@ def test_what_is_wrong_is_told_in_one_line(words, says, config_path, tmp_path, c
 
 
 def test_another_run_is_not_overwritten(config_path, tmp_path, capsys):
-    words = ["train", str(config_path), "--out", str(tmp_path / "out"), "--quiet", "--set", "rounds=1"]
+    words = [
+        "train",
+        str(config_path),
+        "--out",
+        str(tmp_path / "out"),
+        "--quiet",
+        "--set",
+        "rounds=1",
+    ]
     assert cli.main(words) == 0
     assert cli.main(words) == 2
     assert "already holds a run" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from tests.srl_train.learners.reference_grpo import (
     small_model,
     some_samples,
 )
-from tests.srl_train.learners.test_trl_grpo import EXACT, first_gradients, learner, update
+from tests.srl_train.learners.small_learner import EXACT, first_gradients, learner, update
 
 CHOICE, CLOSE = (10, 11, 12), (END,)
 
@@ -43,7 +43,9 @@ def test_mask_logits_by_hand():
     logits = torch.arange(12.0).reshape(2, 2, 3)
     masked = mask_logits(logits, [((0, 2), None), ((1,),)])
     low = torch.finfo(torch.float32).min
-    expected = torch.tensor([[[0.0, low, 2.0], [3.0, 4.0, 5.0]], [[low, 7.0, low], [9.0, 10.0, 11.0]]])
+    expected = torch.tensor(
+        [[[0.0, low, 2.0], [3.0, 4.0, 5.0]], [[low, 7.0, low], [9.0, 10.0, 11.0]]]
+    )
     assert torch.equal(masked, expected)
     assert torch.equal(logits, torch.arange(12.0).reshape(2, 2, 3)), "the input was changed"
     assert torch.equal(mask_logits(logits, [(), ()]), logits)
@@ -70,7 +72,9 @@ def test_the_gradient_is_that_of_the_renormalised_choice(temperature):
     assert relative_error(found, expected) < EXACT
     assert one.end_update()["loss"] == pytest.approx(loss, abs=1e-5)
     free = [dataclasses.replace(s, allowed=None) for s in samples]
-    assert relative_error(found, gradients_of(exact, free, scaled, temperature=temperature)[0]) > 0.1
+    assert (
+        relative_error(found, gradients_of(exact, free, scaled, temperature=temperature)[0]) > 0.1
+    )
 
 
 def test_old_constrained_samples():

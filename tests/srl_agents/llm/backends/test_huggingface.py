@@ -3,7 +3,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+)
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.backend import Request
@@ -297,17 +304,53 @@ def test_choices_after_forced_tokens_of_different_lengths(backend, windowed):
             assert completion.logprobs[place] == pytest.approx(wanted, abs=1e-4)
 
 
-def test_windowed_attention_is_read_anew_every_turn(backend):
-    config = replace_config(backend.model.config, MistralConfig, sliding_window=16)
+SMALL = {
+    "vocab_size": 600,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 512,
+}
+FAMILIES = {
+    "llama": {"num_key_value_heads": 2},
+    "qwen3": {"num_key_value_heads": 2, "head_dim": 8},
+    "mistral": {"num_key_value_heads": 2, "sliding_window": 16},
+    "gemma3_text": {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 16},
+    "gpt_neox": {},
+    "gpt2": {},
+    "falcon": {"alibi": True, "new_decoder_architecture": False},
+    "opt": {"ffn_dim": 32, "word_embed_proj_dim": 32},
+}
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_any_kind_of_model_samples_from_its_own_distribution(backend, family, attention):
+    config = AutoConfig.for_model(
+        family, **SMALL, **FAMILIES[family], bos_token_id=1, eos_token_id=2, pad_token_id=0
+    )
     torch.manual_seed(3)
-    model = HuggingFaceBackend(MistralForCausalLM(config).eval(), backend.tokenizer, name="window")
-    [*_, completions], requests = converse(model, rows=3, turns=3)
-    for completion, request in zip(completions, requests, strict=True):
-        count = len(completion.ids)
-        with torch.no_grad():
-            logits = model.model(torch.tensor([request.context])).logits[0] / SAMPLING.temperature
-        own = logits.log_softmax(-1)[-count - 1 : -1][range(count), completion.ids]
-        np.testing.assert_allclose(completion.logprobs, own, atol=1e-4)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
+    played = HuggingFaceBackend(model, backend.tokenizer, name=family)
+    for completions, contexts in turns_of(played, rows=3, turns=3):
+        for completion, context in zip(completions, contexts, strict=True):
+            count = len(completion.ids)
+            with torch.no_grad():
+                logits = model(torch.tensor([context + completion.ids])).logits[0]
+            own = (logits / SAMPLING.temperature).log_softmax(-1)
+            own = own[-count - 1 : -1][range(count), completion.ids]
+            np.testing.assert_allclose(completion.logprobs, own, atol=1e-4)
+
+
+def turns_of(backend, rows, turns):
+    """Each turn's completions with the contexts they answered."""
+    for count in range(1, turns + 1):
+        [*_, completions], requests = converse(backend, rows, count)
+        yield (
+            completions,
+            [r.context[: -len(c.ids)] for r, c in zip(requests, completions, strict=True)],
+        )
 
 
 def test_a_context_without_room_names_the_lengths(backend):
