@@ -18,90 +18,14 @@ from srl_agents.llm.backends.huggingface import HuggingFaceBackend
 from srl_agents.llm.constrained import answer_tree
 from srl_agents.llm.conversation import Turn
 from srl_agents.llm.sampling import Sampling
-
-# peft 0.21 still reads the name that transformers 5.23 is retiring.
-pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
-
-ANSWERS = ("compete", "cooperate")
-SAMPLING = Sampling(temperature=1.5, max_new_tokens=6)
-
-
-def wild(backend):
-    """The same tokenizer under a model that has learnt nothing: answers of all lengths."""
-    torch.manual_seed(3)
-    model = LlamaForCausalLM(replace_config(backend.model.config)).eval()
-    model.generation_config.eos_token_id = list(range(0, len(backend.tokenizer), 4))
-    return HuggingFaceBackend(model, backend.tokenizer, name="wild")
-
-
-def replace_config(config, kind=LlamaConfig, **changes):
-    settings = {**config.to_dict(), **changes}
-    for name in ("architectures", "model_type", "transformers_version", "dtype"):
-        settings.pop(name, None)
-    return kind(**settings)
-
-
-def converse(backend, rows, turns, *, keep=True, constrained=False, adapters=None, seed=0):
-    """Play `rows` conversations; returns all completions, turn by turn, and the final requests."""
-    chat = backend.chat
-    tree = answer_tree([chat.answer(text) for text in ANSWERS], chat.end_of_turn)
-    requests = [
-        Request((), SAMPLING, np.random.default_rng([seed, row]), tree if constrained else None)
-        for row in range(rows)
-    ]
-    if adapters:
-        requests = [replace(r, adapter=a) for r, a in zip(requests, adapters, strict=True)]
-    said = []
-    for turn in range(turns):
-        for row, request in enumerate(requests):
-            words = "x " * (row % 3) + f"Round {turn}."  # rows differ in length
-            rules = "Choose." if turn == 0 else None
-            last = request.context[-1] if turn else None
-            [prompt] = chat.prompts([Turn(words, rules=rules, last=last)])
-            requests[row] = replace(request, context=request.context + prompt)
-        completions = backend.complete(requests)
-        said.append(completions)
-        requests = [
-            replace(r, context=r.context + c.ids, cache=c.cache if keep else None)
-            for r, c in zip(requests, completions, strict=True)
-        ]
-    return said, requests
-
-
-def assert_same(left, right, atol=1e-4):
-    for a, b in zip(left, right, strict=True):
-        for one, other in zip(a, b, strict=True):
-            assert one.ids == other.ids
-            np.testing.assert_allclose(one.logprobs, other.logprobs, atol=atol)
-            assert one.allowed == other.allowed
-            assert one.ended == other.ended
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    """Widths of the forward passes made, in tokens per row."""
-    widths = []
-    original = LlamaForCausalLM.forward
-
-    def counted(self, *args, **settings):
-        widths.append(settings["input_ids"].shape[1])
-        return original(self, *args, **settings)
-
-    monkeypatch.setattr(LlamaForCausalLM, "forward", counted)
-    return widths
-
-
-@pytest.mark.parametrize("constrained", [False, True])
-def test_the_cache_changes_nothing_but_the_work(backend, constrained, passes):
-    model = wild(backend)
-    kept, _ = converse(model, rows=5, turns=5, constrained=constrained)
-    with_cache = sum(passes)
-    passes.clear()
-    fresh, _ = converse(model, rows=5, turns=5, constrained=constrained, keep=False)
-    assert_same(kept, fresh)
-    assert with_cache < 0.6 * sum(passes)
-    lengths = {len(c.ids) for turn in kept for c in turn}
-    assert constrained or len(lengths) > 1, "the rows should have ended at different times"
+from tests.srl_agents.llm.backends.conversations import (
+    ANSWERS,
+    SAMPLING,
+    assert_same,
+    converse,
+    replace_config,
+    wild,
+)
 
 
 def test_logprobs_are_the_models_own(backend):
@@ -143,95 +67,6 @@ def test_what_is_drawn_does_not_depend_on_the_company(backend):
     together, _ = converse(model, rows=4, turns=3)
     alone, _ = converse(model, rows=1, turns=3)
     assert_same([[turn[0]] for turn in together], alone)
-
-
-def test_passes_per_turn_are_as_few_as_can_be(backend, passes):
-    converse(backend, rows=3, turns=4, constrained=True)
-    assert len(passes) == 4, "one choice, then a forced end of turn"
-    passes.clear()
-    tree = answer_tree([backend.chat.answer("compete")], backend.chat.end_of_turn)
-    [done] = backend.complete([Request((1, 2), SAMPLING, np.random.default_rng(0), tree)])
-    assert backend.chat.text(done.ids) == "compete"
-    assert not passes, "nothing to choose, nothing to compute"
-
-
-def last_turn(backend, requests, **changes):
-    asked = [replace(r, context=(*r.context, 5, 6, 7), **changes) for r in requests]
-    return [[c] for c in backend.complete(asked)]
-
-
-def rng_again(requests, seed=11):
-    return [replace(r, rng=np.random.default_rng([seed, i])) for i, r in enumerate(requests)]
-
-
-@pytest.mark.parametrize(
-    ("rows", "reused"),
-    [
-        ([0, 1, 2, 3], True),
-        ([3, 1, 0, 2], True),
-        ([2, 0], True),
-        ([1, 1], False),
-    ],
-)
-def test_rows_may_come_back_in_any_order_and_number(backend, passes, rows, reused):
-    model = wild(backend)
-    _, requests = converse(model, rows=4, turns=3)
-    chosen = [requests[row] for row in rows]
-    passes.clear()
-    kept = last_turn(model, rng_again(chosen))
-    assert (passes[0] < 15) is reused
-    assert_same(kept, last_turn(model, rng_again(chosen), cache=None))
-
-
-def test_a_cache_that_no_longer_fits_is_not_used(backend, passes):
-    model = wild(backend)
-    _, requests = converse(model, rows=3, turns=2)
-    last_turn(model, rng_again(requests))
-    passes.clear()
-    again = last_turn(model, rng_again(requests))  # the handles are of the turn before
-    assert passes[0] > 15
-    assert_same(again, last_turn(model, rng_again(requests), cache=None))
-
-    _, requests = converse(model, rows=3, turns=2)
-    edited = [replace(r, context=(9, *r.context[1:])) for r in requests]
-    passes.clear()
-    assert_same(
-        last_turn(model, rng_again(edited)), last_turn(model, rng_again(edited), cache=None)
-    )
-    assert passes[0] > 15
-
-    _, requests = converse(model, rows=3, turns=2)
-    _, others = converse(model, rows=3, turns=2)
-    mixed = rng_again([requests[0], others[1], replace(requests[2], cache=None)])
-    assert_same(last_turn(model, mixed), last_turn(model, rng_again(mixed), cache=None))
-
-
-def test_a_cache_that_was_left_half_read_is_not_used(backend, monkeypatch):
-    model = wild(backend)
-    _, requests = converse(model, rows=3, turns=2)
-    with monkeypatch.context() as patch:
-        patch.setattr(LlamaForCausalLM, "forward", fail)
-        with pytest.raises(BackendError, match="out of memory"):
-            last_turn(model, rng_again(requests))
-    assert_same(
-        last_turn(model, rng_again(requests)), last_turn(model, rng_again(requests), cache=None)
-    )
-
-
-def fail(*_, **__):
-    raise RuntimeError("out of memory")
-
-
-def test_new_weights_make_the_cache_invalid(backend):
-    model = wild(backend)
-    _, requests = converse(model, rows=3, turns=3)
-    with torch.no_grad():
-        for parameter in model.model.parameters():
-            parameter.mul_(1.1)
-    model.weights_version += 1
-    new = last_turn(model, rng_again(requests))
-    assert new[0][0].model == "wild@1"
-    assert_same(new, last_turn(model, rng_again(requests), cache=None))
 
 
 def test_every_module_keeps_its_mode_and_its_gradients(backend):
@@ -312,6 +147,8 @@ SMALL = {
     "num_attention_heads": 4,
     "max_position_embeddings": 512,
 }
+
+
 FAMILIES = {
     "llama": {"num_key_value_heads": 2},
     "qwen3": {"num_key_value_heads": 2, "head_dim": 8},
@@ -373,56 +210,3 @@ def test_a_failing_model_is_a_backend_error_with_its_cause(backend):
 def test_a_folder_that_is_not_there_is_a_backend_error(tmp_path):
     with pytest.raises(BackendError, match="cannot load the model"):
         HuggingFaceBackend.load(tmp_path / "nothing", device="cpu")
-
-
-def test_an_adapter_needs_a_peft_model(backend):
-    with pytest.raises(BackendError, match="no PeftModel"):
-        converse(backend, rows=1, turns=1, adapters=["red"])
-
-
-@pytest.fixture
-def adapted(backend):
-    from peft import LoraConfig, get_peft_model
-
-    torch.manual_seed(5)
-    lora = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
-    model = get_peft_model(wild(backend).model, lora, adapter_name="red")
-    model.add_adapter("blue", lora)
-    return HuggingFaceBackend(model.eval(), backend.tokenizer, name="base")
-
-
-def test_a_batch_of_several_adapters_equals_one_after_the_other(adapted):
-    names = ["red", "blue", "__base__", "blue", "red", None]
-    mixed, _ = converse(adapted, rows=6, turns=3, adapters=names)
-    assert [c.model for c in mixed[0]] == [
-        "base/red@0", "base/blue@0", "base/__base__@0", "base/blue@0", "base/red@0", "base@0",
-    ]  # fmt: skip
-    for name in ("red", "blue", "__base__"):
-        single, _ = converse(adapted, rows=6, turns=3, adapters=[name] * 6)
-        rows = [row for row, own in enumerate(names) if (own or "red") == name]
-        assert_same([[t[r] for r in rows] for t in mixed], [[t[r] for r in rows] for t in single])
-    red, _ = converse(adapted, rows=6, turns=3, adapters=["red"] * 6)
-    blue, _ = converse(adapted, rows=6, turns=3, adapters=["blue"] * 6)
-    assert any(a.logprobs != b.logprobs for a, b in zip(red[0], blue[0], strict=True))
-
-
-def test_an_adapters_own_version_counts(adapted):
-    adapted.weights_version = 3
-    adapted.adapter_versions["blue"] = 7
-    assert adapted.identity() == "base@3"
-    assert adapted.identity("red") == "base/red@3"
-    assert adapted.identity("blue") == "base/blue@7"
-
-
-def test_adapters_are_served_from_a_model_in_training(adapted):
-    adapted.model.train()
-    modes = [module.training for module in adapted.model.modules()]
-    trainable = [p.requires_grad for p in adapted.model.parameters()]
-    converse(adapted, rows=2, turns=2, adapters=["red", "blue"])
-    assert [module.training for module in adapted.model.modules()] == modes
-    assert [p.requires_grad for p in adapted.model.parameters()] == trainable
-
-
-def test_an_unknown_adapter_is_named(adapted):
-    with pytest.raises(BackendError, match=r"green.*it has \['red', 'blue'\]"):
-        converse(adapted, rows=2, turns=1, adapters=["red", "green"])

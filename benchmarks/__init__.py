@@ -1,0 +1,1 @@
+"""What the project measures, each with the command that measures it."""
