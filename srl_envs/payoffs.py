@@ -46,7 +46,7 @@ class CoopCompeteRules:
             number_between(name, getattr(self, name), 0.0, high)
 
     def payoffs(self) -> tuple[tuple[float, float], ...]:
-        """Reward of (a competitor, a cooperator), indexed by how many of all seats cooperate.
+        """Reward before noise and floor of (a competitor, a cooperator), by the number who cooperate.
 
         nan where nobody made that choice.
         """
@@ -65,8 +65,8 @@ class CoopCompeteRules:
                 bonus_together = together * (total - 1) / others
             table.append(
                 (
-                    max(0.0, base_reward + bonus_apart) if total <= others else nan,
-                    max(0.0, base_reward + bonus_together) if total > 0 else nan,
+                    base_reward + bonus_apart if total <= others else nan,
+                    base_reward + bonus_together if total > 0 else nan,
                 )
             )
         return tuple(table)
@@ -74,7 +74,7 @@ class CoopCompeteRules:
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
         """Each seat's reward when the seats play `actions` (1 = cooperate)."""
         row = self.payoffs()[sum(actions)]
-        return tuple(row[action] for action in actions)
+        return tuple(max(0.0, row[action]) for action in actions)
 
     def greatest(self) -> float:
         """The most that one seat can earn."""
@@ -118,12 +118,15 @@ class TeamBattleRules:
         return max(BASE_FLOOR, 1.0 - self.difficulty)
 
     def payoff(self, action: int, own: float, rival: float) -> float:
-        """A seat's reward, given the shares of its own team (itself included) and of the rivals."""
+        """A seat's reward before noise and the floor at zero.
+
+        `own` and `rival` are the cooperating shares of its team (itself included) and the rivals.
+        """
         bonus = -EXPOSURE * (1.0 - own) if action else RAID * rival
-        return max(0.0, self.base_reward + self.cooperation_weight * (own - 0.5) + bonus)
+        return self.base_reward + self.cooperation_weight * (own - 0.5) + bonus
 
     def payoffs(self) -> list[list[tuple[tuple[float, float], tuple[float, float]]]]:
-        """Rewards indexed [red cooperators][blue cooperators][team][action].
+        """Rewards before noise and floor, indexed [red cooperators][blue cooperators][team][action].
 
         nan where nobody of that team chose that action.
         """
@@ -145,9 +148,12 @@ class TeamBattleRules:
         red, blue = self.team_sizes
         own_red, own_blue = sum(actions[:red]) / red, sum(actions[red:]) / blue
         return tuple(
-            self.payoff(action, own_red, own_blue)
-            if seat < red
-            else self.payoff(action, own_blue, own_red)
+            max(
+                0.0,
+                self.payoff(action, own_red, own_blue)
+                if seat < red
+                else self.payoff(action, own_blue, own_red),
+            )
             for seat, action in enumerate(actions)
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, then say where everything is."""
     folder, config = _folder_and_config(args)
+    # Its threads cost more than they save on batches of a few short texts.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # Only now: a wrong configuration should not wait for torch to load.
     from transformers.utils import logging as transformers_logging
 
