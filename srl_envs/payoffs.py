@@ -46,7 +46,7 @@ class CoopCompeteRules:
             number_between(name, getattr(self, name), 0.0, high)
 
     def payoffs(self) -> tuple[tuple[float, float], ...]:
-        """Reward before noise and floor of (a competitor, a cooperator), by the number who cooperate.
+        """(competitor, cooperator) rewards before noise and floor, by how many seats cooperate.
 
         nan where nobody made that choice.
         """
@@ -126,7 +126,7 @@ class TeamBattleRules:
         return self.base_reward + self.cooperation_weight * (own - 0.5) + bonus
 
     def payoffs(self) -> list[list[tuple[tuple[float, float], tuple[float, float]]]]:
-        """Rewards before noise and floor, indexed [red cooperators][blue cooperators][team][action].
+        """Before noise and floor, indexed [red cooperators][blue cooperators][team][action].
 
         nan where nobody of that team chose that action.
         """
