@@ -143,7 +143,9 @@ class GrpoLearner:
         gradients = {}
         for name, parameter in self._parameters.items():
             if parameter.grad is not None:
-                gradients[name] = parameter.grad
+                # A copy made now lies apart from the activations that were just freed; the
+                # original, allocated among them, would keep their memory from going back.
+                gradients[name] = parameter.grad.clone()
                 parameter.grad = None
         return gradients
 

@@ -1,0 +1,69 @@
+"""The benchmark's results as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ModuleNotFoundError as error:
+        raise SystemExit(
+            'plots need matplotlib: pip install "core-srl[plots]", or leave them out with --no-plot'
+        ) from error
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def require_plots() -> None:
+    """Raise SystemExit, saying what to install, where no plot could be drawn."""
+    _pyplot()
+
+
+def draw(results: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Self-play learning curves of every setting; of a single one also who earns what (PNG)."""
+    pyplot = _pyplot()
+    columns = min(len(results) + (len(results) == 1), 5)
+    rows = -(-len(results) // columns)
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(max(13, 4 * columns), 5 * rows), squeeze=False, layout="constrained"
+    )
+    for place, result in zip(axes.flat, results, strict=False):
+        _draw_curves(place, result)
+    if len(results) == 1:
+        _draw_grid(axes.flat[1], results[0])
+    figure.savefig(path, dpi=70)
+    pyplot.close(figure)
+
+
+def _draw_curves(axes: Any, result: Mapping[str, Any]) -> None:
+    for name, curve in result["curves"].items():
+        axes.plot(curve, label=name, linewidth=1)
+    axes.axhline(result["oracle"], color="black", linestyle=":", label="oracle")
+    params = result["params"]
+    axes.set_title(
+        f"self-play, c = {params['coop_level']:g}, d = {params['difficulty']:g}, "
+        f"{params['runs']} runs"
+    )
+    axes.set_xlabel("episode")
+    axes.set_ylabel("mean reward per round")
+    axes.legend()
+
+
+def _draw_grid(axes: Any, result: Mapping[str, Any]) -> None:
+    names = list(result["cross_play"])
+    values = [[result["cross_play"][row][column]["avg"] for column in names] for row in names]
+    image = axes.imshow(values, cmap="viridis")
+    axes.set_xticks(range(len(names)), names, rotation=60, ha="right")
+    axes.set_yticks(range(len(names)), names)
+    middle = (image.norm.vmin + image.norm.vmax) / 2
+    for i, row in enumerate(values):
+        for j, value in enumerate(row):
+            colour = "white" if value < middle else "black"
+            axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    axes.set_title("mean reward per round: row's player with column's")

@@ -1,0 +1,145 @@
+"""python -m benchmarks.run: classic learners in the two-player cooperate-or-compete game."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks import figures
+from benchmarks.suites.ablation import without_parts
+from benchmarks.suites.full import all_passed, all_settings
+from benchmarks.suites.matrix import cross_play
+from benchmarks.tables import ablation_table, setting_tables
+
+VERSIONED = ("numpy", "gymnasium", "pettingzoo")
+
+
+def run_benchmark(
+    runs: int = 5,
+    episodes: int = 200,
+    horizon: int = 32,
+    coop_level: float = 0.6,
+    difficulty: float = 0.3,
+    seed: int = 42,
+    *,
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Everybody against everybody at one setting.
+
+    Returns {"params": the arguments, "metrics": {"AC", "AP", "PG", "OUR", ...: {avg_A, avg_B,
+    std_A, std_B}}} and what else `benchmarks.suites.matrix.cross_play` finds. Raises ValueError
+    for a number of runs, episodes or rounds below 1, or a level or difficulty outside [0, 1].
+    """
+    _check_counts(runs, episodes, horizon, seed)
+    params: dict[str, Any] = {
+        "runs": runs,
+        "episodes": episodes,
+        "horizon": horizon,
+        "coop_level": coop_level,
+        "difficulty": difficulty,
+        "seed": seed,
+    }
+    return {"params": params, **cross_play(**params, progress=progress)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns 1 where a check of the full suite failed."""
+    options = _parser().parse_args(arguments)
+    plots = not options.no_plot and options.suite != "ablation"
+    if plots:
+        figures.require_plots()
+    began = time.perf_counter()
+    settings = {
+        "runs": options.runs,
+        "episodes": options.episodes,
+        "horizon": options.horizon,
+        "seed": options.seed,
+        "progress": _say,
+    }
+    results: Any
+    try:
+        _check_counts(options.runs, options.episodes, options.horizon, options.seed)
+        if options.suite == "full":
+            results = all_settings(**settings)
+            text = setting_tables(results)
+        elif options.suite == "ablation":
+            results = without_parts(**settings)
+            text = ablation_table(results)
+        else:
+            level, difficulty = options.coop_level, options.difficulty
+            results = [run_benchmark(coop_level=level, difficulty=difficulty, **settings)]
+            text = setting_tables(results)
+    except ValueError as error:
+        raise SystemExit(f"benchmarks.run: {error}") from error
+    print(text)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    written = _write(results, text, options, given, time.perf_counter() - began)
+    if plots:
+        picture = options.out / f"{options.suite}.png"
+        figures.draw(results, picture)
+        written.append(picture)
+    _say(f"wrote {', '.join(map(str, written))}")
+    return int(options.suite == "full" and not all_passed(results))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser.add_argument("--suite", choices=("matrix", "full", "ablation"), default="matrix",
+                        help="one setting; all, checked; OUR without its parts")  # fmt: skip
+    parser.add_argument("--runs", type=int, default=5, help="independent runs (default 5)")
+    parser.add_argument("--episodes", type=int, default=200, help="per run (default 200)")
+    parser.add_argument("--horizon", type=int, default=32, help="rounds per episode (default 32)")
+    parser.add_argument("--coop-level", type=float, default=0.6, help="matrix suite (default 0.6)")
+    parser.add_argument("--difficulty", type=float, default=0.3, help="matrix suite (default 0.3)")
+    parser.add_argument("--seed", type=int, default=42, help="of everything drawn (default 42)")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmark"),
+                        help="folder for what is written (default runs/benchmark)")  # fmt: skip
+    parser.add_argument("--no-plot", action="store_true", help="write no picture")
+    return parser
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _check_counts(runs: int, episodes: int, horizon: int, seed: int) -> None:
+    for name, value in (("runs", runs), ("episodes", episodes), ("horizon", horizon)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {seed}")
+
+
+def _write(
+    results: Any, text: str, options: argparse.Namespace, given: list[str], seconds: float
+) -> list[Path]:
+    """SUITE.json and SUITE.md in the folder asked for."""
+    folder: Path = options.out
+    folder.mkdir(parents=True, exist_ok=True)
+    command = shlex.join(["python", "-m", "benchmarks.run", *given])
+    record = {
+        "command": command,
+        "seed": options.seed,
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in VERSIONED},
+        },
+        "seconds": round(seconds, 1),
+        "results": results,
+    }
+    data, tables = folder / f"{options.suite}.json", folder / f"{options.suite}.md"
+    data.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    tables.write_text(f"`{command}` ({seconds:.0f} s)\n\n{text}\n", encoding="utf-8")
+    return [data, tables]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What the benchmark command runs: one setting, or all of them."""

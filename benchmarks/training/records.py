@@ -1,0 +1,173 @@
+"""How a result is kept: a JSON record with its circumstances, and a block of docs/results.md.
+
+A block lies between `<!-- NAME: begin -->` and `<!-- NAME: end -->` and is replaced whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from srl_train.run_files import write_whole
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
+ACCELERATORS = ("/dev/nvidia0", "/dev/kfd")
+# What the numbers come from: results that were pasted since do not count as a change.
+SOURCES = ("srl_envs", "srl_agents", "srl_train", "benchmarks/*.py", "examples", "pyproject.toml")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One claim, and whether it was seen to be so."""
+
+    claim: str
+    held: bool
+    seen: str
+    """The numbers it was judged by."""
+
+    def __str__(self) -> str:
+        return f"{'held' if self.held else 'NOT HELD'}: {self.claim} ({self.seen})"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the result goes, beside standard output."""
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the record there")
+    parser.add_argument(
+        "--docs",
+        type=Path,
+        metavar="FILE",
+        help="also put the tables into this file, between the command's markers",
+    )
+
+
+def add_overrides(parser: argparse.ArgumentParser) -> None:
+    """`--set KEY=VALUE`, as `srl train` has it."""
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="replace one setting of the configuration; may be repeated",
+    )
+
+
+def settings_of(overrides: Iterable[str]) -> dict[str, Any]:
+    """What `config_file.load` takes, of texts such as 'grpo.learning_rate=1e-3'.
+
+    Raises ValueError for a text without '='.
+    """
+    pairs = [text.partition("=") for text in overrides]
+    for key, equals, value in pairs:
+        if not equals:
+            raise ValueError(f"--set {key + value!r}: give KEY=VALUE")
+    return {key.strip(): yaml.safe_load(value) for key, _, value in pairs}
+
+
+def keep(
+    name: str, result: Mapping[str, Any], markdown: str, asked: argparse.Namespace
+) -> dict[str, Any]:
+    """Print the tables, write what `--json` and `--docs` ask for, and return the whole record."""
+    found = circumstances()
+    record = {"benchmark": name, "circumstances": found, "result": dict(result)}
+    print(markdown)
+    if asked.json is not None:
+        write_whole(asked.json, json.dumps(record, indent=1) + "\n")
+    if asked.docs is not None:
+        text = asked.docs.read_text(encoding="utf-8")
+        block = f"{in_words(found)}\n\n{markdown.strip()}"
+        write_whole(asked.docs, pasted(text, name, block))
+    return record
+
+
+def circumstances() -> dict[str, Any]:
+    """The command, the commit, the machine and the versions."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)
+    name = module.name if module is not None else sys.argv[0]
+    return {
+        "command": shlex.join(["python", "-m", name, *sys.argv[1:]]),
+        "commit": _commit(),
+        "machine": machine(),
+        "threads": os.environ.get("OMP_NUM_THREADS"),
+        "versions": {package: metadata.version(package) for package in PACKAGES},
+    }
+
+
+def machine() -> str:
+    """'2 CPU cores, no accelerator' and the like: what this process may use."""
+    allowed = hasattr(os, "sched_getaffinity")  # Linux
+    cores = len(os.sched_getaffinity(0)) if allowed else os.cpu_count()
+    found = [device for device in ACCELERATORS if Path(device).exists()]
+    return f"{cores} CPU cores, {'accelerator ' + found[0] if found else 'no accelerator'}"
+
+
+def in_words(found: Mapping[str, Any]) -> str:
+    """The circumstances as one line of Markdown."""
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return f"`{found['command']}` at commit {found['commit']}; {found['machine']}; {versions}."
+
+
+def pasted(text: str, name: str, block: str) -> str:
+    """`text` with the block of that name replaced; raises ValueError where its markers are not."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"the file has no block {begin} ... {end}: add the two lines to it")
+    return f"{before}{begin}\n{block}\n{end}{after}"
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; the columns after the first are aligned to the right."""
+    lines = [headers, ["---", *["---:"] * (len(headers) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
+
+
+def listed(checks: Iterable[Check]) -> str:
+    """The checks as a Markdown list."""
+    return "\n".join(f"- {check}" for check in checks)
+
+
+def spread(values: Sequence[float], form: str = ".3f") -> str:
+    """'median (least to greatest)'."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    median = (ordered[middle] + ordered[~middle]) / 2
+    return f"{median:{form}} ({ordered[0]:{form}} to {ordered[-1]:{form}})"
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
+    """(mean, its standard error; None for a single value)."""
+    mean = math.fsum(values) / len(values)
+    if len(values) < 2:
+        return mean, None
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return mean, math.sqrt(variance / len(values))
+
+
+def _commit() -> str:
+    """Short hash, with '+changes' where the measured sources differ from it."""
+
+    def git(*words: str) -> str | None:
+        done = subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    head = git("rev-parse", "--short", "HEAD")
+    if head is None:
+        return "unknown (not a git checkout)"
+    return head + ("+changes" if git("status", "--porcelain", "--", *SOURCES) else "")

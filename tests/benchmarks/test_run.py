@@ -1,0 +1,129 @@
+import json
+import sys
+
+import pytest
+
+from benchmarks import run
+from benchmarks.suites.full import Check, all_passed, checks
+from benchmarks.suites.matrix import PLAYERS, RATES, cross_play, tuned_rate
+from benchmarks.tables import check_summary
+
+SMALL = ["--runs", "2", "--episodes", "3", "--horizon", "4"]
+
+
+@pytest.fixture(scope="module")
+def small():
+    return run.run_benchmark(runs=2, episodes=4, horizon=8, coop_level=0.8, difficulty=0.6, seed=7)
+
+
+def test_the_documented_layout(small):
+    assert small["params"] == {
+        "runs": 2, "episodes": 4, "horizon": 8, "coop_level": 0.8, "difficulty": 0.6, "seed": 7,
+    }  # fmt: skip
+    assert {"AC", "AP", "PG", "OUR", "PG_TUNED", "TFT"} <= set(small["metrics"])
+    for metrics in small["metrics"].values():
+        assert list(metrics) == ["avg_A", "avg_B", "std_A", "std_B"]
+    assert small["metrics"]["AC"]["avg_A"] == pytest.approx(0.6, abs=0.02)
+    assert small["metrics"]["AP"]["avg_B"] == pytest.approx(0.45, abs=0.02)
+    assert small["oracle"] == pytest.approx(0.6)
+
+
+def test_everybody_meets_everybody(small):
+    for row in PLAYERS:
+        assert set(small["cross_play"][row]) == set(PLAYERS)
+    assert small["cross_play"]["AC"]["AP"]["avg"] == pytest.approx(0.3, abs=0.02)
+    assert small["references"]["AP"] == pytest.approx(0.45)
+    led = max(small["cross_play"][name]["PG"]["avg"] for name in ("AC", "AP"))
+    assert small["references"]["PG"] == led
+    assert json.loads(json.dumps(small)) == small
+
+
+def test_the_same_seed_gives_the_same_numbers(small):
+    arguments = {**small["params"], "players": ("OUR", "TFT")}
+    one, again = cross_play(**arguments), cross_play(**arguments)
+    assert one == again != cross_play(**{**arguments, "seed": 8})
+
+
+def test_the_best_rate_is_the_best_of_the_grid(small):
+    grid = small["tuning"]["grid"]
+    assert list(grid) == [f"{rate:g}" for rate in RATES]
+    assert grid[f"{small['tuning']['rate']:g}"] == max(grid.values())
+
+
+def test_tuning_finds_that_a_higher_rate_helps():
+    from benchmarks.matrix_game import payoffs
+
+    rate, grid = tuned_rate(payoffs(0.8, 0.3), runs=4, episodes=60, horizon=32, seed=0)
+    assert rate >= 10 and grid[f"{rate:g}"] > grid["0.05"] + 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"runs": 0}, "runs must be at least 1, got 0"),
+        ({"episodes": -1}, "episodes must be at least 1, got -1"),
+        ({"horizon": 0}, "horizon must be at least 1, got 0"),
+        ({"seed": -1}, "seed must be 0 or more, got -1"),
+        ({"coop_level": 1.5}, "cooperation_level"),
+        ({"difficulty": -0.1}, "difficulty"),
+    ],
+)
+def test_refuses_what_makes_no_sense(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        run.run_benchmark(**arguments)
+
+
+def test_the_command_prints_and_writes(tmp_path, capsys):
+    assert run.main([*SMALL, "--seed", "3", "--out", str(tmp_path), "--no-plot"]) == 0
+    shown = capsys.readouterr().out
+    assert "| OUR " in shown and "oracle 0.8500" in shown
+    record = json.loads((tmp_path / "matrix.json").read_text())
+    assert record["seed"] == 3
+    assert record["command"].startswith("python -m benchmarks.run --runs 2 --episodes 3")
+    assert {"python", "numpy"} <= set(record["versions"])
+    assert set(record["results"][0]["metrics"]) == set(PLAYERS)
+    assert shown.strip() in (tmp_path / "matrix.md").read_text()
+    assert not (tmp_path / "matrix.png").exists()
+
+
+def test_the_command_draws(tmp_path):
+    pytest.importorskip("matplotlib")
+    run.main([*SMALL, "--out", str(tmp_path)])
+    assert (tmp_path / "matrix.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_says_how_to_get_plots(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SystemExit, match=r'pip install "core-srl\[plots\]".*--no-plot'):
+        run.main([*SMALL, "--out", str(tmp_path)])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_bad_argument_is_one_line(tmp_path):
+    with pytest.raises(SystemExit, match=r"^benchmarks.run: .*cooperation_level.*1.5"):
+        run.main([*SMALL, "--no-plot", "--coop-level", "1.5", "--out", str(tmp_path)])
+
+
+def test_the_ablation_prints_and_writes(tmp_path, capsys):
+    arguments = ["--runs", "1", "--episodes", "1", "--horizon", "2"]
+    assert run.main(["--suite", "ablation", *arguments, "--out", str(tmp_path)]) == 0
+    assert "| without the protocol " in capsys.readouterr().out
+    record = json.loads((tmp_path / "ablation.json").read_text())
+    assert record["results"]["OUR"]["itself"]["locked"] >= 0
+
+
+def test_checks_fail_where_they_should(small):
+    found = {check.about: check for check in checks(small)}
+    # Four episodes of eight rounds are all exploration.
+    assert not found["self-play, share of the oracle"].passed
+    assert found["self-play, share of the oracle"].asked == 0.995
+    assert found["with AP, share of the best"].asked == 0.99
+    record = {
+        "params": small["params"],
+        "checks": [{"passed": False, **Check("x", 1, 2)._asdict()}],
+    }
+    assert check_summary([record]).splitlines() == [
+        "FAILED at 0.8 / 0.6: x: 1.0000, asked 2.0000",
+        "0 of 1 checks passed",
+    ]
+    assert not all_passed([record])

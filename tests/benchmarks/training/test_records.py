@@ -1,0 +1,54 @@
+import argparse
+import json
+
+import pytest
+
+from benchmarks.training import records
+from benchmarks.training.records import Check
+
+
+def test_a_block_is_replaced_and_nothing_else():
+    text = (
+        "above\n<!-- one: begin -->\nold\n<!-- one: end -->\n<!-- two: begin --><!-- two: end -->"
+    )
+    got = records.pasted(text, "one", "new")
+    assert got == (
+        "above\n<!-- one: begin -->\nnew\n<!-- one: end -->\n<!-- two: begin --><!-- two: end -->"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "<!-- one: begin -->", "<!-- one: end -->"])
+def test_a_file_without_the_markers_is_refused(text):
+    with pytest.raises(ValueError, match="one: begin"):
+        records.pasted(text, "one", "new")
+
+
+def test_results_are_kept_with_their_circumstances(tmp_path, capsys):
+    docs, json_file = tmp_path / "results.md", tmp_path / "one.json"
+    docs.write_text("<!-- one: begin -->\n<!-- one: end -->\n")
+    records.keep("one", {"x": 1}, "| x |", argparse.Namespace(json=json_file, docs=docs))
+    assert capsys.readouterr().out == "| x |\n"
+    record = json.loads(json_file.read_text())
+    assert record["result"] == {"x": 1}
+    circumstances = record["circumstances"]
+    assert {"command", "commit", "machine", "versions"} <= circumstances.keys()
+    text = docs.read_text()
+    assert circumstances["commit"] in text and "| x |" in text
+    assert "CPU cores" in circumstances["machine"]
+
+
+def test_settings_are_read_as_yaml():
+    got = records.settings_of(["grpo.clip=0.1", "models.adapters={rank: 4}", "rounds=3"])
+    assert got == {"grpo.clip": 0.1, "models.adapters": {"rank": 4}, "rounds": 3}
+    with pytest.raises(ValueError, match="KEY=VALUE"):
+        records.settings_of(["rounds"])
+
+
+def test_spread_is_median_and_extremes():
+    assert records.spread([3.0, 1.0, 2.0], ".1f") == "2.0 (1.0 to 3.0)"
+    assert records.spread([4.0, 1.0, 2.0, 3.0], ".1f") == "2.5 (1.0 to 4.0)"
+
+
+def test_a_check_says_whether_it_held():
+    assert str(Check("a", True, "1 of 1")) == "held: a (1 of 1)"
+    assert str(Check("a", False, "0 of 1")) == "NOT HELD: a (0 of 1)"

@@ -1,0 +1,283 @@
+"""A step of the GRPO learner changes its own model as AdamW says, and nothing else anywhere."""
+
+import dataclasses
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from srl_train.config import AdapterConfig
+from srl_train.errors import TrainingError
+from srl_train.learners.trl_grpo import isolated_randomness
+from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.lora import adapter_models
+from tests.srl_train.learners.reference_grpo import (
+    END,
+    advantages,
+    double,
+    gradients_of,
+    log_probs,
+    relative_error,
+    small_model,
+    some_samples,
+)
+from tests.srl_train.learners.small_learner import (
+    EXACT,
+    copied,
+    equal,
+    first_gradients,
+    learner,
+    optimizer_tensors,
+    update,
+)
+
+
+def test_an_update_is_minibatches_times_iterations_steps():
+    one = learner(minibatches=2, iterations=3)
+    assert one.begin_update(some_samples(), 0, 0) == one.steps_per_update == 6
+    before = [copied(one.weights())]
+    for _ in range(6):
+        one.apply_gradients(one.compute_gradients())
+        before.append(copied(one.weights()))
+    assert all(not equal(a, b) for a, b in itertools.pairwise(before))
+    assert one.counters()["global_step"] == 6
+    assert {int(e["step"]) for e in one.optimizer_state()["state"].values()} == {6}
+
+
+def test_minibatches_are_parts_of_the_whole():
+    samples = some_samples()
+    whole = first_gradients(learner(), samples)
+    one = learner(minibatches=2)
+    parts = []
+    for _ in range(one.begin_update(samples, 3, 0)):
+        parts.append(one.compute_gradients())
+        one.apply_gradients(None)
+    assert not equal(parts[0], parts[1])
+    mean = {name: (parts[0][name].double() + parts[1][name].double()) / 2 for name in whole}
+    assert relative_error(whole, mean) < EXACT
+
+
+def test_a_second_pass_is_weighed_against_the_first():
+    model = small_model()
+    start = double(model)
+    samples = some_samples()
+    one = learner(model, iterations=2, learning_rate=0.02)
+    one.begin_update(samples, 3, 0)
+    first = one.compute_gradients()
+    scaled = advantages(samples, 4, "group")
+    assert relative_error(first, gradients_of(start, samples, scaled)[0]) < EXACT
+    one.apply_gradients(first)
+    second = one.compute_gradients()
+    moved = double(model)
+    old = [log_probs(start, s).detach() for s in samples]
+    expected, _ = gradients_of(moved, samples, scaled, old=old)
+    assert relative_error(second, expected) < EXACT
+    assert relative_error(second, gradients_of(moved, samples, scaled)[0]) > 0.05
+
+
+def test_an_update_that_was_broken_off_is_forgotten():
+    one = learner(minibatches=2)
+    one.begin_update(some_samples(), 3, 0)
+    one.compute_gradients()
+    changed = [dataclasses.replace(s, reward=-s.reward) for s in some_samples()]
+    found = first_gradients(one, changed)
+    assert equal(found, first_gradients(learner(minibatches=2), changed))
+
+
+def test_gradients_belong_to_the_caller():
+    one = learner()
+    found = first_gradients(one, some_samples())
+    kept = copied(found)
+    assert all(p.grad is None for p in one._trainer.model.parameters())
+    one.apply_gradients(found)
+    assert equal(found, kept), "clipping wrote into a gradient that models may share"
+    assert all(p.grad is None for p in one._trainer.model.parameters())
+
+
+@pytest.mark.parametrize("limit", [0.01, 1e6])
+def test_a_step_is_adamw_on_the_gradient_clipped_once(limit):
+    model = small_model()
+    names = [n for n, _ in model.named_parameters()]
+    own = [p.detach().clone().requires_grad_() for p in model.parameters()]
+    adamw = torch.optim.AdamW(own, lr=3e-3, weight_decay=0.1, betas=(0.9, 0.999), eps=1e-8)
+    one = learner(model, max_grad_norm=limit, weight_decay=0.1, learning_rate=3e-3)
+    for factor in (1.0, 5.0):  # any gradients will do: an average of several models' for one
+        gradients = {n: factor * torch.ones_like(p) for n, p in zip(names, own, strict=True)}
+        one.apply_gradients(gradients)
+        norm = math.sqrt(sum(p.numel() for p in own)) * factor
+        for parameter in own:
+            parameter.grad = factor * torch.ones_like(parameter) * min(1.0, limit / norm)
+        adamw.param_groups[0]["params"] = own
+        decayed = {n for n in names if "norm" not in n}
+        for n, p in zip(names, own, strict=True):  # transformers decays no norms
+            if n not in decayed:
+                p.data /= 1 - 3e-3 * 0.1
+        adamw.step()
+        metrics = one.end_update()
+        assert metrics["grad_norm"] == pytest.approx(norm, rel=1e-5)
+        assert metrics["learning_rate"] == pytest.approx(3e-3)
+    for (name, weight), expected in zip(one.weights().items(), own, strict=True):
+        torch.testing.assert_close(weight, expected.detach(), rtol=1e-5, atol=1e-6, msg=name)
+
+
+def test_without_a_gradient_nothing_moves():
+    one = learner()
+    update(one, some_samples())  # momentum, which would carry a step with a zero gradient on
+    weights, moments, counters = copied(one.weights()), optimizer_tensors(one), one.counters()
+    one.begin_update(some_samples(), 1, 1)
+    one.compute_gradients()
+    one.apply_gradients(None)
+    one.end_update()
+    assert equal(weights, one.weights())
+    assert equal(moments, optimizer_tensors(one))
+    assert counters == one.counters()
+    one.apply_gradients({name: torch.zeros_like(w) for name, w in weights.items()})
+    assert not equal(weights, one.weights()), "the test cannot see momentum"
+
+
+def test_a_frozen_model_is_no_less_frozen_after_a_step():
+    base = small_model()
+    models = adapter_models(base, ["model_0"], AdapterConfig(rank=2), 0)
+    before = copied(dict(base.named_parameters()))
+    one = learner(models["model_0"])
+    update(one, some_samples())
+    update(one, some_samples(), seed=4)
+    assert all("lora_" in name for name in one.weights())
+    assert equal(before, dict(base.named_parameters()))
+
+
+# ---- failures ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "count, grpo, says",
+    [
+        (0, {}, "model_0 has 0 samples.*grpo.group_size"),
+        (6, {}, r"model_0 has 6 samples.*multiple of grpo.group_size \(4\)"),
+    ],
+)
+def test_samples_that_make_no_update(count, grpo, says):
+    with pytest.raises(TrainingError, match=says):
+        learner(**grpo).begin_update(some_samples()[:count], 0, 0)
+
+
+def test_a_loss_that_is_no_number_stops_the_run():
+    model = small_model()
+    one = learner(model)
+    with torch.no_grad():
+        model.model.embed_tokens.weight[10] = math.nan
+    one.begin_update(some_samples(), 0, 0)
+    with pytest.raises(TrainingError, match=r"model_0: the loss is nan; lower grpo.learning_rate"):
+        one.compute_gradients()
+
+
+# ---- state and randomness ------------------------------------------------------------------------
+
+
+def global_generators():
+    name, keys, position, *rest = np.random.get_state()
+    return (
+        random.getstate(),
+        (name, keys.tolist(), position, *rest),
+        torch.get_rng_state().tolist(),
+    )
+
+
+def test_the_global_generators_are_left_alone():
+    random.seed(5)
+    np.random.seed(6)
+    torch.manual_seed(7)
+    before = global_generators()
+    one = learner(minibatches=2)
+    assert global_generators() == before, "by building"
+    update(one, some_samples())
+    assert global_generators() == before, "by an update"
+    with pytest.raises(ZeroDivisionError), isolated_randomness(3):
+        random.random()
+        np.random.random()
+        torch.rand(1)
+        raise ZeroDivisionError
+    assert global_generators() == before, "by a failure"
+
+
+def test_all_randomness_is_from_the_seed():
+    def shuffled(seed, disturbance):
+        torch.manual_seed(disturbance)
+        random.seed(disturbance)
+        return first_gradients(learner(minibatches=2), some_samples(), seed=seed)
+
+    assert equal(shuffled(3, 0), shuffled(3, 1))
+    assert any(not equal(shuffled(3, 0), shuffled(seed, 0)) for seed in range(4, 8))
+
+
+@pytest.mark.parametrize(
+    "grpo", [{}, {"schedule": "linear", "warmup_steps": 3}, {"schedule": "cosine"}]
+)
+def test_a_restored_learner_goes_on_to_the_bit(grpo):
+    whole = learner(minibatches=2, planned_updates=4, **grpo)
+    for seed in range(2):
+        update(whole, some_samples(), seed=seed)
+    restored = learner(small_model(seed=9), minibatches=2, planned_updates=4, **grpo)
+    restored.set_weights(copied(whole.weights()))
+    state = whole.optimizer_state()
+    saved = {
+        k: {n: torch.as_tensor(t).clone() for n, t in e.items()} for k, e in state["state"].items()
+    }
+    restored.load_optimizer_state({"state": saved, "param_groups": state["param_groups"]})
+    restored.load_counters(whole.counters())
+    for seed in range(2, 4):
+        metrics = [update(one, some_samples(), seed=seed) for one in (whole, restored)]
+        for one in metrics:
+            del one["step_time"], one["num_tokens"]  # of this process; nobody reads them
+        assert metrics[0] == metrics[1]
+    assert equal(whole.weights(), restored.weights())
+    assert equal(optimizer_tensors(whole), optimizer_tensors(restored))
+    assert whole.counters() == restored.counters()
+
+
+def test_the_schedule_spans_the_planned_updates():
+    one = learner(schedule="linear", planned_updates=2, minibatches=2, learning_rate=1.0)
+    rates = []
+    for _ in range(4):
+        one.begin_update(some_samples(), 0, 0)
+        one.apply_gradients({n: torch.zeros_like(w) for n, w in one.weights().items()})
+        rates.append(one.end_update()["learning_rate"])
+    assert rates == pytest.approx([1.0, 0.75, 0.5, 0.25])
+
+
+def test_metrics_are_means_over_the_update_and_then_forgotten():
+    one = learner(minibatches=2)
+    metrics = update(one, some_samples())
+    assert metrics["reward"] == pytest.approx(9.25 / 8)
+    assert {"loss", "grad_norm", "learning_rate", "entropy", "clip_ratio/region_mean"} <= set(
+        metrics
+    )
+    assert one.end_update() == {}
+
+
+@pytest.mark.parametrize("adapters", [False, True])
+def test_a_saved_model_is_what_its_users_load(adapters, tmp_path):
+    base = small_model()
+    model = base
+    if adapters:
+        model = adapter_models(base, ["model_0"], AdapterConfig(rank=2), 0)["model_0"]
+    # With beta, TRL keeps a reference adapter beside ours; it is nobody's business.
+    one = learner(model, **({"beta": 0.1} if adapters else {}))
+    update(one, some_samples())
+    one.save_model(tmp_path / "saved")
+    if adapters:
+        assert not (tmp_path / "saved" / "ref").exists()
+        with quiet_upstream():
+            loaded = PeftModel.from_pretrained(small_model(), tmp_path / "saved")
+    else:
+        loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
+    ids = torch.tensor([[1, 2, 10]])
+    with torch.no_grad():
+        assert torch.equal(loaded.eval()(ids).logits, model.eval()(ids).logits)
+        assert not torch.equal(loaded(ids).logits, small_model()(ids).logits)
+    assert AutoTokenizer.from_pretrained(tmp_path / "saved").eos_token_id == END
