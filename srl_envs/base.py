@@ -225,7 +225,8 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         over = self.played >= self.rounds
         self._rows, rewards, infos = self.play_round(chosen, over)
         self._shown = (chosen, rewards)
-        for info, mask in zip(infos, self.masks(), strict=False):
+        # Here and below: zip's keyword costs more than its work on a few seats.
+        for info, mask in zip(infos, self.masks()):  # noqa: B905
             info["action_mask"] = mask.copy()
         finished = self.finished
         if finished:
@@ -236,10 +237,10 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             self.render()
         return (
             self._observations(agents),
-            dict(zip(agents, rewards, strict=False)),
+            dict(zip(agents, rewards)),  # noqa: B905
             dict.fromkeys(agents, True) if finished else self._going_on.copy(),
             dict.fromkeys(agents, True) if over else self._going_on.copy(),
-            dict(zip(agents, infos, strict=False)),
+            dict(zip(agents, infos)),  # noqa: B905
         )
 
     def state(self) -> np.ndarray:
@@ -294,7 +295,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     def _observations(self, agents: Sequence[str]) -> dict[str, Any]:
         # One fresh block a step with a row view per seat: the cheapest way that reuses nothing.
         # Not strict: asking an array for a row past its last costs as much as making the block.
-        vectors = dict(zip(agents, np.array(self._rows, FLOAT), strict=False))
+        vectors = dict(zip(agents, np.array(self._rows, FLOAT)))  # noqa: B905
         if self.obs_mode == "vector":
             return vectors
         observations: dict[str, Any] = {
