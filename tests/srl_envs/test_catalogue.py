@@ -13,7 +13,20 @@ from srl_envs.errors import EnvConfigError
 
 
 def test_names_and_entries():
-    assert srl_envs.names() == ("coop_compete_v0", "coop_compete_pair_v0", "team_battle_v0")
+    assert srl_envs.names() == (
+        "coop_compete_v0",
+        "coop_compete_pair_v0",
+        "team_battle_v0",
+        "staged_v0",
+        "bandit_v0",
+        "maze_v0",
+        "maze_simple_v0",
+        "maze_medium_v0",
+        "maze_complex_v0",
+        "maze_race_v0",
+        "maze_own_v0",
+        "maze_meet_v0",
+    )
     for name in catalogue.names():
         entry = catalogue.entry(name)
         assert entry.name == name

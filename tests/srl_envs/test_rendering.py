@@ -75,8 +75,11 @@ def test_every_mode_of_every_environment(name, capsys):
     assert shown["human"] is None
     # reset, render, step and render wrote the round each
     assert capsys.readouterr().out.count("round") == 4
-    assert shown["ansi"].count("cooperate") == len(env.possible_agents)
-    assert all(agent in shown["ansi"] for agent in env.possible_agents)
+    assert shown["ansi"].startswith(f"{env.metadata['name']} round 1/{env.max_cycles}")
+    if "maze" not in catalogue.entry(name).tags:
+        word = env.text_view.answers(env.possible_agents[0])[1]
+        assert shown["ansi"].count(word) == len(env.possible_agents)
+        assert all(agent in shown["ansi"] for agent in env.possible_agents)
 
 
 def test_the_headline_tells_the_phase():
