@@ -110,6 +110,24 @@ ENTRIES: dict[str, Entry] = {
             ("maze", "generated", "cooperation", "n-player", "discrete"),
             MappingProxyType({"task": "meet", "num_agents": 2}),
         ),
+        Entry(
+            "social_v0",
+            "srl_envs.social_v0",
+            "scenario='trading' or 'negotiation': the two games below under their common name",
+            ("social", "n-player", "discrete", "talk"),
+        ),
+        Entry(
+            "social_trading_v0",
+            "srl_envs.social_trading_v0",
+            "traders offer, accept and deliver goods that each values differently",
+            ("social", "market", "n-player", "discrete", "talk", "action masks"),
+        ),
+        Entry(
+            "social_negotiation_v0",
+            "srl_envs.social_negotiation_v0",
+            "seats with private points settle several issues before a deadline",
+            ("social", "bargaining", "n-player", "discrete", "talk", "action masks"),
+        ),
     )
 }
 
@@ -135,8 +153,9 @@ def make(name: str, **parameters: Any) -> Any:
     found = entry(name)
     constructor = import_module(found.module).parallel_env
     known = inspect.signature(constructor).parameters
+    hands_on = any(taken.kind is taken.VAR_KEYWORD for taken in known.values())
     for parameter in parameters:
-        if parameter not in known:
+        if parameter not in known and not hands_on:  # what is handed on is checked there
             raise EnvConfigError(
                 f"{name} has no parameter {parameter!r}{_nearest(parameter, known)}"
             )

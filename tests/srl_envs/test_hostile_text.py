@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from srl_envs import catalogue
-from srl_envs.text import ParseFailure, TextEnv
+from srl_envs.text import NOT_LEGAL_NOW, ParseFailure, TextEnv
 from tests.srl_envs.hostile_answers import hostile_answers
 
 ANSWERS, ROUNDS = 5000, 20
@@ -56,7 +56,24 @@ def maze_holds(env, rewards, infos):
     assert bool(env.agents) or env.finished or env.played == env.rounds
 
 
+def trading_holds(env, rewards, infos):
+    market = env.market
+    there = [sum(units) for units in zip(*market.first_stocks, strict=True)]
+    assert [sum(units) for units in zip(*market.stocks, strict=True)] == there
+    assert min(map(min, market.stocks)) >= 0
+    assert not any(info["illegal"] for info in infos.values())
+
+
+def negotiation_holds(env, rewards, infos):
+    bargain = env.bargain
+    assert all(0.0 <= reward <= 1.0 for reward in rewards.values())
+    assert env.finished is (bargain.agreed is not None or bargain.walked_away)
+    assert sum(bargain.stands) <= 1
+
+
 HOLDS = {
+    "social_trading_v0": trading_holds,
+    "social_negotiation_v0": negotiation_holds,
     "coop_compete_v0": coop_compete_holds,
     "team_battle_v0": coop_compete_holds,
     "staged_v0": staged_holds,
@@ -74,7 +91,8 @@ def test_no_answer_breaks_a_game(name):
     said = 0
 
     @settings(
-        max_examples=max(100, ANSWERS // (ROUNDS * len(inner.possible_agents))),
+        # Half as many again: some games are decided before their last round.
+        max_examples=max(100, 3 * ANSWERS // (2 * ROUNDS * len(inner.possible_agents))),
         deadline=None,
         derandomize=True,
         database=None,
@@ -96,6 +114,8 @@ def test_no_answer_breaks_a_game(name):
             turn, said = turn + 1, said + len(seats)
             for agent in seats:
                 read = view.parse(agent, spoken[agent])
+                if infos[agent]["parse_failure"] == NOT_LEGAL_NOW:
+                    read = ParseFailure(NOT_LEGAL_NOW)
                 failed = isinstance(read, ParseFailure)
                 assert infos[agent]["action"] == (view.default_action if failed else read)
                 assert infos[agent]["parse_failure"] == (read.reason if failed else None)
