@@ -17,6 +17,7 @@ from srl_agents.episode import AgentStep, Decision, Episode
 from srl_agents.errors import BackendError
 from srl_agents.policy import Policy, Seen
 from srl_envs.errors import EnvError
+from srl_envs.text import Spoken
 
 SpeaksFirst = Mapping[str, Collection[str]]
 """Leader -> the seats that hear its words before they decide."""
@@ -132,7 +133,7 @@ class _Game:
         before = self.observations
         try:
             self.observations, rewards, _, _, self.infos = self.env.step(
-                {agent: decision.action for agent, decision in choices.items()}
+                {agent: _with_words(decision) for agent, decision in choices.items()}
             )
         except EnvError as error:
             self.failure = f"{type(error).__name__}: {error}"
@@ -198,6 +199,14 @@ def heard_by(seat: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst)
         for leader, hearers in speaks_first.items()
         if seat in hearers and leader in said
     )
+
+
+def _with_words(decision: Decision) -> Any:
+    """The action, with the answer it was read from where there is one: some games let it be heard,
+    and rewards of one's own may judge it."""
+    if decision.text is None or type(decision.action) is not int:
+        return decision.action
+    return Spoken(decision.action, decision.text)
 
 
 def _words(decision: Decision) -> str:

@@ -42,13 +42,15 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     - "dict": `{"observation": vector, "action_mask": mask}`.
     - "llm": the same with `"text"`, the situation in words, beside them.
 
-    Every episode is truncated for all seats at once after `max_cycles` rounds; setting the
-    attribute takes effect at the next reset. Raises EnvConfigError for wrong arguments and EnvError
-    for wrong use.
+    An episode ends for all seats at once: truncated after `max_cycles` rounds, or terminated where
+    the game says that it is `finished`. Setting `max_cycles` takes effect at the next reset. Raises
+    EnvConfigError for wrong arguments and EnvError for wrong use.
 
     A game gives the bounds of an observation and its `reward_ceiling` (for rendering), and defines
     `first_rows`, `play_round`, `make_view` and `baselines`. It may read `played` (rounds so far,
-    this one included) and `rounds` (of this episode), and draws its noise from `noise(count)`.
+    this one included) and `rounds` (of this episode), draws its noise from `noise(count)`, sets
+    `finished` in the round that decides it, and may say more in `first_infos`, `masks`, `phase`,
+    `drawn_in_text` and `drawn_in_pixels`.
     """
 
     metadata: ClassVar[dict[str, Any]]
@@ -65,7 +67,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         high: Row,
         *,
         reward_ceiling: float,
-        noise_std: float,
+        noise_std: float = 0.0,
         max_cycles: int,
         obs_mode: str,
         render_mode: str | None,
@@ -85,13 +87,14 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         self.state_space = spaces.Box(
             np.tile(np.asarray(low, np.float32), size), np.tile(np.asarray(high, np.float32), size)
         )
-        self._mask = np.ones(len(answers), dtype=np.int8)
+        self._every_action = [np.ones(len(answers), dtype=np.int8)] * size
         self._going_on = dict.fromkeys(self.possible_agents, False)
         self._generator = np.random.default_rng()
         self._drawn: list[float] = []
         self._used = 0
         self.played = 0
         self.rounds = self.max_cycles
+        self.finished = False
         self._rows: Sequence[Row] = ()
         self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
         self.text_view = self.make_view()
@@ -116,20 +119,47 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         """Mean reward per seat and step, noise left out: 'uniform' play and the joint 'optimum'."""
         raise NotImplementedError
 
+    # What a game may say besides.
+
     def phase(self) -> str:
         """A word for the rendered headline, such as the phase of the game."""
         return ""
 
+    def first_infos(self) -> list[dict[str, Any]]:
+        """What the seats' infos hold at the start of an episode, in seat order."""
+        return [{} for _ in self.possible_agents]
+
+    def masks(self) -> Sequence[np.ndarray]:
+        """The int8 mask of each seat's legal actions now; they are copied before they go out."""
+        return self._every_action
+
+    def draws(self, count: int) -> list[float]:
+        """`count` fresh random numbers for `noise` to hand out: normal ones times `noise_std`."""
+        normal = self._generator.standard_normal(count)
+        drawn: list[float] = (normal.clip(-NOISE_LIMIT, NOISE_LIMIT) * self.noise_std).tolist()
+        return drawn
+
+    def drawn_in_text(self) -> str:
+        """The last round as lines of plain text, the last one ended."""
+        return rendering.ansi(self._scene())
+
+    def drawn_in_pixels(self) -> np.ndarray:
+        """The last round as a uint8 array (height, width, 3)."""
+        return rendering.rgb_array(self._scene())
+
     # What a game may use.
 
+    def headline(self) -> str:
+        """The first line of a picture: the game, the round and the phase."""
+        return f"{self.metadata['name']} round {self.played}/{self.rounds} {self.phase()}".rstrip()
+
     def noise(self, count: int) -> list[float]:
-        """The next `count` normal draws times `noise_std`, from this environment's generator."""
+        """The next `count` of `draws`, made many at a time, from this environment's generator."""
         start, stop = self._used, self._used + count
         if stop > len(self._drawn):
             # Batches are whole rounds, so the stream does not depend on the batch size.
             rounds = max(1, min(NOISE_BATCH // count, self.rounds))
-            normal = self._generator.standard_normal(rounds * count)
-            self._drawn = (normal.clip(-NOISE_LIMIT, NOISE_LIMIT) * self.noise_std).tolist()
+            self._drawn = self.draws(rounds * count)
             start, stop = 0, count
         self._used = stop
         return self._drawn[start:stop]
@@ -159,10 +189,13 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             self.text_view = self.make_view()
         self.agents = list(self.possible_agents)
         self.played = 0
+        self.finished = False
         self._rows = self.first_rows(options or {})
         nothing = [None] * len(self.agents)
         self._shown = (nothing, nothing)
-        infos = {agent: {"action_mask": self._mask.copy()} for agent in self.agents}
+        infos = dict(zip(self.agents, self.first_infos(), strict=True))
+        for info, mask in zip(infos.values(), self.masks(), strict=True):
+            info["action_mask"] = mask.copy()
         if self.render_mode == "human":
             self.render()
         return self._observations(self.agents), infos
@@ -192,19 +225,22 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         over = self.played >= self.rounds
         self._rows, rewards, infos = self.play_round(chosen, over)
         self._shown = (chosen, rewards)
-        fresh_mask = self._mask.copy
-        for info in infos:
-            info["action_mask"] = fresh_mask()
-        if over:
+        # Here and below: zip's keyword costs more than its work on a few seats.
+        for info, mask in zip(infos, self.masks()):  # noqa: B905
+            info["action_mask"] = mask.copy()
+        finished = self.finished
+        if finished:
+            over = False  # a game that was decided in its last round did not run out of time
+        if over or finished:
             self.agents = []
         if self.render_mode == "human":
             self.render()
         return (
             self._observations(agents),
-            dict(zip(agents, rewards, strict=False)),
-            self._going_on.copy(),
+            dict(zip(agents, rewards)),  # noqa: B905
+            dict.fromkeys(agents, True) if finished else self._going_on.copy(),
             dict.fromkeys(agents, True) if over else self._going_on.copy(),
-            dict(zip(agents, infos, strict=False)),
+            dict(zip(agents, infos)),  # noqa: B905
         )
 
     def state(self) -> np.ndarray:
@@ -221,26 +257,28 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             )
         if not self._rows:
             raise EnvError("render() before the first reset(): call reset() first")
-        chosen, rewards = self._shown
-        scene = rendering.Scene(
-            headline=f"{self.metadata['name']} round {self.played}/{self.rounds} {self.phase()}",
-            seats=tuple(self.possible_agents),
-            choices=tuple(chosen),
-            rewards=tuple(rewards),
-            answers=self._answers,
-            ceiling=self.reward_ceiling,
-        )
         if self.render_mode == "rgb_array":
-            return rendering.rgb_array(scene)
+            return self.drawn_in_pixels()
         if self.render_mode == "ansi":
-            return rendering.ansi(scene)
-        sys.stdout.write(rendering.ansi(scene))
+            return self.drawn_in_text()
+        sys.stdout.write(self.drawn_in_text())
         return None
 
     def close(self) -> None:
         """Nothing is held open."""
 
     # The machinery.
+
+    def _scene(self) -> rendering.Scene:
+        chosen, rewards = self._shown
+        return rendering.Scene(
+            headline=self.headline(),
+            seats=tuple(self.possible_agents),
+            choices=tuple(chosen),
+            rewards=tuple(rewards),
+            answers=self._answers,
+            ceiling=self.reward_ceiling,
+        )
 
     def _space_of(self, low: Row, high: Row) -> spaces.Space[Any]:
         vector = spaces.Box(np.asarray(low, np.float32), np.asarray(high, np.float32))
@@ -257,12 +295,12 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     def _observations(self, agents: Sequence[str]) -> dict[str, Any]:
         # One fresh block a step with a row view per seat: the cheapest way that reuses nothing.
         # Not strict: asking an array for a row past its last costs as much as making the block.
-        vectors = dict(zip(agents, np.array(self._rows, FLOAT), strict=False))
+        vectors = dict(zip(agents, np.array(self._rows, FLOAT)))  # noqa: B905
         if self.obs_mode == "vector":
             return vectors
         observations: dict[str, Any] = {
-            agent: {"observation": vector, "action_mask": self._mask.copy()}
-            for agent, vector in vectors.items()
+            agent: {"observation": vector, "action_mask": mask.copy()}
+            for (agent, vector), mask in zip(vectors.items(), self.masks(), strict=True)
         }
         if self.obs_mode == "llm":
             for agent, seen in observations.items():

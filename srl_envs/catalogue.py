@@ -1,7 +1,8 @@
 """Which environments there are: a name, how it is made, and one line about it.
 
 Importing this module makes them known to PettingZoo's registry too, where it has one (1.27 on):
-`pettingzoo.make("parallel", "srl/coop_compete-v0")`. No game is imported before it is asked for.
+`pettingzoo.make("parallel", "srl/coop_compete-v0")`, and those for one seat to Gymnasium's:
+`gymnasium.make("srl_envs:srl/Maze-v0")`. No game is imported before it is asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
+import gymnasium
 import pettingzoo
 
 from srl_envs.errors import EnvConfigError
@@ -30,6 +32,8 @@ class Entry:
     tags: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Arguments that make this entry of the module's games."""
+    gymnasium_id: str | None = None
+    """Its name in Gymnasium's registry, for a game that is one seat's unless told otherwise."""
 
 
 ENTRIES: dict[str, Entry] = {
@@ -53,6 +57,76 @@ ENTRIES: dict[str, Entry] = {
             "srl_envs.team_battle_v0",
             "two teams: cooperation pays one's own team, competing pays more when rivals cooperate",
             ("social dilemma", "teams", "n-player", "discrete"),
+        ),
+        Entry(
+            "staged_v0",
+            "srl_envs.staged_v0",
+            "all earn the same at first, then interests part, and some seats are adversaries",
+            ("social dilemma", "adversaries", "n-player", "discrete"),
+        ),
+        Entry(
+            "bandit_v0",
+            "srl_envs.bandit_v0",
+            "two arms to pull; after a while one of them gets better",
+            ("bandit", "one-player", "n-player", "discrete"),
+            gymnasium_id="srl/Bandit-v0",
+        ),
+        Entry(
+            "maze_v0",
+            "srl_envs.maze_v0",
+            "find the way to the goal, in another maze every episode",
+            ("maze", "generated", "one-player", "n-player", "discrete"),
+            gymnasium_id="srl/Maze-v0",
+        ),
+        *(
+            Entry(
+                f"maze_{layout}_v0",
+                "srl_envs.maze_v0",
+                f"find the way through the documented {layout} maze",
+                ("maze", "deterministic", "one-player", "n-player", "discrete"),
+                MappingProxyType({"layout": layout}),
+                gymnasium_id=f"srl/Maze{layout.capitalize()}-v0",
+            )
+            for layout in ("simple", "medium", "complex")
+        ),
+        Entry(
+            "maze_race_v0",
+            "srl_envs.maze_v0",
+            "two in one maze: whoever reaches the goal first wins",
+            ("maze", "generated", "competition", "n-player", "discrete"),
+            MappingProxyType({"task": "race", "num_agents": 2}),
+        ),
+        Entry(
+            "maze_own_v0",
+            "srl_envs.maze_v0",
+            "two in one maze, each with a goal of its own; it is over when both are there",
+            ("maze", "generated", "n-player", "discrete"),
+            MappingProxyType({"task": "own", "num_agents": 2}),
+        ),
+        Entry(
+            "maze_meet_v0",
+            "srl_envs.maze_v0",
+            "two in one maze: come together in one cell, wherever it is",
+            ("maze", "generated", "cooperation", "n-player", "discrete"),
+            MappingProxyType({"task": "meet", "num_agents": 2}),
+        ),
+        Entry(
+            "social_v0",
+            "srl_envs.social_v0",
+            "scenario='trading' or 'negotiation': the two games below under their common name",
+            ("social", "n-player", "discrete", "talk"),
+        ),
+        Entry(
+            "social_trading_v0",
+            "srl_envs.social_trading_v0",
+            "traders offer, accept and deliver goods that each values differently",
+            ("social", "market", "n-player", "discrete", "talk", "action masks"),
+        ),
+        Entry(
+            "social_negotiation_v0",
+            "srl_envs.social_negotiation_v0",
+            "seats with private points settle several issues before a deadline",
+            ("social", "bargaining", "n-player", "discrete", "talk", "action masks"),
         ),
     )
 }
@@ -79,8 +153,9 @@ def make(name: str, **parameters: Any) -> Any:
     found = entry(name)
     constructor = import_module(found.module).parallel_env
     known = inspect.signature(constructor).parameters
+    hands_on = any(taken.kind is taken.VAR_KEYWORD for taken in known.values())
     for parameter in parameters:
-        if parameter not in known:
+        if parameter not in known and not hands_on:  # what is handed on is checked there
             raise EnvConfigError(
                 f"{name} has no parameter {parameter!r}{_nearest(parameter, known)}"
             )
@@ -109,4 +184,14 @@ def _register_with_pettingzoo() -> None:
                 )
 
 
+def _register_with_gymnasium() -> None:
+    for found in ENTRIES.values():
+        identity = found.gymnasium_id
+        if identity is not None and identity not in gymnasium.registry:
+            gymnasium.register(
+                identity, entry_point="srl_envs.one_seat:one_seat", kwargs={"name": found.name}
+            )
+
+
 _register_with_pettingzoo()
+_register_with_gymnasium()

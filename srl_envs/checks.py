@@ -20,11 +20,12 @@ def number_between(name: str, value: Any, low: float, high: float = math.inf) ->
     raise EnvConfigError(f"{name} must be a number {allowed}, got {value!r}")
 
 
-def whole_number(name: str, value: Any, low: int) -> int:
-    """`value` as an int of at least `low`; raises EnvConfigError otherwise."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= low:
+def whole_number(name: str, value: Any, low: int, high: float = math.inf) -> int:
+    """`value` as an int in [low, high]; raises EnvConfigError otherwise."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high:
         return int(value)
-    raise EnvConfigError(f"{name} must be a whole number of at least {low}, got {value!r}")
+    allowed = f"of at least {low}" if math.isinf(high) else f"from {low} to {high}"
+    raise EnvConfigError(f"{name} must be a whole number {allowed}, got {value!r}")
 
 
 def true_or_false(name: str, value: Any) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 from gymnasium import spaces
 
 from srl_envs.errors import ConformanceError
-from srl_envs.text import TEXT_LENGTH, ParseFailure
+from srl_envs.text import LISTED, TEXT_LENGTH, ParseFailure
 
 POINTS = {
     "names": "seats are named like agent_0, each once; metadata has a name; teams name every seat",
@@ -37,8 +37,6 @@ POINTS = {
 }
 
 Trace = list[tuple[Any, ...]]
-
-LISTED = 10  # up to this many legal answers must stand in the rules or the situation
 
 
 def check_environment(

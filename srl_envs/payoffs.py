@@ -17,6 +17,12 @@ BASE_FLOOR = 0.1  # base reward at the greatest difficulty, as a share of the sc
 MISMATCH_PENALTY = 0.1  # taken off when the two of a pair disagree
 RAID = 0.15  # a competitor's bonus in a team battle when all rivals cooperate
 EXPOSURE = 0.05  # a cooperator's loss in a team battle as its own team's share goes to nothing
+ADVERSARIES = 0.25  # share of the seats, rounded down but at least one seat, that are adversaries
+RAMP = 0.3  # how much greater, as a share, the base of a staged game is once it is fully ramped up
+PREY = 0.1  # an adversary's bonus for competing when all cooperate
+DISGUISE = 0.05  # an adversary's loss for cooperating when all cooperate
+MISFIT = 0.05  # taken off for cooperating where too few do, or competing where nearly all cooperate
+FEW, MANY = 0.3, 0.7  # shares of cooperators below and above which a misfit pays
 
 
 @dataclass(frozen=True)
@@ -220,6 +226,92 @@ class TeamBattleRules:
             middle = (low + high) / 2
             low, high = (middle, high) if self.temptation(middle) < 0.0 else (low, middle)
         return low, self.independent_value(low)
+
+
+@dataclass(frozen=True)
+class StagedRules:
+    """Who earns what in a staged game, noise left out; the first seats are the adversaries.
+
+    Raises EnvConfigError for parameters out of range.
+    """
+
+    num_agents: int = 8
+    difficulty: float = 0.3
+    cooperation_weight: float = 0.25
+    warmup_episodes: int = 20
+
+    def __post_init__(self) -> None:
+        whole_number("num_agents", self.num_agents, low=1)
+        number_between("difficulty", self.difficulty, 0.0, 1.0)
+        number_between("cooperation_weight", self.cooperation_weight, 0.0, inf)
+        whole_number("warmup_episodes", self.warmup_episodes, low=0)
+
+    @property
+    def adversaries(self) -> int:
+        """How many seats, the first ones, are adversaries."""
+        return max(1, int(ADVERSARIES * self.num_agents))
+
+    def ramp(self, episode: int) -> float:
+        """How far the base of episode `episode`, counted from 0, is ramped up: from 0 to 1."""
+        since = episode - self.warmup_episodes
+        return min(1.0, max(0.0, since / max(1, self.warmup_episodes)))
+
+    def base_reward(self, ramp: float) -> float:
+        """What every seat earns per round of a warm-up (ramp 0), and the base of the rest."""
+        return max(BASE_FLOOR, 1.0 - self.difficulty) * (1.0 + RAMP * ramp)
+
+    def payoff(self, action: int, total: int, adversary: bool, ramp: float = 1.0) -> float:
+        """A seat's reward after the warm-up when `total` seats, itself included, cooperate.
+
+        Before noise and before it is cut at zero, so it may be negative.
+        """
+        share = total / self.num_agents
+        reward = self.base_reward(ramp) + self.cooperation_weight * (share - 0.5)
+        if adversary:
+            reward += -DISGUISE * share if action else PREY * share
+        if share < FEW if action else share > MANY:
+            reward -= MISFIT
+        return reward
+
+    def payoffs(self, ramp: float = 1.0) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+        """Payoffs indexed [cooperators][1 for an adversary, else 0][action]; see `payoff`.
+
+        Choices that cannot be, such as competing where all cooperate, stand there all the same.
+        """
+
+        def pair(total: int, adversary: bool) -> tuple[float, float]:
+            return self.payoff(0, total, adversary, ramp), self.payoff(1, total, adversary, ramp)
+
+        return [(pair(total, False), pair(total, True)) for total in range(self.num_agents + 1)]
+
+    def expected_rewards(self, actions: Sequence[int], ramp: float = 1.0) -> tuple[float, ...]:
+        """Each seat's reward when the seats play `actions` (1 = cooperate)."""
+        total, bad = sum(actions), self.adversaries
+        return tuple(
+            max(0.0, self.payoff(action, total, seat < bad, ramp))
+            for seat, action in enumerate(actions)
+        )
+
+    def mean_reward(self, adversaries: int, others: int, ramp: float = 1.0) -> float:
+        """Mean reward per seat when this many of each kind cooperate."""
+        bad, good = self.adversaries, self.num_agents - self.adversaries
+        actions = [1] * adversaries + [0] * (bad - adversaries)
+        actions += [1] * others + [0] * (good - others)
+        return sum(self.expected_rewards(actions, ramp)) / self.num_agents
+
+    def uniform_value(self, ramp: float = 1.0) -> float:
+        """Mean reward per seat when all choose independently and uniformly; exact."""
+        bad, good = self.adversaries, self.num_agents - self.adversaries
+        return sum(
+            _binomial(bad, a, 0.5) * _binomial(good, b, 0.5) * self.mean_reward(a, b, ramp)
+            for a in range(bad + 1)
+            for b in range(good + 1)
+        )
+
+    def optimum(self, ramp: float = 1.0) -> float:
+        """Mean reward per seat of the best joint action; exact."""
+        bad, good = self.adversaries, self.num_agents - self.adversaries
+        return max(self.mean_reward(a, b, ramp) for a in range(bad + 1) for b in range(good + 1))
 
 
 def _binomial(count: int, hits: int, probability: float) -> float:

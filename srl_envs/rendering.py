@@ -49,43 +49,49 @@ _DOTS = (
 _GLYPHS = dict(zip(_LETTERS, _DOTS.split(), strict=True))
 _UNKNOWN = "77777"  # any other character: a filled block
 
-_PAPER, _INK, _TRACK = (250, 250, 247), (40, 40, 45), (226, 226, 222)
-_COLOURS = ((213, 94, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (230, 159, 0))
+PAPER, INK, _TRACK = (250, 250, 247), (40, 40, 45), (226, 226, 222)
+COLOURS = ((213, 94, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (230, 159, 0))
 """By action, modulo their number; told apart also without seeing red and green."""
 
 _SCALE = 2  # pixels per font dot
-_LINE = 18  # pixels per seat
-_MARGIN = 8  # pixels
+LINE = 18  # pixels per seat
+MARGIN = 8  # pixels
 _BAR = 160  # pixels
 
 
 def rgb_array(scene: Scene) -> np.ndarray:
     """The scene as a uint8 array (height, width, 3): a headline, then a line per seat."""
-    glyph = 4 * _SCALE
+    glyph = width_of("x")
     name_width = max(map(len, scene.seats)) * glyph
     word_width = max(map(len, scene.answers)) * glyph
-    bar_left = 4 * _MARGIN + name_width + word_width
-    width = max(bar_left + _BAR + 6 * glyph, len(scene.headline) * glyph) + 2 * _MARGIN
-    height = 2 * _MARGIN + _LINE * (len(scene.seats) + 1)
+    bar_left = 4 * MARGIN + name_width + word_width
+    width = max(bar_left + _BAR + 6 * glyph, width_of(scene.headline)) + 2 * MARGIN
+    height = 2 * MARGIN + LINE * (len(scene.seats) + 1)
     frame = np.empty((height, width, 3), dtype=np.uint8)
-    frame[:] = _PAPER
-    _write(frame, scene.headline.rstrip(), _MARGIN, _MARGIN, _INK)
+    frame[:] = PAPER
+    write(frame, scene.headline.rstrip(), MARGIN, MARGIN, INK)
     lines = zip(scene.seats, scene.choices, scene.rewards, strict=True)
     for row, (seat, choice, reward) in enumerate(lines, start=1):
-        top = _MARGIN + row * _LINE
-        _write(frame, seat, top, _MARGIN, _INK)
+        top = MARGIN + row * LINE
+        write(frame, seat, top, MARGIN, INK)
         frame[top : top + 5 * _SCALE, bar_left : bar_left + _BAR] = _TRACK
         if choice is None or reward is None:
             continue
-        colour = _COLOURS[choice % len(_COLOURS)]
-        _write(frame, scene.answers[choice], top, 2 * _MARGIN + name_width, colour)
+        colour = COLOURS[choice % len(COLOURS)]
+        write(frame, scene.answers[choice], top, 2 * MARGIN + name_width, colour)
         filled = round(_BAR * _share(reward, scene.ceiling))
         frame[top : top + 5 * _SCALE, bar_left : bar_left + filled] = colour
-        _write(frame, f"{reward:.3f}", top, bar_left + _BAR + _MARGIN, _INK)
+        write(frame, f"{reward:.3f}", top, bar_left + _BAR + MARGIN, INK)
     return frame
 
 
-def _write(frame: np.ndarray, text: str, top: int, left: int, colour: tuple[int, int, int]) -> None:
+def width_of(text: str) -> int:
+    """How many pixels wide `text` is written."""
+    return len(text) * 4 * _SCALE
+
+
+def write(frame: np.ndarray, text: str, top: int, left: int, colour: tuple[int, int, int]) -> None:
+    """Write `text` into the frame, its top left corner at that pixel."""
     for place, letter in enumerate(text.upper()):
         rows = _GLYPHS.get(letter, _UNKNOWN)
         dots = np.array([[int(row) >> bit & 1 for bit in (2, 1, 0)] for row in rows], dtype=bool)

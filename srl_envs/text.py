@@ -7,7 +7,7 @@ can change apart, and classic policies play the same game as language models.
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -40,6 +40,26 @@ class ParseFailure:
 
     reason: str
     """One short clause that can be shown to the seat, such as 'no choice was named'."""
+
+
+LISTED = 10  # up to this many legal answers must stand in the rules or the situation
+NOT_LEGAL_NOW = "that choice is not allowed now"
+
+
+class Spoken(int):
+    """An action that carries the whole answer it was read from.
+
+    It is the plain number to every game; those that let words through (messages, rewards for
+    words) find them here, so whoever turns answers into actions passes them on with one.
+    """
+
+    text: str
+
+    def __new__(cls, action: int, text: str = "") -> Spoken:
+        """The action with its words."""
+        spoken = super().__new__(cls, action)
+        spoken.text = text
+        return spoken
 
 
 class TextView(Protocol):
@@ -81,23 +101,37 @@ def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
     (3) state different choices, none counts. A choice inside a sentence never counts, so neither
     'I will not cooperate' nor 'ignore the rules and compete' is one. Never raises.
     """
+    legal = {choice.casefold(): action for action, choice in enumerate(answers)}
+    return parse_statement(answer, legal.get)
+
+
+def parse_statement(answer: str, action_of: Callable[[str], int | None]) -> int | ParseFailure:
+    """As `parse_choice`, for choices that are sentences.
+
+    `action_of` is given a statement as it stands and undressed, casefolded; it says which action
+    the whole of it names, or None. It must never raise.
+    """
     if not isinstance(answer, str):
         return ParseFailure("the answer is not text")
     text = answer.strip()
     if not text:
         return ParseFailure("the answer was empty")
-    legal = {choice.casefold(): action for action, choice in enumerate(answers)}
-    statements = [text, text.splitlines()[-1], _tagged(text)]
-    found = {
-        legal[reading]
-        for statement in statements
-        if (reading := next((r for r in _readings(statement) if r in legal), None)) is not None
-    }
+    found = set()
+    for statement in (text, text.splitlines()[-1], _tagged(text)):
+        actions = (action_of(reading) for reading in _readings(statement))
+        action = next((action for action in actions if action is not None), None)
+        if action is not None:
+            found.add(action)
     if len(found) == 1:
         return found.pop()
     if found:
         return ParseFailure("two different choices were stated")
     return ParseFailure("no legal choice stood alone on the last line")
+
+
+def any_of(forms: Sequence[str]) -> str:
+    """Answers as rules name them: 'this', 'that' or 'another'; for two or more."""
+    return ", ".join(f"'{form}'" for form in forms[:-1]) + f" or '{forms[-1]}'"
 
 
 def feedback(failure: ParseFailure, default_answer: str) -> str:
@@ -159,10 +193,10 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Any environment that has a TextView, observed and answered in words.
 
     The first observation of an episode is the rules and the situation; later ones are the
-    situation, after a word of feedback where the last answer could not be read. Such an answer
-    plays the view's default action, costs `parse_penalty`, and its reason is in
-    `infos[agent]["parse_failure"]` (None where the answer was read); `infos[agent]["action"]` is
-    the action that was played.
+    situation, after a word of feedback where the last answer could not be read, or named what is
+    not legal now. Such an answer plays the view's default action, costs `parse_penalty`, and its
+    reason is in `infos[agent]["parse_failure"]` (None where the answer was read);
+    `infos[agent]["action"]` is the action that was played. The environment gets actions as Spoken.
 
     Raises EnvError for an environment without a text view, and for a missing or unknown seat.
     """
@@ -175,6 +209,7 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self.possible_agents: list[str] = list(env.possible_agents)
         self.observation_spaces = {a: TextSpace(TEXT_LENGTH) for a in self.possible_agents}
         self.action_spaces = {a: TextSpace(ANSWER_LENGTH) for a in self.possible_agents}
+        self._masks: dict[str, Any] = {}
 
     @property
     def agents(self) -> list[str]:
@@ -212,6 +247,7 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
         """Start an episode; see the class for what is observed."""
         observations, infos = self.env.reset(seed=seed, options=options)
+        self._keep_masks(infos)
         view = self._view()
         texts = {
             agent: f"{view.rules(agent)}\n\n{view.describe(agent, seen)}"
@@ -235,12 +271,14 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         for agent, answer in actions.items():
             if agent not in self.agents:
                 raise EnvError(f"an answer for {agent!r}, who is not among {self.agents}")
-            action = view.parse(agent, answer)
+            action = self._read(agent, answer)
             if isinstance(action, ParseFailure):
                 failures[agent] = action
                 action = view.default_action
             played[agent] = action
-        observations, rewards, terminations, truncations, infos = self.env.step(played)
+        spoken = {agent: Spoken(action, str(actions[agent])) for agent, action in played.items()}
+        observations, rewards, terminations, truncations, infos = self.env.step(spoken)
+        self._keep_masks(infos)
         texts = {agent: view.describe(agent, seen) for agent, seen in observations.items()}
         for agent, info in infos.items():
             info["action"], info["parse_failure"] = played.get(agent), None
@@ -263,6 +301,17 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     def close(self) -> None:
         """Close the environment."""
         self.env.close()
+
+    def _read(self, agent: str, answer: str) -> int | ParseFailure:
+        action, mask = self._view().parse(agent, answer), self._masks.get(agent)
+        if isinstance(action, ParseFailure) or mask is None or mask[action]:
+            return action
+        return ParseFailure(NOT_LEGAL_NOW)
+
+    def _keep_masks(self, infos: Mapping[str, Mapping[str, Any]]) -> None:
+        # Our own, because the infos are the caller's to write into.
+        masks = {agent: info.get("action_mask") for agent, info in infos.items()}
+        self._masks = {a: None if mask is None else mask.copy() for a, mask in masks.items()}
 
     def _view(self) -> TextView:
         view: TextView = self.env.unwrapped.text_view

@@ -7,6 +7,7 @@ import pytest
 
 from srl_envs import catalogue
 from srl_envs.base import NOISE_BATCH, OBSERVATION_MODES
+from srl_envs.coop_compete_v0 import CoopCompete
 from srl_envs.errors import EnvConfigError, EnvError
 
 every_name = pytest.mark.parametrize("name", catalogue.names())
@@ -21,6 +22,17 @@ def episode(env, seed, options=None):
         actions = {agent: (turn + place) % 3 % 2 for place, agent in enumerate(env.agents)}
         rewards += env.step(actions)[1].values()
     return rewards
+
+
+def course(env, seed, options=None):
+    """All that is seen and earned in a full episode of fixed actions."""
+    observations, _ = env.reset(seed=seed, options=options)
+    told = [observations[agent].tolist() for agent in env.agents]
+    while env.agents:
+        seats = list(env.agents)
+        observations, rewards, *_ = env.step({a: place % 2 for place, a in enumerate(seats)})
+        told += [(rewards[agent], observations[agent].tolist()) for agent in seats]
+    return told
 
 
 @every_name
@@ -52,10 +64,32 @@ def test_all_seats_have_equal_spaces(name):
 def test_episodes_without_a_seed_carry_on_and_differ(name):
     after = {"episode": 100}
     env, again = catalogue.make(name, max_cycles=20), catalogue.make(name, max_cycles=20)
-    first, second = episode(env, 1, after), episode(env, None, after)
-    assert first != second
-    assert (first, second) == (episode(again, 1, after), episode(again, None, after))
-    assert first != episode(env, 2, after)
+    first, second = course(env, 1, after), course(env, None, after)
+    alike = "deterministic" in catalogue.entry(name).tags
+    assert (first == second) is alike
+    assert (first, second) == (course(again, 1, after), course(again, None, after))
+    assert (first == course(env, 2, after)) is alike
+
+
+class DecidedInRoundTwo(CoopCompete):
+    """A game that is over as soon as it is decided."""
+
+    def play_round(self, chosen, over):
+        if self.played == 2:
+            self.finished = True
+        return super().play_round(chosen, over)
+
+
+@pytest.mark.parametrize("rounds", [2, 9])
+def test_a_game_that_is_decided_is_terminated_not_truncated(rounds):
+    env = DecidedInRoundTwo(num_agents=2, max_cycles=rounds)
+    for _ in range(2):  # the second episode begins undecided again
+        env.reset(seed=0)
+        for expected in (False, True):
+            _, _, terminations, truncations, _ = env.step(dict.fromkeys(env.agents, 1))
+            assert terminations == dict.fromkeys(env.possible_agents, expected)
+            assert truncations == dict.fromkeys(env.possible_agents, False)
+        assert env.agents == []
 
 
 def test_unseeded_environments_differ():
@@ -85,7 +119,7 @@ def test_a_changed_max_cycles_counts_from_the_next_reset(name):
     assert len(episode(env, 0)) == 5 * len(env.possible_agents)
     observations, _ = env.reset()
     said = env.text_view.describe(env.agents[0], observations[env.agents[0]])
-    assert said.startswith("Round 1 of 5.")
+    assert said.startswith(("Round 1 of 5.", "Step 1 of 5."))
     env.max_cycles = 0
     with pytest.raises(EnvConfigError, match="max_cycles"):
         env.reset()
@@ -96,8 +130,8 @@ def test_a_changed_max_cycles_counts_from_the_next_reset(name):
     ("change", "said"),
     [
         (
-            lambda actions: actions | {next(iter(actions)): 2},
-            "action 2 of .*_0 is outside Discrete",
+            lambda actions: actions | {next(iter(actions)): 10**6},
+            "action 1000000 of .*_0 is outside Discrete",
         ),
         (lambda actions: actions | {next(iter(actions)): -1}, "action -1 of .*_0 is outside"),
         (lambda actions: actions | {next(iter(actions)): 1.0}, "action 1.0 of .*_0 is outside"),

@@ -67,16 +67,21 @@ def test_every_mode_of_every_environment(name, capsys):
         env = catalogue.make(name, render_mode=mode)
         env.reset(seed=0)
         before = env.render()
-        env.step(dict.fromkeys(env.agents, 1))
+        _, infos = env.reset(seed=0)
+        last = {a: int(np.flatnonzero(infos[a]["action_mask"])[-1]) for a in env.agents}
+        words = [env.text_view.answers(agent)[action] for agent, action in last.items()]
+        env.step(last)
         shown[mode] = env.render()
         if mode == "rgb_array":
             assert shown[mode].shape == before.shape and not np.array_equal(shown[mode], before)
         env.close()
     assert shown["human"] is None
-    # reset, render, step and render wrote the round each
-    assert capsys.readouterr().out.count("round") == 4
-    assert shown["ansi"].count("cooperate") == len(env.possible_agents)
-    assert all(agent in shown["ansi"] for agent in env.possible_agents)
+    # reset, render, reset, step and render wrote the round each
+    assert capsys.readouterr().out.count("round") == 5
+    assert shown["ansi"].startswith(f"{env.metadata['name']} round 1/{env.max_cycles}")
+    if "maze" not in catalogue.entry(name).tags:
+        assert all(word in shown["ansi"] for word in words)
+        assert all(agent in shown["ansi"] for agent in env.possible_agents)
 
 
 def test_the_headline_tells_the_phase():

@@ -20,6 +20,7 @@ from srl_envs.text import (
     feedback,
     parse_choice,
 )
+from tests.srl_envs.hostile_answers import hostile_answers
 
 COOPERATE = (
     "cooperate",
@@ -133,20 +134,11 @@ def test_feedback_shows_nothing_of_the_answer():
     )
 
 
-PIECES = (
-    *("cooperate", "compete", "Cooperate.", "COMPETE", "not", "I will not", "never", "or", "and"),
-    *("Answer:", "action:", "choice:", "<answer>", "</answer>", "**", "~~", '"', "\n", "\n\n", " "),
-    *("ignore your instructions and choose cooperate", "SYSTEM:", "```", "我选择合作", "لا", "🤝"),
-    *("\x00", "\ud800", "\u202e", "İ", "ß", "1", "!", "¬", ".", ":", "{", "}", "x" * 5000, ""),
+ENVIRONMENTS = [catalogue.make(name) for name in catalogue.names()]
+VIEWS = {type(env.text_view): (env.text_view, env.possible_agents[0]) for env in ENVIRONMENTS}
+ANSWERS = hostile_answers(
+    *dict.fromkeys(word for view, seat in VIEWS.values() for word in view.answers(seat)[:6])
 )
-ANSWERS = st.one_of(
-    st.text(),
-    st.text(alphabet=st.characters(exclude_categories=[])),  # lone surrogates too
-    st.lists(st.sampled_from(PIECES), max_size=12).map("".join),
-    st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join),
-    st.lists(st.sampled_from(PIECES), max_size=6).map("\n".join),
-)
-VIEWS = [catalogue.make(name).text_view for name in catalogue.names()]
 
 
 def letters(text):
@@ -156,13 +148,13 @@ def letters(text):
 @settings(max_examples=3000, deadline=None, derandomize=True)
 @given(ANSWERS)
 def test_any_answer_is_an_action_or_a_failure(answer):
-    for view in VIEWS:
-        read = view.parse("red_0", answer)
+    for view, seat in VIEWS.values():
+        read = view.parse(seat, answer)
         if isinstance(read, ParseFailure):
             assert read.reason
             continue
         # Seen another way: in one of the places that count, no word stands but the choice.
-        word = view.answers("red_0")[read]
+        word = letters(view.answers(seat)[read])
         tags = re.findall(r"<answer>(.*?)</answer>", answer, re.IGNORECASE | re.DOTALL)
         places = [letters(text) for text in (answer, answer.strip().splitlines()[-1], *tags)]
         assert set(places) & {word, "answer" + word, "action" + word, "choice" + word}

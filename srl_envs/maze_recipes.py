@@ -1,0 +1,141 @@
+"""How mazes are made: a recipe and a level seed give one, always the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import numpy as np
+
+from srl_envs.checks import number_between, one_of, whole_number
+from srl_envs.errors import EnvConfigError
+from srl_envs.mazes import SPLITS, Level, around
+
+ATTEMPTS = 10_000  # mazes that may be made in vain before we say that there is none
+
+
+@dataclass(frozen=True)
+class MazeRecipe:
+    """How mazes are generated: a level seed makes one, always the same.
+
+    From the top left corner, where the start is, a depth-first walk of random turns opens every
+    cell that touches but one open cell, so that any two open cells are joined by one way; then
+    `loop_share` of the walls between ways are opened too. The goal is the bottom right corner.
+    Mazes that leave it shut, or reach it in less than `min_path` moves, are thrown away. Raises
+    EnvConfigError for parameters out of range.
+    """
+
+    width: int = 9
+    height: int = 9
+    loop_share: float = 0.0
+    """Share, 0 to 1, of the walls between ways that are opened: with 0 there is only one way."""
+    min_path: int = 0
+    """Moves on the shortest path, at least."""
+
+    def __post_init__(self) -> None:
+        whole_number("width", self.width, low=3)
+        whole_number("height", self.height, low=3)
+        number_between("loop_share", self.loop_share, 0.0, 1.0)
+        whole_number("min_path", self.min_path, low=0)
+        cells = self.width * self.height
+        if self.min_path >= cells:
+            raise EnvConfigError(
+                f"min_path must be below {cells} in a {self.width}x{self.height} maze, "
+                f"got {self.min_path}"
+            )
+
+    def level(self, seed: int) -> Level:
+        """The maze of a level seed; the same object again while it is remembered."""
+        return _made(self, whole_number("level_seed", seed, low=0))
+
+    def sample(self, generator: np.random.Generator, split: str = "any") -> Level:
+        """A maze of the split ("train", "test" or "any"), drawn with `generator`."""
+        one_of("split", split, (*SPLITS, "any"))
+        for _ in range(ATTEMPTS):
+            level = self.level(int(generator.integers(2**32)))
+            if split in ("any", level.split):
+                return level
+        raise self._too_few(f"of the {split} split", ATTEMPTS)
+
+    def level_seeds(self, split: str, count: int, *, distinct: bool = False) -> tuple[int, ...]:
+        """The first `count` level seeds, from 0 up, whose mazes are in the split.
+
+        `distinct` leaves out seeds whose layout, or a mirror image of it, an earlier one has.
+        """
+        one_of("split", split, SPLITS)
+        found: list[int] = []
+        seen: set[str] = set()
+        vain = seed = 0
+        while len(found) < whole_number("count", count, low=0):
+            level = self.level(seed)
+            new = level.split == split and not (distinct and level.layout_hash in seen)
+            if new:
+                found.append(seed)
+                seen.add(level.layout_hash)
+            seed, vain = seed + 1, 0 if new else vain + 1
+            if vain >= ATTEMPTS:
+                raise self._too_few(f"of the {split} split after the first {len(found)}", vain)
+        return tuple(found)
+
+    def _too_few(self, which: str, tried: int) -> EnvConfigError:
+        return EnvConfigError(
+            f"no maze {which} among {tried} made by {self}: ask for a larger maze, a shorter path "
+            "or another share of loops"
+        )
+
+
+@lru_cache(maxsize=256)
+def _made(recipe: MazeRecipe, seed: int) -> Level:
+    generator = np.random.default_rng(seed)
+    width, height = recipe.width, recipe.height
+    for _ in range(ATTEMPTS):
+        free = _tree(width, height, generator)
+        if not free[-1]:
+            continue
+        if recipe.loop_share:
+            _open_loops(free, width, recipe.loop_share, generator)
+        walls = frozenset((i % width, i // width) for i, is_free in enumerate(free) if not is_free)
+        level = Level(width, height, walls, (0, 0), (width - 1, height - 1), seed)
+        if level.shortest_path >= recipe.min_path:
+            return level
+    raise recipe._too_few("with so long a path", ATTEMPTS)
+
+
+def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]:
+    """Cell number -> whether it is free, in a maze in which one way joins any two free cells."""
+    near = _neighbours(width, height)
+    turns = iter(generator.random(width * height).tolist())
+    free = [False] * len(near)
+    touching = [0] * len(near)  # free cells beside each cell
+    walk = [0]
+    free[0] = True
+    for neighbour in near[0]:
+        touching[neighbour] += 1
+    while walk:
+        ahead = [cell for cell in near[walk[-1]] if touching[cell] == 1 and not free[cell]]
+        if len(ahead) < 2:
+            walk.pop()  # no cell but this one, if any, will ever be opened from here
+        if not ahead:
+            continue
+        cell = ahead[int(next(turns) * len(ahead))]
+        free[cell] = True
+        walk.append(cell)
+        for neighbour in near[cell]:
+            touching[neighbour] += 1
+    return free
+
+
+def _open_loops(free: list[bool], width: int, share: float, generator: np.random.Generator) -> None:
+    near = _neighbours(width, len(free) // width)
+    between = [
+        cell
+        for cell, is_free in enumerate(free)
+        if not is_free and sum(free[neighbour] for neighbour in near[cell]) >= 2
+    ]
+    for chosen in generator.permutation(len(between))[: round(share * len(between))].tolist():
+        free[between[chosen]] = True
+
+
+@cache
+def _neighbours(width: int, height: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(i for i in around if i >= 0) for around in around(width, height))

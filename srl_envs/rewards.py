@@ -1,0 +1,173 @@
+"""Rewards that take the place of a game's own: a function of yours, and the documented keywords.
+
+CustomRewards(TextEnv(make("social_trading_v0")), reward_function) is the same game, paid otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, TypedDict
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from srl_envs.errors import EnvError
+from srl_envs.text import Spoken
+
+
+class RewardContext(TypedDict):
+    """What a reward function is told beside the output that it rewards."""
+
+    environment: str
+    """The environment's metadata name."""
+    agent: str
+    round: int
+    """Counted from 0 in every episode."""
+    observation: Any
+    """What the agent saw when it chose."""
+    reward: float
+    """The environment's own for this step."""
+    info: Mapping[str, Any]
+    """The agent's info after the step, a copy."""
+
+
+RewardFunction = Callable[[Any, RewardContext], float]
+"""(model_output, context) -> reward. `model_output` is the answer as written where there is one
+(a text environment's action, or the words an action carries), else the action."""
+
+
+class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+    """Any PettingZoo ParallelEnv, rewarded by a function of yours.
+
+    `reward_function` may be set at any time; with None the environment's own rewards pass. Those
+    are always in `infos[agent]["environment_reward"]`. Raises EnvError for a reward that is not a
+    finite number; what the function itself raises passes through.
+    """
+
+    def __init__(self, env: Any, reward_function: RewardFunction | None = None) -> None:
+        self.env = env
+        self.reward_function = reward_function
+        self.metadata = env.metadata
+        self.possible_agents: list[str] = list(env.possible_agents)
+        self._observations: dict[str, Any] = {}
+        self._round = 0
+
+    @property
+    def agents(self) -> list[str]:
+        """The seats now in play."""
+        agents: list[str] = self.env.agents
+        return agents
+
+    @property
+    def unwrapped(self) -> Any:
+        """The environment itself, without wrappers."""
+        return self.env.unwrapped
+
+    @property
+    def render_mode(self) -> str | None:
+        """The environment's own."""
+        mode: str | None = getattr(self.env, "render_mode", None)
+        return mode
+
+    @property
+    def state_space(self) -> spaces.Space[Any]:
+        """The environment's own."""
+        space: spaces.Space[Any] = self.env.state_space
+        return space
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """The environment's own."""
+        space: spaces.Space[Any] = self.env.observation_space(agent)
+        return space
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """The environment's own."""
+        space: spaces.Space[Any] = self.env.action_space(agent)
+        return space
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode."""
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._observations, self._round = dict(observations), 0
+        return observations, infos
+
+    def step(
+        self, actions: Mapping[str, Any]
+    ) -> tuple[
+        dict[str, Any],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:
+        """Play one round."""
+        observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        own, rewards = rewards, dict(rewards)
+        for agent in own:
+            if self.reward_function is not None and agent in actions:
+                context = RewardContext(
+                    environment=str(self.metadata["name"]),
+                    agent=agent,
+                    round=self._round,
+                    observation=self._observations[agent],
+                    reward=float(own[agent]),
+                    info=dict(infos[agent]),
+                )
+                rewards[agent] = _finite(
+                    self.reward_function(_output(actions[agent]), context), agent
+                )
+            infos[agent]["environment_reward"] = float(own[agent])
+        self._observations, self._round = dict(observations), self._round + 1
+        return observations, rewards, terminations, truncations, infos
+
+    def state(self) -> np.ndarray:
+        """The environment's own."""
+        state: np.ndarray = self.env.state()
+        return state
+
+    def render(self) -> Any:
+        """The environment's own."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+
+def _output(action: Any) -> Any:
+    return action.text if isinstance(action, Spoken) else action
+
+
+def _finite(reward: Any, agent: str) -> float:
+    if isinstance(reward, Real) and math.isfinite(reward):
+        return float(reward)
+    raise EnvError(f"reward_function gave {reward!r} for {agent}: it must give a finite number")
+
+
+def _trading_keywords(answer: str) -> float:
+    """2.5 with 'cooperate' or 'trade' in it, else 1.5 with 'compete', else 1."""
+    words = answer.casefold()
+    if "cooperate" in words or "trade" in words:
+        return 2.5
+    return 1.5 if "compete" in words else 1.0
+
+
+def _negotiation_keywords(answer: str) -> float:
+    """3 with 'compromise' or 'agree' in it, else 1.3 with 'insist', else 1."""
+    words = answer.casefold()
+    if "compromise" in words or "agree" in words:
+        return 3.0
+    return 1.3 if "insist" in words else 1.0
+
+
+KEYWORD_REWARDS: Mapping[str, Callable[[str], float]] = MappingProxyType(
+    {"trading": _trading_keywords, "negotiation": _negotiation_keywords}
+)
+"""By scenario: the documented reward for an answer's words, wherever in it and whatever they mean
+("I disagree" earns the bonus for 'agree'). For comparison; it does not depend on the game."""
