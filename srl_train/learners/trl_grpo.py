@@ -140,13 +140,16 @@ class GrpoLearner:
                 f"({self._config.learning_rate}) or look at the last episodes' rewards"
             )
         trainer._metrics["train"]["loss"].append(loss.item())
-        gradients = {}
-        for name, parameter in self._parameters.items():
-            if parameter.grad is not None:
-                # A copy made now lies apart from the activations that were just freed; the
-                # original, allocated among them, would keep their memory from going back.
-                gradients[name] = parameter.grad.clone()
-                parameter.grad = None
+        # Copies made now lie apart from the activations that were just freed; the originals were
+        # allocated among them and would keep their memory from going back. All are copied before
+        # one is let go, or the next copy would take its place.
+        gradients = {
+            name: parameter.grad.clone()
+            for name, parameter in self._parameters.items()
+            if parameter.grad is not None
+        }
+        for parameter in self._parameters.values():
+            parameter.grad = None
         return gradients
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
