@@ -23,7 +23,7 @@ from pettingzoo.utils import parallel_to_aec
 from srl_envs import base
 from srl_envs.checks import number_between, true_or_false
 from srl_envs.payoffs import CoopCompeteRules
-from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, ParseFailure, parse_choice
+from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
 
 HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
 
@@ -145,7 +145,7 @@ class CoopCompete(base.SimultaneousGame):
 
 
 @dataclass(frozen=True)
-class CoopCompeteView:
+class CoopCompeteView(BinaryChoice):
     """How the game reads and is answered."""
 
     players: int
@@ -186,14 +186,6 @@ class CoopCompeteView:
         if level >= 0.0:
             parts.append(f"Cooperation level {level:.2f}, difficulty {difficulty:.2f}.")
         return " ".join(parts)
-
-    def answers(self, agent: str) -> tuple[str, ...]:
-        """The legal answers, in action order."""
-        return BINARY_ANSWERS
-
-    def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """The action an answer names. Never raises."""
-        return parse_choice(answer, BINARY_ANSWERS)
 
 
 parallel_env = CoopCompete

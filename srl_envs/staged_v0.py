@@ -25,7 +25,7 @@ from pettingzoo.utils import parallel_to_aec
 from srl_envs import base
 from srl_envs.checks import number_between, true_or_false, whole_number
 from srl_envs.payoffs import PREY, StagedRules
-from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, ParseFailure, parse_choice
+from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
 
 HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
 
@@ -153,7 +153,7 @@ class Staged(base.SimultaneousGame):
 
 
 @dataclass(frozen=True)
-class StagedView:
+class StagedView(BinaryChoice):
     """How the game reads and is answered."""
 
     players: int
@@ -190,14 +190,6 @@ class StagedView:
         if difficulty >= 0.0:
             parts.append(f"Difficulty {difficulty:.2f}.")
         return " ".join(parts)
-
-    def answers(self, agent: str) -> tuple[str, ...]:
-        """The legal answers, in action order."""
-        return BINARY_ANSWERS
-
-    def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """The action an answer names. Never raises."""
-        return parse_choice(answer, BINARY_ANSWERS)
 
 
 parallel_env = Staged

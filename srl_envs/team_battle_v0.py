@@ -27,7 +27,7 @@ from srl_envs import base
 from srl_envs.checks import number_between, true_or_false, whole_number
 from srl_envs.errors import EnvConfigError
 from srl_envs.payoffs import RAID, TeamBattleRules
-from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, ParseFailure, parse_choice
+from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
 
 DRAW = 1e-9  # difference in mean reward per member that still counts as equal
 HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
@@ -192,7 +192,7 @@ def _sizes(team_size: int | Sequence[int]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class TeamBattleView:
+class TeamBattleView(BinaryChoice):
     """How the game reads and is answered."""
 
     team_sizes: tuple[int, int]
@@ -228,14 +228,6 @@ class TeamBattleView:
         if difficulty >= 0.0:
             parts.append(f"Difficulty {difficulty:.2f}.")
         return " ".join(parts)
-
-    def answers(self, agent: str) -> tuple[str, ...]:
-        """The legal answers, in action order."""
-        return BINARY_ANSWERS
-
-    def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """The action an answer names. Never raises."""
-        return parse_choice(answer, BINARY_ANSWERS)
 
     def _sides(self, agent: str) -> tuple[str, int, str, int]:
         red, blue = self.team_sizes

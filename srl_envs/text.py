@@ -92,6 +92,18 @@ class TextView(Protocol):
         ...
 
 
+class BinaryChoice:
+    """The part of a TextView in which every seat may always compete or cooperate."""
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        """The legal answers, in action order."""
+        return BINARY_ANSWERS
+
+    def parse(self, agent: str, answer: str) -> int | ParseFailure:
+        """The action an answer names. Never raises."""
+        return parse_choice(answer, BINARY_ANSWERS)
+
+
 def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
     """The index in `answers` of the one choice that `answer` states, or why there is none.
 
