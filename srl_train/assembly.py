@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from srl_agents.classic.table import POLICIES
-from srl_agents.llm import tiny
+from srl_agents.classic.table import classic_policy
+from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
@@ -17,9 +17,11 @@ from srl_agents.policy import Policy
 from srl_agents.population import deal
 from srl_envs import catalogue
 from srl_envs.errors import EnvConfigError
+from srl_train.backends import load_backend
 from srl_train.buffers import SampleBuffer
 from srl_train.config import EnvironmentConfig, RunConfig
 from srl_train.errors import ConfigError
+from srl_train.held_out import refuse_levels, refuse_partners
 from srl_train.learners.trl_grpo import GrpoLearner
 from srl_train.lora import adapter_models, side_by_side
 from srl_train.modes import MODES
@@ -48,7 +50,8 @@ def assemble(
             f"{env.metadata['name']} has no text_view: language models cannot play it; "
             "give the environment a TextView (docs/environments.md)"
         )
-    seats = _dealt(config, env.possible_agents)
+    refuse_levels(config.environment, env)
+    seats = _dealt(config, env)
     sampling = _sampling(config, seats)
     backends, models = _load_models(config, make_env)
     learners = {
@@ -66,7 +69,7 @@ def assemble(
         view=view,
         teams=teams,
         seats=seats,
-        policies=_policies(config, env.metadata["name"], seats, backends, view, sampling),
+        policies=_policies(config, env, seats, backends, view, sampling),
         learners=learners,
         buffers={
             name: SampleBuffer(
@@ -95,7 +98,7 @@ def _with_own_parts(
     nobody can resume the run from its files alone and get other parts without noticing.
     """
     if make_env is not None:
-        environment = EnvironmentConfig(f"custom:{make_env().metadata['name']}")
+        environment = EnvironmentConfig(f"{catalogue.HANDED_OVER}:{make_env().metadata['name']}")
         config = dataclasses.replace(config, environment=environment)
     if strategy is not None:
         updates = dataclasses.replace(config.updates, strategy="custom")  # type: ignore[arg-type]
@@ -117,13 +120,10 @@ def environment_maker(config: RunConfig) -> Callable[[], Any]:
     return make
 
 
-def _dealt(config: RunConfig, agents: list[str]) -> dict[str, str]:
-    known = {*config.models.names, *POLICIES}
-    for seat, who in config.seats.items():
-        if who not in known:
-            raise ConfigError(f"seats.{seat} is {who!r}: give one of {', '.join(sorted(known))}")
+def _dealt(config: RunConfig, env: Any) -> dict[str, str]:
+    refuse_partners(config.seats, config.models.names, env)
     try:
-        return deal(agents, config.models.names, config.seats)
+        return deal(env.possible_agents, config.models.names, config.seats)
     except ValueError as error:
         raise ConfigError(f"seats: {error}") from error
 
@@ -178,9 +178,8 @@ def _load_models(
     """(model -> the backend that samples for it, model -> the module its learner trains)."""
 
     def load(base: str, name: str | None = None) -> HuggingFaceBackend:
-        source = tiny.folder(make_env) if base == "tiny" else base
-        return HuggingFaceBackend.load(
-            source, device=config.models.device, dtype=config.models.dtype, name=name
+        return load_backend(
+            base, make_env, device=config.models.device, dtype=config.models.dtype, name=name
         )
 
     names, adapters = config.models.names, config.models.adapters
@@ -199,7 +198,7 @@ def _load_models(
 
 def _policies(
     config: RunConfig,
-    game: str,
+    env: Any,
     seats: Mapping[str, str],
     backends: Mapping[str, HuggingFaceBackend],
     view: Any,
@@ -222,14 +221,14 @@ def _policies(
         if who in backends:
             policies[seat] = writers[id(backends[who])]
         else:
-            policies[seat] = _classic(who, game)
+            policies[seat] = _classic(who, env)
     return policies
 
 
-def _classic(name: str, game: str) -> Policy:
+def _classic(name: str, env: Any) -> Policy:
     try:
-        return POLICIES[name](game)
-    except ValueError as error:
+        return classic_policy(name, env)
+    except PolicyError as error:
         raise ConfigError(f"seats: {error}") from error
 
 
