@@ -1,7 +1,8 @@
 # make demo      train four tiny models together (CPU, minutes, nothing to configure) and report
 # make test      the default tests                make test-slow   the ones that take minutes
 # make check     lint, types and tests: what CI and pre-commit run
-# make bench     the benchmarks                   make clean       what the other targets made
+# make bench     the matrix-game benchmark        make bench-envs  how fast the environments are
+# make clean     what the other targets made
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
 #
 # PYTHON=...  the interpreter to build .venv with (3.11 or later; found where not given)
@@ -21,9 +22,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-interop check lint types bench clean
+.PHONY: help demo test test-slow test-interop check lint types bench bench-envs clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,8p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,9p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -70,6 +71,9 @@ types: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.run
+
+bench-envs: $(VENV)/.installed-run
+	$(BIN)/python -m benchmarks.env_speed
 
 clean:
 	rm -rf $(VENV) $(INTEROP) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

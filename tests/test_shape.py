@@ -218,7 +218,8 @@ def test_constraints_pin_every_requirement():
 
 
 def test_every_example_is_run_by_a_test():
-    tests = "\n".join(path.read_text(encoding="utf-8") for path in sources("tests/examples", "tests/interop"))
+    programs = sources("tests/examples", "tests/interop")
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in programs)
     examples = [*sources("examples"), *(ROOT / "examples").glob("*.yaml")]
     assert [path.name for path in examples if path.stem not in tests] == []
 
