@@ -21,8 +21,8 @@ BINARY_ANSWERS = ("compete", "cooperate")
 """In action order: 0 competes, 1 cooperates."""
 HOW_TO_ANSWER = "Write your choice alone on the last line: compete or cooperate."
 
-ANSWER_LENGTH = 4096  # characters: the length that TextEnv's action space declares
-TEXT_LENGTH = 4096  # characters an observation's text may have
+ANSWER_LENGTH = 16_384  # characters: the length that TextEnv's action space declares
+TEXT_LENGTH = 16_384  # characters an observation's text may have
 
 # Around a choice we take off white space, quotes, Markdown and punctuation. Left on are marks that
 # turn a choice into its opposite or another number: leading '!', '-' and '.', and '~' (struck out).
@@ -62,11 +62,20 @@ class Spoken(int):
         return spoken
 
 
+def spoken_as(action: Any, text: str) -> Any:
+    """An action with the answer that it was read from; a text is its own words."""
+    return Spoken(action, str(text)) if isinstance(action, int) else action
+
+
 class TextView(Protocol):
-    """How one environment reads and is answered. Stateless: all it shows is in its arguments."""
+    """How one environment reads and is answered. Stateless: all it shows is in its arguments.
+
+    An action is the number of a legal answer or, where whatever is written is one (tasks,
+    debates), the text itself.
+    """
 
     @property
-    def default_action(self) -> int:
+    def default_action(self) -> Any:
         """Played in place of an answer that could not be read."""
         ...
 
@@ -84,10 +93,10 @@ class TextView(Protocol):
         ...
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """The legal answers, one per discrete action, in action order."""
+        """The legal answers, one per discrete action, in action order; none where all is free."""
         ...
 
-    def parse(self, agent: str, answer: str) -> int | ParseFailure:
+    def parse(self, agent: str, answer: str) -> Any | ParseFailure:
         """The action an answer names. Never raises, whatever the text."""
         ...
 
@@ -146,9 +155,19 @@ def any_of(forms: Sequence[str]) -> str:
     return ", ".join(f"'{form}'" for form in forms[:-1]) + f" or '{forms[-1]}'"
 
 
-def feedback(failure: ParseFailure, default_answer: str) -> str:
-    """What the seat is told, before its next situation, about an answer that could not be read."""
-    return f"Your last answer was not read: {failure.reason}. So {default_answer} was played."
+def feedback(failure: ParseFailure, default_answer: str | None) -> str:
+    """What the seat is told, before its next situation, about an answer that could not be read.
+
+    `default_answer` was played instead; None where nothing was.
+    """
+    said = f"Your last answer was not read: {failure.reason}."
+    return said if default_answer is None else f"{said} So {default_answer} was played."
+
+
+def default_in_words(view: TextView, agent: str) -> str | None:
+    """What is played in place of an answer that could not be read; None where nothing is."""
+    answers = view.answers(agent)
+    return answers[view.default_action] if answers else None
 
 
 def _readings(statement: str) -> Iterator[str]:
@@ -278,7 +297,7 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     ]:
         """Play one round with one answer in words per seat."""
         view = self._view()
-        played: dict[str, int] = {}
+        played: dict[str, Any] = {}
         failures: dict[str, ParseFailure] = {}
         for agent, answer in actions.items():
             if agent not in self.agents:
@@ -288,14 +307,14 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
                 failures[agent] = action
                 action = view.default_action
             played[agent] = action
-        spoken = {agent: Spoken(action, str(actions[agent])) for agent, action in played.items()}
+        spoken = {agent: spoken_as(action, actions[agent]) for agent, action in played.items()}
         observations, rewards, terminations, truncations, infos = self.env.step(spoken)
         self._keep_masks(infos)
         texts = {agent: view.describe(agent, seen) for agent, seen in observations.items()}
         for agent, info in infos.items():
             info["action"], info["parse_failure"] = played.get(agent), None
         for agent, failure in failures.items():
-            said = feedback(failure, view.answers(agent)[view.default_action])
+            said = feedback(failure, default_in_words(view, agent))
             texts[agent] = f"{said}\n{texts[agent]}"
             rewards[agent] -= view.parse_penalty
             infos[agent]["parse_failure"] = failure.reason
@@ -314,7 +333,7 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         """Close the environment."""
         self.env.close()
 
-    def _read(self, agent: str, answer: str) -> int | ParseFailure:
+    def _read(self, agent: str, answer: str) -> Any | ParseFailure:
         action, mask = self._view().parse(agent, answer), self._masks.get(agent)
         if isinstance(action, ParseFailure) or mask is None or mask[action]:
             return action

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from srl_agents.episode import Decision, Tokens
+from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.backend import Backend, Completion, Request
 from srl_agents.llm.constrained import AnswerTree, answer_tree
 from srl_agents.llm.conversation import Turn
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Seen
-from srl_envs.text import ParseFailure, TextView, feedback
+from srl_envs.text import ParseFailure, TextView, default_in_words, feedback
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +114,7 @@ class TextPolicy:
     def _turn(self, seen: Seen, state: Conversation) -> Turn:
         lines = []
         if state.failure is not None:
-            default = self._view.answers(seen.agent)[self._view.default_action]
-            lines.append(feedback(state.failure, default))
+            lines.append(feedback(state.failure, default_in_words(self._view, seen.agent)))
         lines += [f"{speaker} says: {words}" for speaker, words in seen.heard]
         lines.append(self._view.describe(seen.agent, seen.observation))
         words = "\n".join(lines)
@@ -121,7 +122,7 @@ class TextPolicy:
             return Turn(words, rules=self._view.rules(seen.agent))
         return Turn(words, last=state.context[-1])
 
-    def _read(self, seen: Seen, text: str) -> int | ParseFailure:
+    def _read(self, seen: Seen, text: str) -> Any | ParseFailure:
         action = self._view.parse(seen.agent, text)
         if isinstance(action, ParseFailure) or seen.action_mask is None:
             return action
@@ -134,6 +135,11 @@ class TextPolicy:
         key = (seen.agent, None if mask is None else mask.tobytes())
         if key not in self._trees:
             answers = self._view.answers(seen.agent)
+            if not answers:
+                raise PolicyError(
+                    "constrained=True lets only listed answers be written, and this environment "
+                    "takes any text: give constrained=False"
+                )
             legal = [text for i, text in enumerate(answers) if mask is None or mask[i]]
             chat = self._backend.chat
             self._trees[key] = answer_tree([chat.answer(text) for text in legal], chat.end_of_turn)

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.text import ParseFailure, TextView, feedback
+from srl_envs.text import ParseFailure, TextView, default_in_words, feedback
 
 UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
 UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers
+FREE_ANSWERS = 64  # asked for at once where answers cannot be listed
+FREE_GAMES = 8  # times as many games where answers cannot be listed: each asks something else
 HEARD_SHARE = 0.1  # of turns in which another seat's words stand before the situation
 
 
@@ -42,17 +44,20 @@ def random_dialogues(
 ) -> list[Dialogue]:
     """Every seat's dialogue in `games` episodes of at most `turns` turns each.
 
-    Choices are uniform over the legal answers. Raises ValueError for an environment without a
-    text view.
+    Choices are uniform over the legal answers or, where any text is legal, over those that the
+    environment's `sample_answers` offers. Raises ValueError for an environment without a text
+    view, or with neither.
     """
     rng = np.random.default_rng(seed)
     dialogues = []
-    for _ in range(games):
+    played = 0.0
+    while played < games:
         env = make_env()
         view = getattr(env.unwrapped, "text_view", None)
         if view is None:
             raise ValueError(f"{env} has no text view, so a language model cannot play it")
         dialogues += _play(env, view, turns, rng)
+        played += 1 if view.answers(env.possible_agents[0]) else 1 / FREE_GAMES
     return dialogues
 
 
@@ -66,10 +71,12 @@ def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> lis
         actions = {}
         for agent in env.agents:
             answers = view.answers(agent)
+            free = not answers
+            if free:
+                answers = _samples(env, agent, rng)
             mask = infos.get(agent, {}).get("action_mask")
             legal = [i for i in range(len(answers)) if mask is None or mask[i]]
-            actions[agent] = int(rng.choice(legal))
-            answer = answers[actions[agent]]
+            chosen = int(rng.choice(legal))
             words = notes[agent] + _heard(env, view, agent, rng)
             words += view.describe(agent, observations[agent])
             notes[agent] = ""
@@ -79,14 +86,28 @@ def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> lis
                 failure = view.parse(agent, answer)
             if isinstance(failure, ParseFailure):
                 actions[agent] = view.default_action
-                notes[agent] = feedback(failure, answers[view.default_action]) + "\n"
+                notes[agent] = feedback(failure, default_in_words(view, agent)) + "\n"
             else:
-                answer = answers[actions[agent]]
+                failure = None
+                answer = answers[chosen]
+                actions[agent] = answer if free else chosen
             lines[agent].append(
                 Line(words, tuple(answers[i] for i in legal), answer, failure is None)
             )
         observations, _, _, _, infos = env.step(actions)
     return [Dialogue(view.rules(agent), tuple(said)) for agent, said in lines.items() if said]
+
+
+def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:
+    """Answers to draw from where any text is legal; the environment must offer some."""
+    offer = getattr(env.unwrapped, "sample_answers", None)
+    offered = None if offer is None else offer(agent, rng, FREE_ANSWERS)
+    if not offered:
+        raise ValueError(
+            f"{env.metadata['name']} takes any text and offers no sample_answers to start the "
+            "embedded model from: define them (docs/tasks.md), or train another model"
+        )
+    return tuple(offered)
 
 
 def _heard(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> str:
@@ -95,4 +116,6 @@ def _heard(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> st
         return ""
     speaker = others[rng.integers(len(others))]
     answers = view.answers(speaker)
+    if not answers:
+        return ""
     return f"{speaker} says: {answers[rng.integers(len(answers))]}\n"
