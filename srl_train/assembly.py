@@ -19,6 +19,7 @@ from srl_envs import catalogue
 from srl_envs.errors import EnvConfigError
 from srl_train.buffers import SampleBuffer
 from srl_train.config import EnvironmentConfig, RunConfig
+from srl_train.credit import ASSIGNMENTS
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_grpo import GrpoLearner
 from srl_train.lora import adapter_models, side_by_side
@@ -58,6 +59,7 @@ def assemble(
     strategy = strategy or STRATEGIES[config.updates.strategy](config.updates)
     strategy.check({name: learner.weights() for name, learner in learners.items()})
     mode = MODES[config.mode.name](config.mode)
+    credit = ASSIGNMENTS[config.credit.name](config.credit, config.rollout.discount)
     teams = getattr(env.unwrapped, "teams", None)
     baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)()
     return Run(
@@ -70,7 +72,7 @@ def assemble(
         learners=learners,
         buffers={
             name: SampleBuffer(
-                config.grpo.group_size,
+                config.rollout.group_size,
                 config.updates.sample_budget.get(name),
                 config.updates.max_staleness,
             )
@@ -80,6 +82,8 @@ def assemble(
         strategy_state=strategy.init(list(learners)),
         mode=mode,
         mode_state=mode.init(),
+        credit=credit,
+        credit_state=credit.init(),
         speaks_first=mode.speaks_first(list(seats), teams),
         announce_version=_announcer(config, backends),
         baselines=baselines,
@@ -155,7 +159,7 @@ def _learner(
     sampling: Mapping[str, Sampling],
 ) -> GrpoLearner:
     held = [seat for seat, who in seats.items() if who == name]
-    per_round = len(held) * config.grpo.group_size * config.grpo.groups_per_round
+    per_round = len(held) * config.rollout.episodes
     budget = config.updates.sample_budget.get(name, per_round)
     # Without a budget all is trained on at once. With one, samples may be left for later: even a
     # budget of whole rounds is out of step after a group that failed.
@@ -165,9 +169,10 @@ def _learner(
         model,
         tokenizer,
         config.grpo,
+        group_size=config.rollout.group_size,
         temperature=sampling[held[0]].temperature,
         planned_updates=max(1, config.rounds * per_round // budget),
-        replays=config.models.constrained or stale,
+        replays=config.models.constrained or stale or config.credit.name != "per_agent",
         seed=config.seed,
     )
 

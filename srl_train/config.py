@@ -14,6 +14,7 @@ from typing import Any, Literal
 from srl_agents.llm.sampling import Sampling
 from srl_train.bounds import above, at_least, within
 from srl_train.errors import ConfigError
+from srl_train.learner_config import GrpoConfig
 
 
 @dataclass(frozen=True)
@@ -161,60 +162,33 @@ class UpdatesConfig:
 
 
 @dataclass(frozen=True)
-class GrpoConfig:
-    """Group relative policy optimisation (Shao et al. 2024), by TRL's GRPOTrainer."""
+class RolloutConfig:
+    """What a round plays, whatever learns from it."""
 
-    learning_rate: float = 3e-3
-    """Of AdamW; suits the embedded tiny model, large models want 1e-6 (full) to 1e-4 (LoRA)."""
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """Of the learning rate, over the run's planned optimizer steps."""
-    warmup_steps: int = 0
-    """Optimizer steps of linear rise to the learning rate; none with the constant schedule."""
-    weight_decay: float = 0.0
-    """AdamW's decoupled decay, per unit of learning rate."""
-    max_grad_norm: float = 1.0
-    """Gradients are clipped to this L2 norm."""
     group_size: int = 8
-    """Episodes from the same start; a sample's advantage is relative to its group."""
+    """Episodes from the same start; GRPO compares a sample with its group."""
     groups_per_round: int = 2
     """Starts per round."""
-    minibatches: int = 1
-    """Parts each update's samples are split into, one optimizer step per part."""
-    iterations: int = 1
-    """Passes over each update's samples (mu in the paper)."""
-    clip: float = 0.2
-    """Epsilon of the clipped ratio."""
-    beta: float = 0.0
-    """Weight of the divergence from the starting model; 0 keeps no reference model."""
-    loss: Literal["dapo", "grpo", "bnpo", "dr_grpo"] = "dapo"
-    """TRL's loss_type: how token losses are averaged."""
-    scale_rewards: Literal["group", "batch", "none"] = "group"
-    """What advantages are divided by: the group's or the batch's standard deviation, or nothing."""
     discount: float = 1.0
-    """Per turn."""
+    """Of rewards, per turn."""
 
     def __post_init__(self) -> None:
-        above("grpo.learning_rate", self.learning_rate, 0.0)
-        at_least("grpo.warmup_steps", self.warmup_steps, 0)
-        at_least("grpo.weight_decay", self.weight_decay, 0.0)
-        above("grpo.max_grad_norm", self.max_grad_norm, 0.0)
-        at_least("grpo.group_size", self.group_size, 2)
-        for name in ("groups_per_round", "minibatches", "iterations"):
-            at_least(f"grpo.{name}", getattr(self, name), 1)
-        above("grpo.clip", self.clip, 0.0)
-        at_least("grpo.beta", self.beta, 0.0)
-        within("grpo.discount", self.discount, 0.0, 1.0)
-        # An update may be as small as one group: the others may have failed.
-        if self.group_size % self.minibatches:
-            raise ConfigError(
-                f"grpo.minibatches is {self.minibatches}: give a divisor of grpo.group_size "
-                f"({self.group_size})"
-            )
-        if self.schedule == "constant" and self.warmup_steps:
-            raise ConfigError(
-                "grpo.warmup_steps is read by the linear and cosine schedules only, "
-                "grpo.schedule is 'constant'"
-            )
+        at_least("rollout.group_size", self.group_size, 2)
+        at_least("rollout.groups_per_round", self.groups_per_round, 1)
+        within("rollout.discount", self.discount, 0.0, 1.0)
+
+    @property
+    def episodes(self) -> int:
+        """Episodes per round."""
+        return self.group_size * self.groups_per_round
+
+
+@dataclass(frozen=True)
+class CreditConfig:
+    """Which answer of which seat is paid for what came of a game."""
+
+    name: Literal["per_agent"] = "per_agent"
+    """See docs/credit.md for the formulas."""
 
 
 @dataclass(frozen=True)
@@ -263,11 +237,14 @@ class RunConfig:
     are dealt to the models in turn."""
     mode: ModeConfig = field(default_factory=ModeConfig)
     updates: UpdatesConfig = field(default_factory=UpdatesConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    credit: CreditConfig = field(default_factory=CreditConfig)
     grpo: GrpoConfig = field(default_factory=GrpoConfig)
     checkpoints: CheckpointsConfig = field(default_factory=CheckpointsConfig)
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     rounds: int = 20
-    """Each round plays groups_per_round x group_size episodes, then every model may update."""
+    """Each round plays rollout.groups_per_round x rollout.group_size episodes, then every model
+    may update."""
     max_failed_share: float = 0.5
     """A round in which more than this share of episodes failed stops the run."""
     threads: int = 1
@@ -290,11 +267,17 @@ class RunConfig:
                         f"{section} names {name!r}: the models are {', '.join(self.models.names)}"
                     )
         for model, budget in self.updates.sample_budget.items():
-            if budget % self.grpo.group_size:
+            if budget % self.rollout.group_size:
                 raise ConfigError(
                     f"updates.sample_budget.{model} is {budget}: give a multiple of "
-                    f"grpo.group_size ({self.grpo.group_size})"
+                    f"rollout.group_size ({self.rollout.group_size})"
                 )
+        # An update may be as small as one group: the others may have failed.
+        if self.rollout.group_size % self.grpo.minibatches:
+            raise ConfigError(
+                f"grpo.minibatches is {self.grpo.minibatches}: give a divisor of "
+                f"rollout.group_size ({self.rollout.group_size})"
+            )
 
 
 def _default(entry: dataclasses.Field[Any]) -> Any:

@@ -33,6 +33,7 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
             "totals": {m: dataclasses.asdict(t) for m, t in run.totals.items()},
             "strategy": run.strategy_state,
             "mode": dict(run.mode_state),
+            "credit": dict(run.credit_state),
             "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
             "learners": {
                 model: {"optimizer": learner.optimizer_state(), "counters": learner.counters()}
@@ -73,6 +74,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         run.announce_version(model, run.versions[model])
     run.strategy_state = state["strategy"]
     run.mode_state = state["mode"]
+    run.credit_state = state["credit"]
     run.next_round = state["next_round"]
     run.seconds = state["seconds"]
 
@@ -98,8 +100,7 @@ def model_states(run: Run) -> dict[str, dict[str, Any]]:
 
 def episodes_played(run: Run) -> int:
     """Games of all rounds so far, failed ones included."""
-    grpo = run.config.grpo
-    return run.next_round * grpo.group_size * grpo.groups_per_round
+    return run.next_round * run.config.rollout.episodes
 
 
 def average_cooperation(run: Run) -> float | None:

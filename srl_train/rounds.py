@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,8 @@ from srl_agents.rollout import play_many
 from srl_train import round_metrics
 from srl_train.buffers import Taken
 from srl_train.errors import TrainingError
-from srl_train.returns import discounted_return
 from srl_train.run import Run
-from srl_train.samples import complete_groups, samples_for
+from srl_train.samples import complete_groups, in_groups, samples_for
 from srl_train.updates import RoundContext
 
 
@@ -38,24 +38,25 @@ def run_round(run: Run, number: int) -> RoundResult:
     """
     began = time.perf_counter()
     episodes = play_groups(run, number)
-    kept, left_out = complete_groups(episodes, run.config.grpo.group_size)
+    kept, left_out = complete_groups(episodes, run.config.rollout.group_size)
     _check_failures(run, episodes)
     shaped = [run.shape(episode) for episode in kept]
+    advantages, run.credit_state = run.credit.assign(
+        in_groups(shaped, run.config.rollout.group_size), run.seating(), run.credit_state
+    )
     played = time.perf_counter()
 
     scores = round_metrics.mean_returns(kept, run.models_of_seats)
-    returns = [
-        {seat: discounted_return(r, run.config.grpo.discount) for seat, r in rewards.items()}
-        for rewards in shaped
-    ]
     for model, buffer in run.buffers.items():
         buffer.add(
             samples_for(
                 run.seats_of(model),
                 kept,
-                returns,
+                shaped,
+                discount=run.config.rollout.discount,
                 round_number=number,
                 version=run.versions[model],
+                advantages=None if advantages is None else list(chain(*advantages)),
             )
         )
     before = {model: _snapshot(learner.weights()) for model, learner in run.learners.items()}
@@ -81,10 +82,10 @@ def run_round(run: Run, number: int) -> RoundResult:
 
 def play_groups(run: Run, number: int) -> list[Episode]:
     """The round's episodes, group after group: one start, `group_size` different courses."""
-    grpo = run.config.grpo
+    rollout = run.config.rollout
     rng = np.random.default_rng([run.config.seed, number])
-    starts = [int(s) for s in rng.integers(2**31, size=grpo.groups_per_round)]
-    seeds = [start for start in starts for _ in range(grpo.group_size)]
+    starts = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
+    seeds = [start for start in starts for _ in range(rollout.group_size)]
     courses = [int(s) for s in rng.integers(2**63, size=len(seeds))]
     return play_many(
         run.make_env,
@@ -94,7 +95,7 @@ def play_groups(run: Run, number: int) -> list[Episode]:
         speaks_first=run.speaks_first,
         # A whole group is in the same phase of a staged game: compared members share their rules.
         reset_options=[
-            {"episode": number * len(seeds) + index - index % grpo.group_size}
+            {"episode": number * len(seeds) + index - index % rollout.group_size}
             for index in range(len(seeds))
         ],
         names=run.seats,
@@ -124,15 +125,11 @@ def update_wave(
         gradients: dict[str, Mapping[str, Tensor] | None] = {
             model: run.learners[model].compute_gradients() for model in batches
         }
-        combined, run.strategy_state = run.strategy.on_gradients(
-            gradients, run.strategy_state, now
-        )
+        combined, run.strategy_state = run.strategy.on_gradients(gradients, run.strategy_state, now)
         for model, gradient in combined.items():
             run.learners[model].apply_gradients(gradient)
     after = {model: run.learners[model].weights() for model in batches}
-    merged, run.strategy_state = run.strategy.on_weights(
-        before, after, run.strategy_state, context
-    )
+    merged, run.strategy_state = run.strategy.on_weights(before, after, run.strategy_state, context)
     for model, weights in merged.items():
         if weights is not None and weights is not after[model]:
             run.learners[model].set_weights(weights)

@@ -13,6 +13,7 @@ from srl_envs.text import TextView
 from srl_train import round_metrics
 from srl_train.buffers import SampleBuffer
 from srl_train.config import RunConfig
+from srl_train.credit import CreditAssignment, Seating
 from srl_train.learners.learner import Learner
 from srl_train.modes import Mode, Rewards, State, minus_penalties
 from srl_train.updates import UpdateStrategy
@@ -53,6 +54,8 @@ class Run:
     strategy_state: Any
     mode: Mode
     mode_state: State
+    credit: CreditAssignment
+    credit_state: Mapping[str, float]
     speaks_first: SpeaksFirst
     announce_version: Callable[[str, int], None]
     """(model, version): tells whoever samples from the model that its weights changed."""
@@ -84,6 +87,10 @@ class Run:
         }
         shaped = self.mode.shape(raw, self.teams, self.mode_state)
         return minus_penalties(shaped, unread, self.view.parse_penalty)
+
+    def seating(self) -> Seating:
+        """Who sits where, as far as credit may depend on it."""
+        return Seating(tuple(self.seats), self.teams, self.speaks_first)
 
     def new_version(self, model: str) -> None:
         """Count an update that changed the model's weights."""

@@ -75,8 +75,8 @@ def test_trl_rollout_func(run_example):
 @pytest.mark.parametrize(
     ("name", "smaller"),
     [
-        ("demo.yaml", ["grpo.group_size=4"]),
-        ("team_battle.yaml", ["grpo.group_size=4", "environment.options.max_cycles=4"]),
+        ("demo.yaml", ["rollout.group_size=4"]),
+        ("team_battle.yaml", ["rollout.group_size=4", "environment.options.max_cycles=4"]),
     ],
 )
 def test_configurations(name, smaller, tmp_path, capsys):

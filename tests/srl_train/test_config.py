@@ -2,8 +2,10 @@
 
 import ast
 import dataclasses
+import inspect
 import typing
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,14 +18,15 @@ from srl_train import config as config_module
 from srl_train import config_file
 from srl_train.config import (
     AdapterConfig,
-    GrpoConfig,
     ModeConfig,
     ModelsConfig,
+    RolloutConfig,
     RunConfig,
     UpdatesConfig,
 )
 from srl_train.config_file import dump, from_tree, load, to_tree
 from srl_train.errors import ConfigError
+from srl_train.learner_config import GrpoConfig
 from srl_train.updates import STRATEGIES
 
 ROOT = Path(config_module.__file__).parents[1]
@@ -53,14 +56,14 @@ WRONG = [
     ("grpo: {learning_rate: true}", "grpo.learning_rate is True: give a number"),
     ("grpo: {learning_rate: [1]}", "grpo.learning_rate is [1]: give a number"),
     (f"grpo: {{learning_rate: 1{'0' * 400}}}", "grpo.learning_rate is 1"),
-    ("grpo: {group_size: 1}", "grpo.group_size is 1: give 2 or more"),
-    ("grpo: {groups_per_round: 0}", "grpo.groups_per_round is 0"),
+    ("rollout: {group_size: 1}", "rollout.group_size is 1: give 2 or more"),
+    ("rollout: {groups_per_round: 0}", "rollout.groups_per_round is 0"),
     ("grpo: {iterations: 0}", "grpo.iterations is 0"),
     ("grpo: {minibatches: 0}", "grpo.minibatches is 0"),
-    ("grpo: {minibatches: 3}", "grpo.minibatches is 3: give a divisor of grpo.group_size (8)"),
+    ("grpo: {minibatches: 3}", "grpo.minibatches is 3: give a divisor of rollout.group_size (8)"),
     ("grpo: {clip: 0}", "grpo.clip is 0"),
     ("grpo: {beta: -0.1}", "grpo.beta is -0.1"),
-    ("grpo: {discount: 1.1}", "grpo.discount is 1.1: give 0 to 1"),
+    ("rollout: {discount: 1.1}", "rollout.discount is 1.1: give 0 to 1"),
     ("grpo: {weight_decay: -1}", "grpo.weight_decay is -1"),
     ("grpo: {max_grad_norm: 0}", "grpo.max_grad_norm is 0"),
     ("grpo: {warmup_steps: -1, schedule: linear}", "grpo.warmup_steps is -1"),
@@ -149,6 +152,7 @@ def test_what_is_no_text_file_is_refused(tmp_path):
 keys = st.sampled_from(
     [f.name for f in dataclasses.fields(RunConfig)]
     + [f.name for f in dataclasses.fields(GrpoConfig)]
+    + [f.name for f in dataclasses.fields(RolloutConfig)]
     + [f.name for f in dataclasses.fields(UpdatesConfig)]
     + [f.name for f in dataclasses.fields(ModelsConfig)]
 ) | st.text(max_size=3)
@@ -222,7 +226,7 @@ def test_what_a_section_leaves_out_keeps_its_default():
 
 
 def test_overrides_go_on_top():
-    tree = {"grpo": {"group_size": 4}, "models": {"count": 2}}
+    tree = {"rollout": {"group_size": 4}, "models": {"count": 2}}
     config = from_tree(
         tree,
         {
@@ -232,11 +236,11 @@ def test_overrides_go_on_top():
             "rounds": 3,
         },
     )
-    assert (config.grpo.group_size, config.grpo.learning_rate) == (4, 1e-4)
+    assert (config.rollout.group_size, config.grpo.learning_rate) == (4, 1e-4)
     assert config.models.sampling.temperature == 0.5
     assert config.seats == {"agent_1": "model_0"}
     assert config.rounds == 3
-    assert tree == {"grpo": {"group_size": 4}, "models": {"count": 2}}, "the tree was changed"
+    assert tree == {"rollout": {"group_size": 4}, "models": {"count": 2}}, "the tree was changed"
 
 
 @pytest.mark.parametrize(
@@ -298,7 +302,9 @@ READERS = {
     "AdapterConfig": {"config", "adapters"},
     "ModeConfig": {"mode"},
     "UpdatesConfig": {"updates"},
-    "GrpoConfig": {"config", "_config", "grpo"},
+    "GrpoConfig": {"config", "_config", "_optimizer_config", "grpo"},
+    "RolloutConfig": {"rollout"},
+    "CreditConfig": {"credit"},
     "CheckpointsConfig": {"checkpoints"},
     "LoggingConfig": {"logging"},
 }
@@ -313,7 +319,7 @@ def attributes_read():
     """(last name of what an attribute is read from, attribute) everywhere but in config*.py."""
     found = set()
     for path in (ROOT / "srl_train").rglob("*.py"):
-        if path.name in ("config.py", "config_file.py"):
+        if path.name in ("config.py", "config_file.py", "learner_config.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
@@ -324,15 +330,13 @@ def attributes_read():
 def test_every_field_is_documented_and_read_somewhere():
     assert {kind.__name__ for kind in SECTIONS} == set(READERS)
     read = attributes_read()
-    source = ast.parse(Path(config_module.__file__).read_text(encoding="utf-8"))
     derived = {("models", "count"): "names", ("models", "base"): "bases"}  # by way of properties
     for kind in SECTIONS:
-        [written] = [
-            n for n in source.body if isinstance(n, ast.ClassDef) and n.name == kind.__name__
-        ]
         documented = {
             field.target.id
-            for field, after in zip(written.body, written.body[1:], strict=False)
+            for one in kind.__mro__[:-1]
+            for body in [ast.parse(inspect.getsource(one)).body[0].body]
+            for field, after in pairwise(body)
             if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr)
         }
         for field in dataclasses.fields(kind):

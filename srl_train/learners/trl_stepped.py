@@ -1,0 +1,189 @@
+"""A TRL trainer stepped from outside: what all learners share, whatever their loss."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from srl_train.errors import TrainingError
+from srl_train.learner_config import OptimizerConfig
+from srl_train.learners.upstream_warnings import quiet_upstream
+
+
+class SteppedLearner:
+    """The part of the Learner protocol that does not depend on the loss.
+
+    A subclass builds its trainer, hands it over once with `_step_from_outside`, says in
+    `begin_update` what is trained on, and gives each step's input in `_inputs`.
+    """
+
+    def __init__(self, name: str, config: OptimizerConfig, model: Any, seed: int) -> None:
+        """Before the trainer is built: TRL may add parameters of its own to `model`, a
+        PreTrainedModel or PeftModel that stays ours; ours are those that train now."""
+        self.name = name
+        self._optimizer_config = config
+        self._names = [n for n, p in model.named_parameters() if p.requires_grad]
+        self._seed = seed
+        self._steps_done = 0
+
+    def _step_from_outside(self, trainer: Any, planned_steps: int) -> None:
+        """Give the trainer its optimizer and schedule without letting it run a loop."""
+        trainer.create_optimizer_and_scheduler(planned_steps)
+        trainer.model_wrapped, trainer.optimizer = trainer.accelerator.prepare(
+            trainer.model, trainer.optimizer
+        )
+        trainer.current_gradient_accumulation_steps = 1
+        parameters = dict(trainer.model.named_parameters())
+        self._trainer = trainer
+        self._parameters = {n: parameters[n] for n in self._names}
+
+    def _inputs(self) -> Any:
+        """What the trainer's training_step is given."""
+        raise NotImplementedError
+
+    def _begin(self, seed: int) -> None:
+        """Start an update: all randomness of its steps is from `seed`."""
+        self._seed = seed
+        self._steps_done = 0
+
+    def compute_gradients(self) -> dict[str, Tensor]:
+        """TRL's own forward, loss and backward for the next step."""
+        trainer = self._trainer
+        trainer.model.train()  # TRL tells training from evaluation by this
+        inputs = self._inputs()
+        with isolated_randomness(self._seed + self._steps_done), quiet_upstream():
+            loss = trainer.training_step(trainer.model_wrapped, inputs, None)
+        self._steps_done += 1
+        if not torch.isfinite(loss):
+            section, rate = self._optimizer_config.section, self._optimizer_config.learning_rate
+            raise TrainingError(
+                f"{self.name}: the loss is {loss.item()}; lower {section}.learning_rate ({rate}) "
+                "or look at the last episodes' rewards"
+            )
+        trainer._metrics["train"]["loss"].append(loss.item())
+        # Copies made now lie apart from the activations that were just freed; the originals were
+        # allocated among them and would keep their memory from going back. All are copied before
+        # one is let go, or the next copy would take its place.
+        gradients = {
+            name: parameter.grad.clone()
+            for name, parameter in self._parameters.items()
+            if parameter.grad is not None
+        }
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        return gradients
+
+    def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
+        """Clip to max_grad_norm, then one AdamW and schedule step."""
+        if gradients is None:
+            return  # no step at all: AdamW would move even on zeros
+        trainer = self._trainer
+        for name, gradient in gradients.items():
+            # Clipping works in place, and averaged gradients are shared between models.
+            self._parameters[name].grad = gradient.clone()
+        norm = trainer._clip_grad_norm(trainer.model_wrapped)
+        trainer._metrics["train"]["grad_norm"].append(float(norm))
+        trainer._metrics["train"]["learning_rate"].append(trainer.lr_scheduler.get_last_lr()[0])
+        trainer.optimizer.step()
+        trainer.lr_scheduler.step()
+        trainer.state.global_step += 1
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    def end_update(self) -> dict[str, float]:
+        """TRL's metrics since `begin_update`, averaged."""
+        collected = self._trainer._metrics["train"]
+        metrics = {name: sum(values) / len(values) for name, values in collected.items() if values}
+        collected.clear()
+        return metrics
+
+    def weights(self) -> dict[str, Tensor]:
+        """The trainable parameters by name: the live tensors, detached."""
+        return {name: parameter.detach() for name, parameter in self._parameters.items()}
+
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy the given values into the trainable parameters."""
+        with torch.no_grad():
+            for name, value in weights.items():
+                self._parameters[name].copy_(value)
+
+    def save_model(self, folder: Path) -> None:
+        """Write a Hugging Face folder, or a PEFT adapter, with the tokenizer beside it."""
+        model = self._trainer.accelerator.unwrap_model(self._trainer.model)
+        adapters = {"selected_adapters": ["default"]} if hasattr(model, "peft_config") else {}
+        model.save_pretrained(folder, **adapters)
+        self._trainer.processing_class.save_pretrained(folder)
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """AdamW's state_dict."""
+        state: dict[str, Any] = self._trainer.optimizer.state_dict()
+        return state
+
+    def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
+        """Restore AdamW's moments and step counts."""
+        self._trainer.optimizer.load_state_dict(state)
+
+    def counters(self) -> dict[str, Any]:
+        """The schedule's state_dict (its plain numbers) and the optimizer steps so far."""
+        schedule = self._trainer.lr_scheduler.state_dict()
+        plain = {k: v for k, v in schedule.items() if isinstance(v, int | float | list | bool)}
+        return {"schedule": plain, "global_step": self._trainer.state.global_step}
+
+    def load_counters(self, counters: Mapping[str, Any]) -> None:
+        """Restore what `counters` gave."""
+        self._trainer.lr_scheduler.load_state_dict(dict(counters["schedule"]))
+        self._trainer.state.global_step = counters["global_step"]
+
+
+def common_arguments(config: OptimizerConfig, model: Any, steps: int) -> dict[str, Any]:
+    """The TrainingArguments that every learner sets alike."""
+    return {
+        # Required by transformers; nothing is written there: we save, log and report ourselves.
+        "output_dir": str(Path(tempfile.gettempdir()) / "core-srl-unused"),
+        "save_strategy": "no",
+        "report_to": [],
+        "disable_tqdm": True,
+        "use_cpu": next(model.parameters()).device.type == "cpu",
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "remove_unused_columns": False,
+        "dataloader_pin_memory": False,
+        "gradient_accumulation_steps": 1,
+        "max_steps": steps,
+        "learning_rate": config.learning_rate,
+        "lr_scheduler_type": config.schedule,
+        "warmup_steps": config.warmup_steps,
+        "weight_decay": config.weight_decay,
+        "max_grad_norm": config.max_grad_norm,
+    }
+
+
+def in_parts(name: str, samples: Sequence[Any], sizes: Mapping[str, int]) -> None:
+    """Raises TrainingError where the samples do not divide by each of `sizes` (setting: size)."""
+    for what, size in sizes.items():
+        if not samples or len(samples) % size:
+            raise TrainingError(
+                f"{name} has {len(samples)} samples for an update: "
+                f"give a multiple of {what} ({size})"
+            )
+
+
+@contextlib.contextmanager
+def isolated_randomness(seed: int) -> Iterator[None]:
+    """Inside, the global generators that TRL draws from start at `seed`; outside, untouched."""
+    python, numpy_ = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy_)
