@@ -22,6 +22,7 @@ from srl_train.config import EnvironmentConfig, RunConfig
 from srl_train.credit import ASSIGNMENTS
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_grpo import GrpoLearner
+from srl_train.learners.trl_options import check_trl_options
 from srl_train.lora import adapter_models, side_by_side
 from srl_train.modes import MODES
 from srl_train.run import ModelTotals, Run
@@ -171,6 +172,7 @@ def _learner(
         config.grpo,
         group_size=config.rollout.group_size,
         temperature=sampling[held[0]].temperature,
+        trl=check_trl_options(config.trl),
         planned_updates=max(1, config.rounds * per_round // budget),
         replays=config.models.constrained or stale or config.credit.name != "per_agent",
         seed=config.seed,

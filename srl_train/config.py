@@ -240,6 +240,8 @@ class RunConfig:
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     credit: CreditConfig = field(default_factory=CreditConfig)
     grpo: GrpoConfig = field(default_factory=GrpoConfig)
+    trl: Mapping[str, Any] = field(default_factory=dict)
+    """Any field of TRL's GRPOConfig that no other setting stands for, such as epsilon_high."""
     checkpoints: CheckpointsConfig = field(default_factory=CheckpointsConfig)
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     rounds: int = 20
@@ -273,9 +275,12 @@ class RunConfig:
                     f"rollout.group_size ({self.rollout.group_size})"
                 )
         # An update may be as small as one group: the others may have failed.
-        if self.rollout.group_size % self.grpo.minibatches:
+        parts, what = self.grpo.minibatches, "grpo.minibatches is"
+        if self.rollout.group_size % parts == 0 and self.grpo.accumulation > 1:
+            parts, what = parts * self.grpo.accumulation, "grpo.minibatches x accumulation is"
+        if self.rollout.group_size % parts:
             raise ConfigError(
-                f"grpo.minibatches is {self.grpo.minibatches}: give a divisor of "
+                f"{what} {parts}: give a divisor of "
                 f"rollout.group_size ({self.rollout.group_size})"
             )
 

@@ -18,8 +18,18 @@ class OptimizerConfig:
 
     learning_rate: float = 3e-3
     """Of AdamW; suits the embedded tiny model, large models want 1e-6 (full) to 1e-4 (LoRA)."""
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """Of the learning rate, over the planned optimizer steps."""
+    schedule: Literal[
+        "constant",
+        "linear",
+        "cosine",
+        "constant_with_warmup",
+        "cosine_with_restarts",
+        "cosine_with_min_lr",
+        "polynomial",
+        "inverse_sqrt",
+        "warmup_stable_decay",
+    ] = "constant"
+    """Of the learning rate, over the planned optimizer steps (transformers' names)."""
     warmup_steps: int = 0
     """Optimizer steps of linear rise to the learning rate; none with the constant schedule."""
     weight_decay: float = 0.0
@@ -34,8 +44,8 @@ class OptimizerConfig:
         above(f"{self.section}.max_grad_norm", self.max_grad_norm, 0.0)
         if self.schedule == "constant" and self.warmup_steps:
             raise ConfigError(
-                f"{self.section}.warmup_steps is read by the linear and cosine schedules only, "
-                f"{self.section}.schedule is 'constant'"
+                f"{self.section}.warmup_steps is read by every schedule but 'constant', which "
+                f"{self.section}.schedule is"
             )
 
 
@@ -45,18 +55,21 @@ class SurrogateConfig(OptimizerConfig):
 
     minibatches: int = 1
     """Parts each update's samples are split into, one optimizer step per part."""
+    accumulation: int = 1
+    """Passes forward and backward per optimizer step, each with its share of the samples: the
+    same step in less memory."""
     iterations: int = 1
     """Passes over each update's samples (mu in the GRPO paper, epochs in PPO's)."""
     clip: float = 0.2
     """Epsilon of the clipped ratio."""
     beta: float = 0.0
     """Weight of the divergence from the starting model; 0 keeps no reference model."""
-    loss: Literal["dapo", "grpo", "bnpo", "dr_grpo"] = "dapo"
+    loss: Literal["dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo"] = "dapo"
     """TRL's loss_type: how token losses are averaged."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("minibatches", "iterations"):
+        for name in ("minibatches", "accumulation", "iterations"):
             at_least(f"{self.section}.{name}", getattr(self, name), 1)
         above(f"{self.section}.clip", self.clip, 0.0)
         at_least(f"{self.section}.beta", self.beta, 0.0)

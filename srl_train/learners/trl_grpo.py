@@ -7,16 +7,19 @@ runs a loop of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from datasets import Dataset
 from torch import Tensor
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 
 from srl_train.learner_config import GrpoConfig, SurrogateConfig
 from srl_train.learners.constraints import ConstrainedLogProbs
+from srl_train.learners.trl_options import grpo_arguments
 from srl_train.learners.trl_stepped import (
     SteppedLearner,
     common_arguments,
@@ -64,28 +67,26 @@ def advantages_of(samples: Sequence[TokenSample], completion_ids: Tensor) -> Ten
     return advantages
 
 
-class GrpoLearner(SteppedLearner):
-    """One model under GRPO; see the Learner protocol for the methods."""
+class PlayedLearner(SteppedLearner):
+    """What GRPO and PPO share: TRL's clipped surrogate on samples that were already played."""
 
     def __init__(
         self,
         name: str,
         model: Any,
         tokenizer: Any,
-        config: GrpoConfig,
+        config: SurrogateConfig,
+        make_trainer: Callable[..., Any],
+        own_arguments: Mapping[str, Any],
         *,
         group_size: int,
         temperature: float,
         planned_updates: int,
-        replays: bool = False,
-        seed: int = 0,
+        replays: bool,
+        trl: Mapping[str, Any],
+        seed: int,
     ) -> None:
-        """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
-
-        `group_size` samples in a row are compared with each other, `temperature` is what they are
-        drawn at, `planned_updates` the length of the learning-rate schedule in updates; `replays`
-        says that samples may be constrained, stem from older weights or bring their advantages.
-        """
+        """Build the trainer, a PlayedGRPOTrainer where it `replays`; see the subclasses."""
         super().__init__(name, config, model, seed)
         self._config = config
         self._group_size = group_size
@@ -93,13 +94,15 @@ class GrpoLearner(SteppedLearner):
         self._replays = replays
         steps = planned_updates * self.steps_per_update
         with isolated_randomness(seed), quiet_upstream():
-            trainer_class = PlayedGRPOTrainer if replays else GRPOTrainer
-            trainer = trainer_class(
+            trainer = make_trainer(
                 model=model,
                 reward_funcs=_played_return,
-                args=GRPOConfig(
-                    **surrogate_arguments(config, model, steps, group_size, temperature),
-                    scale_rewards=config.scale_rewards,
+                args=grpo_arguments(
+                    {
+                        **surrogate_arguments(config, model, steps, group_size, temperature),
+                        **own_arguments,
+                    },
+                    trl,
                 ),
                 train_dataset=Dataset.from_list([_ROW] * 4),
                 processing_class=tokenizer,
@@ -121,7 +124,10 @@ class GrpoLearner(SteppedLearner):
         """
         sizes = {
             "rollout.group_size": self._group_size,
-            "grpo.minibatches": self._config.minibatches,
+            f"{self._config.section}.minibatches": self._config.minibatches,
+            f"{self._config.section}.accumulation": (
+                self._config.minibatches * self._config.accumulation
+            ),
         }
         in_parts(self.name, samples, sizes)
         self._begin(seed)
@@ -141,6 +147,18 @@ class GrpoLearner(SteppedLearner):
         self._trainer._buffered_inputs = None
         return super().end_update()
 
+    def counters(self) -> dict[str, Any]:
+        """The schedule, the steps so far, and where an adaptive entropy bonus stands."""
+        trainer = self._trainer
+        entropy = [trainer.entropy_coef, trainer._last_world_entropy]
+        return {**super().counters(), **({"entropy": entropy} if _adapts(trainer) else {})}
+
+    def load_counters(self, counters: Mapping[str, Any]) -> None:
+        """Restore what `counters` gave."""
+        super().load_counters(counters)
+        if "entropy" in counters:
+            self._trainer.entropy_coef, self._trainer._last_world_entropy = counters["entropy"]
+
     def _inputs(self) -> Any:
         return [dict(_ROW) for _ in self._samples]  # apart: TRL writes each one's reward into it
 
@@ -155,10 +173,55 @@ class GrpoLearner(SteppedLearner):
         }
 
 
+class GrpoLearner(PlayedLearner):
+    """One model under GRPO; see the Learner protocol for the methods."""
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        config: GrpoConfig,
+        *,
+        group_size: int,
+        temperature: float,
+        planned_updates: int,
+        replays: bool = False,
+        trl: Mapping[str, Any] = MappingProxyType({}),
+        seed: int = 0,
+    ) -> None:
+        """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
+
+        `group_size` samples in a row are compared with each other, `temperature` is what they are
+        drawn at, `planned_updates` the length of the learning-rate schedule in updates; `replays`
+        says that samples may be constrained, stem from older weights or bring their advantages;
+        `trl` is the checked section of that name.
+        """
+        super().__init__(
+            name,
+            model,
+            tokenizer,
+            config,
+            PlayedGRPOTrainer if replays else GRPOTrainer,
+            {"scale_rewards": config.scale_rewards},
+            group_size=group_size,
+            temperature=temperature,
+            planned_updates=planned_updates,
+            replays=replays,
+            trl=trl,
+            seed=seed,
+        )
+
+
 def _played_return(
     prompts: Sequence[str], completions: Sequence[str], played_return: Sequence[float], **_: Any
 ) -> list[float]:
     return list(played_return)
+
+
+def _adapts(trainer: Any) -> bool:
+    # Before the first update TRL holds an infinity, which is not plain data.
+    return bool(trainer.use_adaptive_entropy) and math.isfinite(trainer._last_world_entropy)
 
 
 def surrogate_arguments(
@@ -166,9 +229,9 @@ def surrogate_arguments(
 ) -> dict[str, Any]:
     """GRPOConfig's arguments for played samples, advantages left out."""
     return {
-        **common_arguments(config, model, steps),
+        **common_arguments(config, model, steps, config.accumulation),
         "per_device_train_batch_size": group_size,
-        "steps_per_generation": config.minibatches,
+        "steps_per_generation": config.minibatches * config.accumulation,
         "num_generations": group_size,
         "num_iterations": config.iterations,
         "temperature": temperature,

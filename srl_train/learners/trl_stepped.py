@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,12 +36,19 @@ class SteppedLearner:
         self._steps_done = 0
 
     def _step_from_outside(self, trainer: Any, planned_steps: int) -> None:
-        """Give the trainer its optimizer and schedule without letting it run a loop."""
+        """Give the trainer what its own loop would have set up, without letting it run."""
+        if trainer.args.activation_checkpointing:
+            options = dict(trainer.args.activation_checkpointing_kwargs or {})
+            trainer.model.activation_checkpointing_enable(
+                every_n_layers=options.pop("every_n_layers", 1),
+                offload=options.pop("offload", False),
+                activation_checkpointing_kwargs=options or None,
+            )
         trainer.create_optimizer_and_scheduler(planned_steps)
         trainer.model_wrapped, trainer.optimizer = trainer.accelerator.prepare(
             trainer.model, trainer.optimizer
         )
-        trainer.current_gradient_accumulation_steps = 1
+        trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
         parameters = dict(trainer.model.named_parameters())
         self._trainer = trainer
         self._parameters = {n: parameters[n] for n in self._names}
@@ -55,20 +63,24 @@ class SteppedLearner:
         self._steps_done = 0
 
     def compute_gradients(self) -> dict[str, Tensor]:
-        """TRL's own forward, loss and backward for the next step."""
+        """TRL's own forward, loss and backward for the next step, in as many parts as told."""
         trainer = self._trainer
         trainer.model.train()  # TRL tells training from evaluation by this
-        inputs = self._inputs()
+        parts = trainer.args.gradient_accumulation_steps
+        loss = 0.0
         with isolated_randomness(self._seed + self._steps_done), quiet_upstream():
-            loss = trainer.training_step(trainer.model_wrapped, inputs, None)
+            for part in range(1, parts + 1):
+                # As in the trainer's own loop: what is due once a step waits for its last part.
+                trainer.accelerator.gradient_state._set_sync_gradients(part == parts)
+                loss += trainer.training_step(trainer.model_wrapped, self._inputs(), None).item()
         self._steps_done += 1
-        if not torch.isfinite(loss):
+        if not math.isfinite(loss):
             section, rate = self._optimizer_config.section, self._optimizer_config.learning_rate
             raise TrainingError(
-                f"{self.name}: the loss is {loss.item()}; lower {section}.learning_rate ({rate}) "
+                f"{self.name}: the loss is {loss}; lower {section}.learning_rate ({rate}) "
                 "or look at the last episodes' rewards"
             )
-        trainer._metrics["train"]["loss"].append(loss.item())
+        trainer._metrics["train"]["loss"].append(loss)
         # Copies made now lie apart from the activations that were just freed; the originals were
         # allocated among them and would keep their memory from going back. All are copied before
         # one is let go, or the next copy would take its place.
@@ -143,7 +155,9 @@ class SteppedLearner:
         self._trainer.state.global_step = counters["global_step"]
 
 
-def common_arguments(config: OptimizerConfig, model: Any, steps: int) -> dict[str, Any]:
+def common_arguments(
+    config: OptimizerConfig, model: Any, steps: int, accumulation: int = 1
+) -> dict[str, Any]:
     """The TrainingArguments that every learner sets alike."""
     return {
         # Required by transformers; nothing is written there: we save, log and report ourselves.
@@ -153,10 +167,10 @@ def common_arguments(config: OptimizerConfig, model: Any, steps: int) -> dict[st
         "disable_tqdm": True,
         "use_cpu": next(model.parameters()).device.type == "cpu",
         "bf16": False,
-        "gradient_checkpointing": False,
+        "activation_checkpointing": False,
         "remove_unused_columns": False,
         "dataloader_pin_memory": False,
-        "gradient_accumulation_steps": 1,
+        "gradient_accumulation_steps": accumulation,
         "max_steps": steps,
         "learning_rate": config.learning_rate,
         "lr_scheduler_type": config.schedule,

@@ -4,13 +4,21 @@ import torch
 
 from srl_train.learner_config import GrpoConfig
 from srl_train.learners.trl_grpo import GrpoLearner
+from srl_train.learners.trl_options import check_trl_options
 from tests.srl_train.learners.reference_grpo import small_model, small_tokenizer
 
 EXACT = 1e-5  # relative to float64; the learner's own float32 is good for about 1e-6
 
 
 def learner(
-    model=None, *, temperature=1.0, replays=False, planned_updates=10, group_size=4, **grpo
+    model=None,
+    *,
+    temperature=1.0,
+    replays=False,
+    planned_updates=10,
+    group_size=4,
+    trl=None,
+    **grpo,
 ):
     return GrpoLearner(
         "model_0",
@@ -21,6 +29,7 @@ def learner(
         temperature=temperature,
         planned_updates=planned_updates,
         replays=replays,
+        trl=check_trl_options(trl or {}),
     )
 
 
