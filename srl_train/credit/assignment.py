@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from srl_train.modes import Rewards, Teams
 
-Group = Sequence[Rewards]
-"""The shaped rewards of games from one start, which are compared with each other."""
+Actions = Mapping[str, Sequence[int]]
+"""Seat -> what it chose in each of its turns."""
+
+
+class Game(NamedTuple):
+    """What credit may look at in one game. All seats choose at once, so a seat's turn number t
+    is every seat's turn t; one that leaves early has fewer of them."""
+
+    rewards: Rewards
+    """Shaped, of each seat's turns."""
+    actions: Actions
+    """What was played at each of them."""
+
+
+Group = Sequence[Game]
+"""The games from one start, which are compared with each other."""
 Advantages = list[list[dict[str, list[float]]]]
 """Group -> game -> seat -> the advantage of each of its turns."""
 State = Mapping[str, float]
@@ -24,6 +39,29 @@ class Seating:
     teams: Teams = None
     leaders: Mapping[str, Collection[str]] = field(default_factory=dict)
     """Leader -> the seats that hear it; empty where nobody leads."""
+
+    def role(self, seat: str) -> str:
+        """The seat's team where there are teams, else 'leader' or 'follower' where one leads, else
+        the seat itself."""
+        if self.teams is not None:
+            return self.teams[seat]
+        if self.leaders:
+            return "leader" if seat in self.leaders else "follower"
+        return seat
+
+    def team(self, seat: str) -> tuple[str, ...]:
+        """The seats of its team, itself included; all seats where there are no teams."""
+        return tuple(s for s in self.seats if self.teams is None or self.same_team(s, seat))
+
+    def opponents(self, seat: str) -> tuple[str, ...]:
+        """The seats of other teams; all other seats where there are no teams."""
+        if self.teams is None:
+            return tuple(other for other in self.seats if other != seat)
+        return tuple(other for other in self.seats if not self.same_team(other, seat))
+
+    def same_team(self, one: str, other: str) -> bool:
+        """Whether both seats are of one named team."""
+        return self.teams is not None and self.teams[one] == self.teams[other]
 
 
 def no_state() -> State:
