@@ -11,6 +11,7 @@ from importlib import metadata
 
 COMMANDS = {
     "train": "train several models at once, as a configuration says",
+    "collect": "play games, and write those worth learning from",
     "report": "write the report of a run, or compare several",
     "info": "show versions, environments, strategies and this machine",
 }

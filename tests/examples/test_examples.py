@@ -50,6 +50,14 @@ def test_train(run_example, tmp_path):
     assert (tmp_path / "runs/train/metrics.jsonl").read_text().count("\n") == 5
 
 
+def test_collect_and_dpo(run_example):
+    said = run_example("collect_and_dpo.py")
+    data = float(re.search(r"a seat earned (0\.\d+) a turn", said)[1])
+    before, after = map(float, re.search(r"earned (0\.\d+) before and (0\.\d+)", said).groups())
+    assert data == pytest.approx(before, abs=0.02)
+    assert after > data + 0.05
+
+
 def test_custom_update_strategy(run_example):
     said = run_example("custom_update_strategy.py")
     rounds = re.findall(r"round \d: raw reward 0\.\d+, moved (.+)", said)
@@ -76,6 +84,7 @@ def test_trl_rollout_func(run_example):
     ("name", "smaller"),
     [
         ("demo.yaml", ["rollout.group_size=4"]),
+        ("sft_then_grpo.yaml", ["rollout.group_size=4", "sft.episodes=8", "sft.epochs=1"]),
         ("team_battle.yaml", ["rollout.group_size=4", "environment.options.max_cycles=4"]),
     ],
 )
