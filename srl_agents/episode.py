@@ -13,7 +13,7 @@ import numpy as np
 
 from srl_agents.errors import EpisodeError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ class Episode:
     """'BackendError: ...' when the episode was spoilt; it is never trained on."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Plain data about the circumstances, such as the round and the group it belongs to."""
+    states: tuple[np.ndarray, ...] | None = None
+    """The environment's state() before each turn, where it was asked for: vectors, float32."""
 
     def steps_of(self, agent: str) -> tuple[AgentStep, ...]:
         """The seat's steps in order."""
@@ -105,6 +107,7 @@ def to_json(episode: Episode) -> str:
             "turns": [[_step_record(step) for step in turn] for turn in episode.turns],
             "failure": episode.failure,
             "extra": _plain(episode.extra),
+            "states": None if episode.states is None else [_plain(s) for s in episode.states],
         },
         ensure_ascii=True,
     )
@@ -133,6 +136,7 @@ def from_json(line: str) -> Episode:
             turns=tuple(tuple(_step(step) for step in turn) for turn in record["turns"]),
             failure=record["failure"],
             extra=_revived(record["extra"]),
+            states=None if record["states"] is None else tuple(map(_revived, record["states"])),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise EpisodeError(f"an episode record lacks or mistypes a field: {error!r}") from error

@@ -99,4 +99,5 @@ def _sample(record: Mapping[str, Any]) -> TokenSample:
         group=(round_number, start, seat),
         version=record["version"],
         advantages=None if record["advantages"] is None else tuple(record["advantages"]),
+        states=None if record["states"] is None else tuple(map(tuple, record["states"])),
     )

@@ -6,15 +6,18 @@ there, is a ConfigError of one line.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from srl_agents.llm.sampling import Sampling
-from srl_train.bounds import above, at_least, within
+from srl_train.bounds import above, at_least, refuse_unread, within
+from srl_train.credit.settings import CreditConfig
 from srl_train.errors import ConfigError
-from srl_train.learner_config import GrpoConfig
+from srl_train.learner_config import GrpoConfig, PpoConfig, SurrogateConfig
+from srl_train.offline_config import DpoConfig, SftConfig
+
+Algorithm = Literal["grpo", "ppo"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class ModelsConfig:
     """How many models train at once; they are called model_0, model_1, ..."""
     base: str | tuple[str, ...] = "tiny"
     """'tiny' (the embedded model), a local folder or a hub name; or one of these per model."""
+    frozen: Mapping[str, str] = field(default_factory=dict)
+    """Further models that play and never learn: name -> base; `seats` says where they sit."""
     adapters: AdapterConfig | None = None
     """Train LoRA adapters on one shared base instead of full models."""
     sampling: Sampling = field(default_factory=lambda: Sampling(max_new_tokens=4))
@@ -62,6 +67,8 @@ class ModelsConfig:
     """Seat -> its own sampling settings, in place of `sampling`."""
     constrained: bool = False
     """Sample only among the legal answers, and train with the same masking."""
+    partner_notes: bool = False
+    """Tell every model, each turn, what the others did so far in the game and what to expect."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """'auto' takes an accelerator where there is one."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -89,6 +96,26 @@ class ModelsConfig:
     def names(self) -> tuple[str, ...]:
         """model_0, model_1, ..."""
         return tuple(f"model_{index}" for index in range(self.count))
+
+
+@dataclass(frozen=True)
+class PoolConfig:
+    """Snapshots of models that learn, to play against (docs/self_play.md)."""
+
+    of: tuple[str, ...] = ("model_0",)
+    """The models whose past versions are in the pool."""
+    every: int = 5
+    """Rounds between two snapshots; the first is taken before the first round."""
+    keep: int = 8
+    """The newest snapshots of each model that are kept, beside its first."""
+    draw: Literal["uniform", "latest", "prioritized"] = "uniform"
+    """Which one sits in the pool's seats in a round."""
+
+    def __post_init__(self) -> None:
+        if not self.of:
+            raise ConfigError("a pool's `of` is empty: name the models whose past it holds")
+        at_least("a pool's `every`", self.every, 1)
+        at_least("a pool's `keep`", self.keep, 1)
 
 
 @dataclass(frozen=True)
@@ -150,13 +177,7 @@ class UpdatesConfig:
             "sample_budget": ("asynchronous",),
             "max_staleness": ("asynchronous",),
         }
-        defaults = {entry.name: _default(entry) for entry in dataclasses.fields(self)}
-        for name, strategies in own.items():
-            if getattr(self, name) != defaults[name] and self.strategy not in strategies:
-                raise ConfigError(
-                    f"updates.{name} is read by {' and '.join(strategies)} only, "
-                    f"updates.strategy is {self.strategy!r}"
-                )
+        refuse_unread("updates", self, "strategy", own)
         for model, budget in self.sample_budget.items():
             at_least(f"updates.sample_budget.{model}", budget, 2)
 
@@ -181,14 +202,6 @@ class RolloutConfig:
     def episodes(self) -> int:
         """Episodes per round."""
         return self.group_size * self.groups_per_round
-
-
-@dataclass(frozen=True)
-class CreditConfig:
-    """Which answer of which seat is paid for what came of a game."""
-
-    name: Literal["per_agent"] = "per_agent"
-    """See docs/credit.md for the formulas."""
 
 
 @dataclass(frozen=True)
@@ -233,15 +246,26 @@ class RunConfig:
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     models: ModelsConfig = field(default_factory=ModelsConfig)
     seats: Mapping[str, str] = field(default_factory=dict)
-    """Seat -> model_<i>, or a classic policy that plays and never learns; the seats not named
-    are dealt to the models in turn."""
+    """Seat -> model_<i>, a frozen model, a pool, or a classic policy; the seats not named are
+    dealt to the models that learn, in turn."""
+    pools: Mapping[str, PoolConfig] = field(default_factory=dict)
+    """Name -> past versions of models, to play against; `seats` says where they sit."""
     mode: ModeConfig = field(default_factory=ModeConfig)
     updates: UpdatesConfig = field(default_factory=UpdatesConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     credit: CreditConfig = field(default_factory=CreditConfig)
+    algorithm: Algorithm = "grpo"
+    """What models learn by; for PPO see docs/ppo.md."""
+    algorithms: Mapping[str, Algorithm] = field(default_factory=dict)
+    """Model -> its own algorithm, in place of `algorithm`."""
     grpo: GrpoConfig = field(default_factory=GrpoConfig)
+    ppo: PpoConfig = field(default_factory=PpoConfig)
     trl: Mapping[str, Any] = field(default_factory=dict)
     """Any field of TRL's GRPOConfig that no other setting stands for, such as epsilon_high."""
+    sft: SftConfig | None = None
+    """Learn from games before the rounds, by imitation or prediction (docs/offline.md)."""
+    dpo: DpoConfig | None = None
+    """Learn from better and worse answers before the rounds, and after `sft`."""
     checkpoints: CheckpointsConfig = field(default_factory=CheckpointsConfig)
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     rounds: int = 20
@@ -251,41 +275,102 @@ class RunConfig:
     """A round in which more than this share of episodes failed stops the run."""
     threads: int = 1
     """CPU threads of torch; one is the fastest for the tiny model."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """How processes started by torchrun share a model: each holds it whole, or a slice of it."""
     seed: int = 0
     """All randomness of the run comes from it."""
 
     def __post_init__(self) -> None:
-        at_least("rounds", self.rounds, 1)
+        at_least("rounds", self.rounds, 0 if self.sft or self.dpo else 1)
+        if self.dpo is not None:
+            references = any(section.beta for section in self.sections.values())
+            self.dpo.check(
+                group_size=self.rollout.group_size,
+                second_reference=self.models.adapters is not None and references,
+            )
         within("max_failed_share", self.max_failed_share, 0.0, 1.0)
         at_least("threads", self.threads, 1)
         within("seed", self.seed, 0, 2**63 - 1)
         for section, names in (
             ("updates.sample_budget", self.updates.sample_budget),
             ("updates.groups", {name for group in self.updates.groups for name in group}),
+            ("algorithms", self.algorithms),
         ):
             for name in names:
                 if name not in self.models.names:
                     raise ConfigError(
                         f"{section} names {name!r}: the models are {', '.join(self.models.names)}"
                     )
+        for pool, settings in self.pools.items():
+            for name in settings.of:
+                if name not in self.models.names:
+                    raise ConfigError(
+                        f"pools.{pool}.of names {name!r}: the models are "
+                        f"{', '.join(self.models.names)}"
+                    )
+            bases = {dict(zip(self.models.names, self.models.bases, strict=True))[n]
+                     for n in settings.of}  # fmt: skip
+            if len(bases) > 1:
+                raise ConfigError(
+                    f"pools.{pool} holds models of different bases, {sorted(bases)}: "
+                    "give each base a pool of its own"
+                )
+        for section, players in (("models.frozen", self.models.frozen), ("pools", self.pools)):
+            for name in players:
+                if name in self.models.names or (section == "pools" and name in self.models.frozen):
+                    raise ConfigError(f"{section} calls {name!r} what another player is called")
+                if name not in self.seats.values():
+                    raise ConfigError(f"{section}.{name} sits nowhere: name it in `seats`")
         for model, budget in self.updates.sample_budget.items():
             if budget % self.rollout.group_size:
                 raise ConfigError(
                     f"updates.sample_budget.{model} is {budget}: give a multiple of "
                     f"rollout.group_size ({self.rollout.group_size})"
                 )
-        # An update may be as small as one group: the others may have failed.
-        parts, what = self.grpo.minibatches, "grpo.minibatches is"
-        if self.rollout.group_size % parts == 0 and self.grpo.accumulation > 1:
-            parts, what = parts * self.grpo.accumulation, "grpo.minibatches x accumulation is"
-        if self.rollout.group_size % parts:
+        self.credit.check(self.mode.name, self.grpo.scale_rewards)
+        self._check_algorithms()
+        self._check_parallel()
+
+    def algorithm_of(self, model: str) -> Algorithm:
+        """What the model learns by."""
+        return self.algorithms.get(model, self.algorithm)
+
+    @property
+    def sections(self) -> dict[Algorithm, SurrogateConfig]:
+        """Algorithm -> its section, for those that some model learns by."""
+        own: dict[Algorithm, SurrogateConfig] = {"grpo": self.grpo, "ppo": self.ppo}
+        used = {self.algorithm_of(model) for model in self.models.names}
+        return {name: section for name, section in own.items() if name in used}
+
+    @property
+    def records_states(self) -> bool:
+        """Whether some model's critic needs the joint state of each turn."""
+        return "ppo" in self.sections and self.ppo.critic == "central"
+
+    def _check_parallel(self) -> None:
+        refused = {
+            "models.adapters": self.models.adapters is not None,
+            "pools": bool(self.pools),
+            "sft": self.sft is not None,
+            "dpo": self.dpo is not None,
+            "the algorithm ppo": "ppo" in self.sections,
+        }
+        for what, there in refused.items():
+            if there and self.parallel == "fsdp":
+                raise ConfigError(
+                    f"parallel is 'fsdp', which {what} cannot be trained with: leave it at 'ddp'"
+                )
+
+    def _check_algorithms(self) -> None:
+        used = self.sections
+        for section in (self.grpo, self.ppo):
+            section.check(used=section.section in used, group_size=self.rollout.group_size)
+        if "ppo" in used and self.credit.name != "per_agent":
             raise ConfigError(
-                f"{what} {parts}: give a divisor of "
-                f"rollout.group_size ({self.rollout.group_size})"
+                f"credit.name is {self.credit.name!r}, and PPO's critic assigns credit itself: "
+                "leave it at 'per_agent', or choose the algorithm grpo"
             )
-
-
-def _default(entry: dataclasses.Field[Any]) -> Any:
-    if entry.default_factory is not dataclasses.MISSING:
-        return entry.default_factory()
-    return entry.default
+        if "ppo" in used and "entropy_coef" in self.trl:
+            raise ConfigError(
+                "trl.entropy_coef is set by ppo.entropy_coef where models learn by ppo"
+            )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from srl_train.bounds import above, at_least
+from srl_train.bounds import above, at_least, default_of, within
 from srl_train.errors import ConfigError
 
 
@@ -74,6 +75,27 @@ class SurrogateConfig(OptimizerConfig):
         above(f"{self.section}.clip", self.clip, 0.0)
         at_least(f"{self.section}.beta", self.beta, 0.0)
 
+    def check(self, *, used: bool, group_size: int) -> None:
+        """Raise ConfigError where a run with groups of this size cannot have this section.
+
+        `used`: some model learns by it; a section that none reads is left at its defaults.
+        """
+        name = self.section
+        for entry in dataclasses.fields(self):
+            if not used and getattr(self, entry.name) != default_of(entry):
+                raise ConfigError(
+                    f"{name}.{entry.name} is set, but no model learns by {name}: set algorithm or "
+                    f"algorithms, or empty the section (--set {name}={{}})"
+                )
+        # An update may be as small as one group: the others may have failed.
+        parts, what = self.minibatches, f"{name}.minibatches is"
+        if group_size % parts == 0 and self.accumulation > 1:
+            parts, what = parts * self.accumulation, f"{name}.minibatches x accumulation is"
+        if used and group_size % parts:
+            raise ConfigError(
+                f"{what} {parts}: give a divisor of rollout.group_size ({group_size})"
+            )
+
 
 @dataclass(frozen=True)
 class GrpoConfig(SurrogateConfig):
@@ -83,3 +105,51 @@ class GrpoConfig(SurrogateConfig):
 
     scale_rewards: Literal["group", "batch", "none"] = "group"
     """What advantages are divided by: the group's or the batch's standard deviation, or nothing."""
+
+
+@dataclass(frozen=True)
+class PpoConfig(SurrogateConfig):
+    """Proximal policy optimisation (Schulman et al. 2017): a critic in place of the group."""
+
+    section: ClassVar[str] = "ppo"
+
+    minibatches: int = 2
+    iterations: int = 2
+    critic: Literal["shared", "separate", "central"] = "separate"
+    """A value head on the policy's backbone, on a backbone of its own, or a critic that sees the
+    joint state."""
+    level: Literal["turn", "token"] = "turn"
+    """What has a value and an advantage: each answer, or each token of it."""
+    gae_lambda: float = 1.0
+    """Of the advantages, per turn or per token: 0 trusts the critic, 1 only what was paid."""
+    normalise_advantages: Literal["group", "update", "none"] = "group"
+    """An update's advantages are scaled to deviation 1 after the mean was taken off: that of the
+    same turn in the same group, or of all; or neither is done."""
+    value_coefficient: float = 0.05
+    """Weight of the value loss."""
+    value_clip: float | None = None
+    """How far a value may move in one update before its loss is cut off; in units of return."""
+    value_learning_rate: float | None = None
+    """Of the critic's own parameters; null takes the policy's."""
+    critic_warmup: int = 0
+    """Updates at the start in which only the critic learns."""
+    entropy_coef: float = 0.0
+    """Weight of the entropy bonus: the mean entropy per answer token, in nats."""
+    target_kl: float | None = None
+    """An update stops once the policy is 1.5 times this far from the one that played; in nats per
+    answer token."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within("ppo.gae_lambda", self.gae_lambda, 0.0, 1.0)
+        at_least("ppo.critic_warmup", self.critic_warmup, 0)
+        at_least("ppo.value_coefficient", self.value_coefficient, 0.0)
+        at_least("ppo.entropy_coef", self.entropy_coef, 0.0)
+        for name in ("value_clip", "value_learning_rate", "target_kl"):
+            if getattr(self, name) is not None:
+                above(f"ppo.{name}", getattr(self, name), 0.0)
+        if self.critic == "central" and self.level == "token":
+            raise ConfigError(
+                "ppo.level is 'token', ppo.critic is 'central': the joint state changes from turn "
+                "to turn only, give 'turn'"
+            )

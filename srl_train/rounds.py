@@ -13,13 +13,17 @@ import torch
 from torch import Tensor
 
 from srl_agents.episode import Episode
-from srl_agents.rollout import play_many
 from srl_train import round_metrics
 from srl_train.buffers import Taken
 from srl_train.errors import TrainingError
+from srl_train.learners.sharding import full
+from srl_train.playing import play
 from srl_train.run import Run
 from srl_train.samples import complete_groups, in_groups, samples_for
 from srl_train.updates import RoundContext
+
+# Drawn apart from the games, so that the same games are played whoever is met.
+_OPPONENTS = 1
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,11 @@ def run_round(run: Run, number: int) -> RoundResult:
     began = time.perf_counter()
     episodes = play_groups(run, number)
     kept, left_out = complete_groups(episodes, run.config.rollout.group_size)
-    _check_failures(run, episodes)
+    check_failures(run, episodes)
     shaped = [run.shape(episode) for episode in kept]
+    games = [run.game(episode, rewards) for episode, rewards in zip(kept, shaped, strict=True)]
     advantages, run.credit_state = run.credit.assign(
-        in_groups(shaped, run.config.rollout.group_size), run.seating(), run.credit_state
+        in_groups(games, run.config.rollout.group_size), run.seating(), run.credit_state
     )
     played = time.perf_counter()
 
@@ -87,19 +92,20 @@ def play_groups(run: Run, number: int) -> list[Episode]:
     starts = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
     seeds = [start for start in starts for _ in range(rollout.group_size)]
     courses = [int(s) for s in rng.integers(2**63, size=len(seeds))]
-    return play_many(
-        run.make_env,
-        run.policies,
+    opponents = run.draw_opponents(
+        number, np.random.default_rng([run.config.seed, number, _OPPONENTS])
+    )
+    return play(
+        run,
         seeds,
-        policy_seeds=courses,
-        speaks_first=run.speaks_first,
+        courses,
         # A whole group is in the same phase of a staged game: compared members share their rules.
-        reset_options=[
+        [
             {"episode": number * len(seeds) + index - index % rollout.group_size}
             for index in range(len(seeds))
         ],
-        names=run.seats,
-        extra={"round": number},
+        extra={"round": number, **({"opponents": opponents} if opponents else {})},
+        record_states=run.config.records_states,
     )
 
 
@@ -115,15 +121,16 @@ def update_wave(
     A model's update is counted when its weights differ afterwards, and only then.
     """
     before = {model: _snapshot(run.learners[model].weights()) for model in batches}
-    steps = 0
+    steps = {}
     for model, taken in batches.items():
         seed = _seed(run, context.round, model, wave)
         version = run.versions[model]
-        steps = max(steps, run.learners[model].begin_update(taken.samples, seed, version))
-    for step in range(steps):
+        steps[model] = run.learners[model].begin_update(taken.samples, seed, version)
+    for step in range(max(steps.values())):
         now = context._replace(step=step)
         gradients: dict[str, Mapping[str, Tensor] | None] = {
-            model: run.learners[model].compute_gradients() for model in batches
+            model: run.learners[model].compute_gradients() if step < steps[model] else None
+            for model in batches
         }
         combined, run.strategy_state = run.strategy.on_gradients(gradients, run.strategy_state, now)
         for model, gradient in combined.items():
@@ -148,7 +155,8 @@ def _full_budgets(run: Run, number: int) -> dict[str, Taken]:
     return {model: batch for model, batch in taken.items() if batch is not None}
 
 
-def _check_failures(run: Run, episodes: Sequence[Episode]) -> None:
+def check_failures(run: Run, episodes: Sequence[Episode]) -> None:
+    """Raise TrainingError where more than `max_failed_share` of the episodes failed."""
     failures = [episode.failure for episode in episodes if episode.failure is not None]
     share = len(failures) / len(episodes)
     if share > run.config.max_failed_share:
@@ -170,5 +178,5 @@ def _snapshot(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:
     """L2 norm of the difference over all parameters."""
-    squares = [((after[n] - tensor).float() ** 2).sum() for n, tensor in before.items()]
+    squares = [full(((after[n] - t).float() ** 2).sum()) for n, t in before.items()]
     return float(torch.stack(squares).sum().sqrt())

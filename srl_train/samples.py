@@ -39,6 +39,8 @@ class TokenSample:
     advantages: tuple[float, ...] | None = None
     """Of each turn, where credit was assigned turn by turn; None leaves it to the learner, which
     compares the episode returns of a group."""
+    states: tuple[tuple[float, ...], ...] | None = None
+    """The joint state before each turn, where the episode recorded it."""
 
 
 def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
@@ -101,6 +103,17 @@ def sample_of(
         group,
         version,
         None if advantages is None else tuple(map(float, advantages)),
+        _states_of(episode, agent),
+    )
+
+
+def _states_of(episode: Episode, agent: str) -> tuple[tuple[float, ...], ...] | None:
+    if episode.states is None:
+        return None
+    return tuple(
+        tuple(state.tolist())
+        for state, turn in zip(episode.states, episode.turns, strict=True)
+        if any(step.agent == agent for step in turn)
     )
 
 

@@ -15,8 +15,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
-from srl_train.assembly import environment_maker
 from srl_train.config import RunConfig
+from srl_train.environment import environment_maker
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.lora import adapter_models
 from srl_train.samples import TokenSample

@@ -17,6 +17,7 @@ from datasets import Dataset
 from torch import Tensor
 from trl import GRPOTrainer
 
+from srl_train import processes
 from srl_train.learner_config import GrpoConfig, SurrogateConfig
 from srl_train.learners.constraints import ConstrainedLogProbs
 from srl_train.learners.trl_options import grpo_arguments
@@ -119,21 +120,20 @@ class PlayedLearner(SteppedLearner):
         """Take the samples of one update; returns its number of optimizer steps.
 
         `version` is the model's update count now: ratios of samples from older weights are taken
-        to the log-probabilities as sampled. Raises TrainingError where the samples do not divide
-        into groups and minibatches.
+        to the log-probabilities as sampled. Of several processes each takes all samples and
+        trains on its share; TRL compares the members of a group across them. Raises TrainingError
+        where the samples do not divide into groups, minibatches and processes.
         """
-        sizes = {
-            "rollout.group_size": self._group_size,
-            f"{self._config.section}.minibatches": self._config.minibatches,
-            f"{self._config.section}.accumulation": (
-                self._config.minibatches * self._config.accumulation
-            ),
-        }
+        section, parts = self._config.section, self._config.minibatches
+        sizes = {"rollout.group_size": self._group_size, f"{section}.minibatches": parts}
+        sizes[f"{section}.accumulation"] = parts = parts * self._config.accumulation
+        sizes["processes x minibatches x accumulation"] = parts * processes.count()
         in_parts(self.name, samples, sizes)
         self._begin(seed)
-        self._samples = samples
+        older = any(s.version != version for s in samples)  # in any process
+        self._samples = samples = processes.share_of(samples)
         if self._replays:
-            self._trainer.from_older_weights = any(s.version != version for s in samples)
+            self._trainer.from_older_weights = older
             self._trainer.allow(samples)
             self._trainer.played = samples
         elif any(s.advantages is not None for s in samples):

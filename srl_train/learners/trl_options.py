@@ -158,11 +158,12 @@ def _converted(hint: Any, value: Any, path: str) -> Any:
         kind = typing.get_origin(choice) or choice
         if isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
             return value
-    if float in choices and not isinstance(value, bool):
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            pass
     wanted = " or ".join("null" if c is type(None) else getattr(c, "__name__", str(c))
                          for c in choices)  # fmt: skip
-    raise ConfigError(f"{path} is {value!r}: give {wanted}")
+    refusal = ConfigError(f"{path} is {value!r}: give {wanted}")
+    if float not in choices or not isinstance(value, int | str) or isinstance(value, bool):
+        raise refusal
+    try:
+        return float(value)
+    except ValueError:
+        raise refusal from None

@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
+from srl_train import processes
 from srl_train.errors import TrainingError
 from srl_train.learner_config import OptimizerConfig
+from srl_train.learners import sharding
 from srl_train.learners.upstream_warnings import quiet_upstream
 
+_APART = 1_000_003  # between the seeds of processes, so that no two drop out the same places
 
 class SteppedLearner:
     """The part of the Learner protocol that does not depend on the loss.
@@ -45,13 +49,29 @@ class SteppedLearner:
                 activation_checkpointing_kwargs=options or None,
             )
         trainer.create_optimizer_and_scheduler(planned_steps)
-        trainer.model_wrapped, trainer.optimizer = trainer.accelerator.prepare(
-            trainer.model, trainer.optimizer
-        )
+        if sharding.is_sharded(trainer.model):  # before it came here: nothing to wrap
+            trainer.model_wrapped = trainer.model
+            trainer.optimizer = trainer.accelerator.prepare(trainer.optimizer)
+        else:
+            trainer.model_wrapped, trainer.optimizer = trainer.accelerator.prepare(
+                trainer.model, trainer.optimizer
+            )
         trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
         parameters = dict(trainer.model.named_parameters())
         self._trainer = trainer
         self._parameters = {n: parameters[n] for n in self._names}
+
+    def parallelism(self) -> processes.Parallelism:
+        """What the trainer really runs on."""
+        accelerator = self._trainer.accelerator
+        wrapped = isinstance(self._trainer.model_wrapped, DistributedDataParallel)
+        return processes.Parallelism(
+            processes=accelerator.num_processes,
+            kind="fsdp" if sharding.is_sharded(self._trainer.model)
+            else "ddp" if wrapped else "single",
+            device=accelerator.device.type,
+            accelerate=accelerator.distributed_type.value,
+        )  # fmt: skip
 
     def _inputs(self) -> Any:
         """What the trainer's training_step is given."""
@@ -62,18 +82,23 @@ class SteppedLearner:
         self._seed = seed
         self._steps_done = 0
 
-    def compute_gradients(self) -> dict[str, Tensor]:
+    def compute_gradients(self) -> dict[str, Tensor] | None:
         """TRL's own forward, loss and backward for the next step, in as many parts as told."""
         trainer = self._trainer
         trainer.model.train()  # TRL tells training from evaluation by this
         parts = trainer.args.gradient_accumulation_steps
         loss = 0.0
-        with isolated_randomness(self._seed + self._steps_done), quiet_upstream():
+        seed = self._seed + self._steps_done + _APART * processes.index()
+        with isolated_randomness(seed), quiet_upstream():
             for part in range(1, parts + 1):
                 # As in the trainer's own loop: what is due once a step waits for its last part.
                 trainer.accelerator.gradient_state._set_sync_gradients(part == parts)
-                loss += trainer.training_step(trainer.model_wrapped, self._inputs(), None).item()
+                with self._averaging_gradients(part == parts):
+                    loss += trainer.training_step(
+                        trainer.model_wrapped, self._inputs(), None
+                    ).item()
         self._steps_done += 1
+        loss = processes.mean(loss)  # before it is looked at: no process may stop alone
         if not math.isfinite(loss):
             section, rate = self._optimizer_config.section, self._optimizer_config.learning_rate
             raise TrainingError(
@@ -91,7 +116,16 @@ class SteppedLearner:
         }
         for parameter in self._parameters.values():
             parameter.grad = None
-        return gradients
+        beside = {n: own for n, own in gradients.items() if n not in self._names}
+        return {**gradients, **processes.mean_tensors(beside)}
+
+    def _averaging_gradients(self, last: bool) -> contextlib.AbstractContextManager[None]:
+        """The processes' gradients are averaged in a step's last backward pass alone."""
+        if last:
+            return contextlib.nullcontext()
+        accelerator, model = self._trainer.accelerator, self._trainer.model_wrapped
+        waiting: contextlib.AbstractContextManager[None] = accelerator.no_sync(model)
+        return waiting
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         """Clip to max_grad_norm, then one AdamW and schedule step."""
@@ -101,7 +135,7 @@ class SteppedLearner:
         for name, gradient in gradients.items():
             # Clipping works in place, and averaged gradients are shared between models.
             self._parameters[name].grad = gradient.clone()
-        norm = trainer._clip_grad_norm(trainer.model_wrapped)
+        norm = sharding.full(trainer._clip_grad_norm(trainer.model_wrapped))
         trainer._metrics["train"]["grad_norm"].append(float(norm))
         trainer._metrics["train"]["learning_rate"].append(trainer.lr_scheduler.get_last_lr()[0])
         trainer.optimizer.step()
@@ -115,7 +149,7 @@ class SteppedLearner:
         collected = self._trainer._metrics["train"]
         metrics = {name: sum(values) / len(values) for name, values in collected.items() if values}
         collected.clear()
-        return metrics
+        return processes.mean_metrics(metrics)
 
     def weights(self) -> dict[str, Tensor]:
         """The trainable parameters by name: the live tensors, detached."""
@@ -123,16 +157,25 @@ class SteppedLearner:
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Copy the given values into the trainable parameters."""
+        sharding.let_go(self._trainer.model)
         with torch.no_grad():
             for name, value in weights.items():
-                self._parameters[name].copy_(value)
+                self._parameters[name].copy_(sharding.like(value, self._parameters[name]))
 
     def save_model(self, folder: Path) -> None:
-        """Write a Hugging Face folder, or a PEFT adapter, with the tokenizer beside it."""
+        """Write a Hugging Face folder, or a PEFT adapter, with the tokenizer beside it.
+
+        Of several processes the main one writes; all must call it where they share the model.
+        """
         model = self._trainer.accelerator.unwrap_model(self._trainer.model)
-        adapters = {"selected_adapters": ["default"]} if hasattr(model, "peft_config") else {}
-        model.save_pretrained(folder, **adapters)
-        self._trainer.processing_class.save_pretrained(folder)
+        own: dict[str, Any] = {}
+        if hasattr(model, "peft_config"):
+            own["selected_adapters"] = ["default"]
+        if sharding.is_sharded(model):
+            own["state_dict"] = sharding.whole_state_dict(model)
+        if processes.is_main():
+            model.save_pretrained(folder, **own)
+            self._trainer.processing_class.save_pretrained(folder)
 
     def optimizer_state(self) -> dict[str, Any]:
         """AdamW's state_dict."""
@@ -141,7 +184,8 @@ class SteppedLearner:
 
     def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
         """Restore AdamW's moments and step counts."""
-        self._trainer.optimizer.load_state_dict(state)
+        optimizer = self._trainer.optimizer
+        optimizer.load_state_dict(sharding.optimizer_state_like(state, optimizer))
 
     def counters(self) -> dict[str, Any]:
         """The schedule's state_dict (its plain numbers) and the optimizer steps so far."""

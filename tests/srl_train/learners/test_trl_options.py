@@ -39,7 +39,7 @@ def test_what_cannot_be_handed_on(options, told):
 
 
 def test_what_trl_refuses_itself_is_a_configuration_error():
-    with pytest.raises(ConfigError, match="^trl: sgdd is not a valid Optimizer"):
+    with pytest.raises(ConfigError, match=r"^trl: sgdd is not a valid Optimizer"):
         learner(trl={"optim": "sgdd"})
 
 
