@@ -1,7 +1,9 @@
 # make demo      train four tiny models together (CPU, minutes, nothing to configure) and report
 # make test      the default tests                make test-slow   the ones that take minutes
 # make check     lint, types and tests: what CI and pre-commit run
-# make bench     the benchmarks                   make clean       what the other targets made
+# make bench     the matrix-game benchmark        make bench-envs  how fast the environments are
+# make clean     what the other targets made
+# make test-interop   other frameworks on our games, and other games for our models (downloads them)
 #
 # PYTHON=...  the interpreter to build .venv with (3.11 or later; found where not given)
 # SEED=...    of the demo (0 where not given)
@@ -13,14 +15,16 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 SEED ?= 0
 VENV := .venv
 BIN := $(VENV)/bin
+INTEROP := .venv-interop
+FRAMEWORKS := stable-baselines3 supersuit "ray[rllib]" torchrl tianshou mpe2 pygame-ce
 DEMO := runs/demo
 # Models this small lose more to threads waiting for each other than they gain from a second one.
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow check lint types bench clean
+.PHONY: help demo test test-slow test-interop check lint types bench bench-envs clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,7p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,9p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -47,6 +51,16 @@ test: $(VENV)/.installed-dev
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
 
+# Their own environment: some frameworks pin other versions of what we share than we test with.
+$(INTEROP)/.installed: pyproject.toml constraints-interop.txt
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(INTEROP)
+	$(INTEROP)/bin/python -m pip install --quiet -c constraints-interop.txt -e ".[train]" $(FRAMEWORKS) pytest
+	@touch $@
+
+test-interop: $(INTEROP)/.installed
+	$(INTEROP)/bin/python -m pytest -m interop tests/interop tests/examples/test_third_party_game.py
+
 check: lint types test
 
 lint: $(VENV)/.installed-dev
@@ -58,6 +72,9 @@ types: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.run
 
+bench-envs: $(VENV)/.installed-run
+	$(BIN)/python -m benchmarks.env_speed
+
 clean:
-	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

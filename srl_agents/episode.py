@@ -14,6 +14,7 @@ import numpy as np
 from srl_agents.errors import EpisodeError
 
 SCHEMA_VERSION = 2
+"""2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,11 @@ class Episode:
     """Plain data about the circumstances, such as the round and the group it belongs to."""
     states: tuple[np.ndarray, ...] | None = None
     """The environment's state() before each turn, where it was asked for: vectors, float32."""
+    made_as: Mapping[str, Any] | None = None
+    """{"name": catalogue name, "options": arguments} of the environment; None where it did not
+    come from the catalogue, was wrapped, or was made with what is no plain data."""
+    reset_options: Mapping[str, Any] = field(default_factory=dict)
+    """Given to reset() beside the seed."""
 
     def steps_of(self, agent: str) -> tuple[AgentStep, ...]:
         """The seat's steps in order."""
@@ -108,6 +114,8 @@ def to_json(episode: Episode) -> str:
             "failure": episode.failure,
             "extra": _plain(episode.extra),
             "states": None if episode.states is None else [_plain(s) for s in episode.states],
+            "made_as": _plain(episode.made_as),
+            "reset_options": _plain(episode.reset_options),
         },
         ensure_ascii=True,
     )
@@ -137,9 +145,22 @@ def from_json(line: str) -> Episode:
             failure=record["failure"],
             extra=_revived(record["extra"]),
             states=None if record["states"] is None else tuple(map(_revived, record["states"])),
+            made_as=_made_as(record["made_as"]),
+            reset_options=dict(_revived(record["reset_options"])),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise EpisodeError(f"an episode record lacks or mistypes a field: {error!r}") from error
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a record can hold the value and give an equal one back."""
+    if isinstance(value, Mapping):
+        return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(is_plain, value))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype.kind in "biuf"
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
@@ -214,6 +235,15 @@ def _step(record: Mapping[str, Any]) -> AgentStep:
         info=_revived(record["info"]),
         heard=tuple((speaker, words) for speaker, words in record["heard"]),
     )
+
+
+def _made_as(record: Any) -> dict[str, Any] | None:
+    if record is None:
+        return None
+    made: dict[str, Any] = dict(_revived(record))
+    if not all(isinstance(word, str) for word in (made["name"], *dict(made["options"]))):
+        raise TypeError(f"made_as names what is no text: {record!r}")
+    return made
 
 
 def _tokens(record: Mapping[str, Any]) -> Tokens:

@@ -11,3 +11,7 @@ class EpisodeError(ValueError):
 
 class RolloutError(RuntimeError):
     """More episodes failed than the caller allowed."""
+
+
+class PolicyError(ValueError):
+    """A policy was asked for that does not exist, or that cannot play the game."""

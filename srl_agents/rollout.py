@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.episode import AgentStep, Decision, Episode
+from srl_agents.episode import AgentStep, Decision, Episode, is_plain
 from srl_agents.errors import BackendError
 from srl_agents.policy import Policy, Seen
 from srl_envs.errors import EnvError
@@ -94,6 +94,7 @@ class _Game:
 
     env: Any
     seed: int
+    reset_options: dict[str, Any]
     names: Mapping[str, str]
     observations: dict[str, Any]
     infos: dict[str, Any]
@@ -124,7 +125,7 @@ class _Game:
             agent: given_names.get(agent) or policy_name(seats[agent])
             for agent in env.possible_agents
         }
-        return cls(env, seed, names, observations, infos, memories)
+        return cls(env, seed, options or {}, names, observations, infos, memories)
 
     @property
     def playing(self) -> bool:
@@ -139,7 +140,7 @@ class _Game:
         try:
             state = None if self.states is None else self.env.state()
             self.observations, rewards, _, _, self.infos = self.env.step(
-                {agent: _with_words(decision) for agent, decision in choices.items()}
+                {agent: played_action(decision) for agent, decision in choices.items()}
             )
         except EnvError as error:
             self.failure = f"{type(error).__name__}: {error}"
@@ -161,9 +162,17 @@ class _Game:
         )
 
     def episode(self, extra: dict[str, Any]) -> Episode:
-        name = self.env.metadata["name"]
-        turns, states = tuple(self.turns), None if self.states is None else tuple(self.states)
-        return Episode(name, self.seed, self.names, turns, self.failure, extra, states)
+        return Episode(
+            environment=self.env.metadata["name"],
+            seed=self.seed,
+            seats=self.names,
+            turns=tuple(self.turns),
+            failure=self.failure,
+            extra=extra,
+            made_as=_made_as(self.env),
+            reset_options=self.reset_options,
+            states=None if self.states is None else tuple(self.states),
+        )
 
 
 def _ask(
@@ -210,7 +219,7 @@ def heard_by(seat: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst)
     )
 
 
-def _with_words(decision: Decision) -> Any:
+def played_action(decision: Decision) -> Any:
     """The action, with the answer it was read from where there is one: some games let it be heard,
     and rewards of one's own may judge it."""
     if decision.text is None or type(decision.action) is not int:
@@ -220,6 +229,13 @@ def _with_words(decision: Decision) -> Any:
 
 def _words(decision: Decision) -> str:
     return decision.text if decision.text is not None else str(decision.action)
+
+
+def _made_as(env: Any) -> Mapping[str, Any] | None:
+    """How to make the environment again; None for one that the catalogue did not make as it is."""
+    # The environment's own, never that of what it wraps.
+    made: Mapping[str, Any] | None = getattr(env, "__dict__", {}).get("made_as")
+    return made if made is not None and is_plain(made) else None
 
 
 def policy_name(policy: Policy) -> str:

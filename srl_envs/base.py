@@ -50,7 +50,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     `first_rows`, `play_round`, `make_view` and `baselines`. It may read `played` (rounds so far,
     this one included) and `rounds` (of this episode), draws its noise from `noise(count)`, sets
     `finished` in the round that decides it, and may say more in `first_infos`, `masks`, `phase`,
-    `drawn_in_text` and `drawn_in_pixels`.
+    `notes`, `drawn_in_text` and `drawn_in_pixels`.
     """
 
     metadata: ClassVar[dict[str, Any]]
@@ -97,6 +97,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         self.finished = False
         self._rows: Sequence[Row] = ()
         self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
+        self._past: list[tuple[Sequence[int], Sequence[float]]] = []  # kept for pictures only
         self.text_view = self.make_view()
 
     # What a game defines.
@@ -124,6 +125,10 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     def phase(self) -> str:
         """A word for the rendered headline, such as the phase of the game."""
         return ""
+
+    def notes(self) -> Sequence[str]:
+        """What a picture says of each seat beside its name, in seat order, such as its role."""
+        return ()
 
     def first_infos(self) -> list[dict[str, Any]]:
         """What the seats' infos hold at the start of an episode, in seat order."""
@@ -192,7 +197,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         self.finished = False
         self._rows = self.first_rows(options or {})
         nothing = [None] * len(self.agents)
-        self._shown = (nothing, nothing)
+        self._shown, self._past = (nothing, nothing), []
         infos = dict(zip(self.agents, self.first_infos(), strict=True))
         for info, mask in zip(infos.values(), self.masks(), strict=True):
             info["action_mask"] = mask.copy()
@@ -233,8 +238,10 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             over = False  # a game that was decided in its last round did not run out of time
         if over or finished:
             self.agents = []
-        if self.render_mode == "human":
-            self.render()
+        if self.render_mode is not None:
+            self._past.append((chosen, rewards))
+            if self.render_mode == "human":
+                self.render()
         return (
             self._observations(agents),
             dict(zip(agents, rewards)),  # noqa: B905
@@ -278,6 +285,9 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             rewards=tuple(rewards),
             answers=self._answers,
             ceiling=self.reward_ceiling,
+            past=self._past,
+            notes=tuple(self.notes()),
+            teams=tuple(self.teams[seat] for seat in self.possible_agents) if self.teams else (),
         )
 
     def _space_of(self, low: Row, high: Row) -> spaces.Space[Any]:

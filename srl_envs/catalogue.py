@@ -8,7 +8,7 @@ Importing this module makes them known to PettingZoo's registry too, where it ha
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -17,8 +17,12 @@ from typing import Any
 
 import gymnasium
 import pettingzoo
+from pettingzoo import ParallelEnv
 
 from srl_envs.errors import EnvConfigError
+
+HANDED_OVER = "custom"
+"""'custom:...' in a recorded configuration was an object, which no name brings back."""
 
 
 @dataclass(frozen=True)
@@ -147,11 +151,15 @@ def entry(name: str) -> Entry:
 def make(name: str, **parameters: Any) -> Any:
     """The environment `name` as a PettingZoo ParallelEnv.
 
-    `parameters` go over the entry's defaults. Raises EnvConfigError for an unknown name, an unknown
-    parameter or a value that is not allowed.
+    `parameters` go over the entry's defaults. A name 'module:function' is an environment of your
+    own: what that function gives, called with `parameters`. Raises EnvConfigError for an unknown
+    name, an unknown parameter or a value that is not allowed.
     """
-    found = entry(name)
-    constructor = import_module(found.module).parallel_env
+    if isinstance(name, str) and ":" in name:
+        constructor, defaults = _imported(name), {}
+    else:
+        found = entry(name)
+        constructor, defaults = import_module(found.module).parallel_env, dict(found.defaults)
     known = inspect.signature(constructor).parameters
     hands_on = any(taken.kind is taken.VAR_KEYWORD for taken in known.values())
     for parameter in parameters:
@@ -159,7 +167,30 @@ def make(name: str, **parameters: Any) -> Any:
             raise EnvConfigError(
                 f"{name} has no parameter {parameter!r}{_nearest(parameter, known)}"
             )
-    return constructor(**{**found.defaults, **parameters})
+    env = constructor(**{**defaults, **parameters})
+    if not isinstance(env, ParallelEnv):
+        raise EnvConfigError(f"{name} gave {env!r}: it must give a PettingZoo ParallelEnv")
+    env.made_as = {"name": name, "options": parameters}  # for records, to make it again
+    return env
+
+
+def _imported(name: str) -> Callable[..., Any]:
+    module, _, attribute = name.partition(":")
+    if module == HANDED_OVER:
+        raise EnvConfigError(
+            f"there is no environment {name!r} to make: it was handed over as an object (make_env)"
+        )
+    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
+        raise EnvConfigError(f"{name!r} is no 'module:function', such as 'my_games:chess'")
+    try:
+        constructor = getattr(import_module(module), attribute, None)
+    except ImportError as error:
+        raise EnvConfigError(
+            f"{name}: {error}; Python must find the module: set PYTHONPATH to its folder"
+        ) from error
+    if not callable(constructor):
+        raise EnvConfigError(f"{name}: module {module} has no function {attribute!r}")
+    return constructor  # type: ignore[no-any-return]  # callable() says no more than that
 
 
 def _nearest(asked: str, known: Iterable[str]) -> str:
@@ -189,7 +220,10 @@ def _register_with_gymnasium() -> None:
         identity = found.gymnasium_id
         if identity is not None and identity not in gymnasium.registry:
             gymnasium.register(
-                identity, entry_point="srl_envs.one_seat:one_seat", kwargs={"name": found.name}
+                identity,
+                entry_point="srl_envs.one_seat:one_seat",
+                vector_entry_point="srl_envs.vector.gymnasium_adapter:one_seat_vector",
+                kwargs={"name": found.name},
             )
 
 

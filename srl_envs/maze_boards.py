@@ -18,9 +18,14 @@ class Board:
         """Place -> where each action leads, -1 where a wall is in the way; empty for walls."""
         self._cells, self.x, self.y = _places(width, height)
         self._radius = radius
-        self._solid = np.ones((height + 2 * radius, width + 2 * radius))
-        inside = self._solid[radius : radius + height, radius : radius + width]
-        inside[:] = np.array([not ways for ways in level.doors]).reshape(height, width)
+        border = [1.0] * radius
+        inside = [0.0 if ways else 1.0 for ways in level.doors]
+        outside = [[1.0] * (width + 2 * radius)] * radius
+        self._solid = [
+            *outside,
+            *(border + inside[at : at + width] + border for at in range(0, len(inside), width)),
+            *outside,
+        ]
         # Filled as places are seen: most games see few of them.
         self._views: list[tuple[float, ...] | None] = [None] * len(self.doors)
 
@@ -36,7 +41,10 @@ class Board:
         if seen is None:
             x, y = self._cells[place]
             across = 2 * self._radius + 1
-            seen = tuple(self._solid[y : y + across, x : x + across].ravel().tolist())
+            around: list[float] = []
+            for row in self._solid[y : y + across]:
+                around += row[x : x + across]
+            seen = tuple(around)
             self._views[place] = seen
         return seen
 

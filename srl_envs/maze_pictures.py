@@ -50,7 +50,8 @@ def rgb_array(picture: Picture) -> np.ndarray:
     """The picture as a uint8 array (height, width, 3).
 
     A headline; below it the maze, goals as hollow squares, trails as lines from where each seat
-    began, and the seats as filled squares, each seat in its own colour.
+    began, and the seats as filled squares, each seat in its own colour; a goal that is everyone's
+    is black.
     """
     level = picture.level
     cell = max(_SMALLEST, min(_LARGEST, _FRAME // max(level.width, level.height)))
@@ -66,12 +67,18 @@ def rgb_array(picture: Picture) -> np.ndarray:
     maze[::cell] = maze[:, ::cell] = rendering.PAPER  # the lines between cells
     for seat, goal in enumerate(picture.goals):
         square = _square(maze, goal, level.width, cell, inset=cell // 8 + 1)
-        square[:] = _colour(seat)
+        shared = picture.goals.count(goal) > 1
+        square[:] = rendering.INK if shared else _colour(seat)
         _square(maze, goal, level.width, cell, inset=cell // 4 + 1)[:] = _FREE
     for seat, trail in enumerate(picture.trails):
         _draw_trail(maze, trail, level.width, cell, seat)
+    here: dict[int, list[int]] = {}
     for seat, trail in enumerate(picture.trails):
-        _square(maze, trail[-1], level.width, cell, inset=cell // 4)[:] = _colour(seat)
+        here.setdefault(trail[-1], []).append(seat)
+    for place, seats in here.items():  # those in one cell share its square, side by side
+        square = _square(maze, place, level.width, cell, inset=cell // 4)
+        for part, seat in zip(np.array_split(square, len(seats), axis=1), seats, strict=True):
+            part[:] = _colour(seat)
     return frame
 
 

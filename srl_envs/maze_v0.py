@@ -72,6 +72,8 @@ class Maze(base.SimultaneousGame):
 
     level: Level
     """The maze of this episode."""
+    fixed_level: Level | None
+    """The maze of every episode; None where each has its own."""
 
     def __init__(
         self,
@@ -114,10 +116,10 @@ class Maze(base.SimultaneousGame):
             0 if min_path is None else min_path,
         )
         self._layout = None if layout is None else _level(layout)
-        self._only = self._layout
+        self.fixed_level = self._layout
         if level_seed is not None:
-            self._only = self._level_from(level_seed)
-        size = self._only or self.recipe
+            self.fixed_level = self.named_level(level_seed)
+        size = self.fixed_level or self.recipe
         self.width, self.height = size.width, size.height
         if max_cycles is None:
             rounds = 0 if isinstance(layout, str) else self.width * self.height
@@ -133,8 +135,8 @@ class Maze(base.SimultaneousGame):
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
-        if self._only is not None:
-            _seating(self._only, self.task, seats)  # says so where the maze is too small
+        if self.fixed_level is not None:
+            seating(self.fixed_level, self.task, seats)  # says so where the maze is too small
 
     def baselines(self) -> dict[str, float]:
         """Nothing: arriving ends the episode, so a mean per step says little of how well it went.
@@ -153,11 +155,11 @@ class Maze(base.SimultaneousGame):
         seats = len(self.possible_agents)
         seed = options.get("level_seed")
         if seed is not None:
-            self.level = self._level_from(seed)
+            self.level = self.named_level(seed)
         else:
-            self.level = self._only or self.recipe.sample(self._generator, self.split)
+            self.level = self.fixed_level or self.recipe.sample(self._generator, self.split)
         self._board = board_of(self.level, self.view_radius)
-        starts, goals, self._fewest = _seating(self.level, self.task, seats)
+        starts, goals, self._fewest = seating(self.level, self.task, seats)
         self._places = list(starts)
         self._goals = self._farthest() if self.task == "meet" else list(goals)
         self._arrived = [False] * seats
@@ -237,7 +239,8 @@ class Maze(base.SimultaneousGame):
         goals = () if self.task == "meet" else self._goals
         return maze_pictures.Picture(headline, room, self.level, self._trails, goals)
 
-    def _level_from(self, seed: Any) -> Level:
+    def named_level(self, seed: Any) -> Level:
+        """The maze of a level seed; raises EnvConfigError where it may not be played here."""
         if self._layout is not None:
             raise EnvConfigError(f"level_seed is for generated mazes, got {seed!r} and a layout")
         level = self.recipe.level(seed)
@@ -320,7 +323,7 @@ def _level(layout: str | Level | Sequence[str]) -> Level:
 
 
 @lru_cache(maxsize=256)
-def _seating(
+def seating(
     level: Level, task: str, seats: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Where each seat starts, where its goal is, and the fewest rounds that it takes.

@@ -44,7 +44,7 @@ def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 
 @cache
-def _mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...]:
+def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...]:
     """For each way to turn or mirror a grid: its shape then, and the cells in their new order."""
     grid = np.arange(width * height).reshape(height, width)
     forms = [form[::a, ::b] for form in (grid, grid.T) for a in (1, -1) for b in (1, -1)]
@@ -164,7 +164,7 @@ class Level:
         What is learnt in a maze can be used in its reflections and rotations, so they count as one.
         """
         shut = [not ways for ways in self.doors]
-        shape, cells = min((s, turned(shut)) for s, turned in _mirrors(self.width, self.height))
+        shape, cells = min((s, turned(shut)) for s, turned in mirrors(self.width, self.height))
         return blake2b(shape + bytes(cells), digest_size=8).hexdigest()
 
     @property

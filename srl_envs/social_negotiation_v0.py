@@ -14,7 +14,7 @@ import numpy as np
 from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
-from srl_envs import base, negotiation, rendering
+from srl_envs import base, negotiation, negotiation_pictures, rendering
 from srl_envs.cheap_talk import TalkingGame
 from srl_envs.checks import whole_number
 from srl_envs.negotiation import ISSUES, POINTS, Bargain, NegotiationRules, assessment
@@ -187,6 +187,22 @@ class SocialNegotiation(TalkingGame):
             rewards=tuple(self._shown[1]),
             answers=self.text_view.answers(self.possible_agents[0]),
             ceiling=self.reward_ceiling,
+        )
+
+    def drawn_in_pixels(self) -> np.ndarray:
+        """The deadline, every seat's points and latest proposal per issue, and what it did."""
+        said = self.text_view.answers(self.possible_agents[0])
+        acted: Sequence[int | None] = self._acted or [None] * self.rules.num_agents
+        return negotiation_pictures.rgb_array(
+            negotiation_pictures.NegotiationPicture(
+                headline=self.headline(),
+                seats=tuple(self.possible_agents),
+                bargain=self.bargain,
+                said=tuple("-" if act is None else said[act].partition(" ")[0] for act in acted),
+                rewards=tuple(self._shown[1]),
+                played=self.played,
+                rounds=self.rounds,
+            )
         )
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
-from srl_envs import base, rendering, trading
+from srl_envs import base, rendering, trade_pictures, trading
 from srl_envs.cheap_talk import TalkingGame
 from srl_envs.checks import true_or_false
 from srl_envs.trading import Market, TradingRules, worth_of
@@ -248,6 +248,20 @@ class SocialTrading(TalkingGame):
             rewards=tuple(self._shown[1]),
             answers=tuple(words),
             ceiling=self.reward_ceiling,
+        )
+
+    def drawn_in_pixels(self) -> np.ndarray:
+        """The traders on a circle, and the last round's offers, agreements and deliveries."""
+        scene = self._scene()
+        return trade_pictures.rgb_array(
+            trade_pictures.TradePicture(
+                headline=scene.headline,
+                seats=tuple(self.possible_agents),
+                market=self.market,
+                said=tuple(answer.rstrip() for answer in scene.answers),
+                room=len(scene.answers[0]),  # all are padded to the longest
+                rewards=scene.rewards,
+            )
         )
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:

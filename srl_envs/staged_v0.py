@@ -106,6 +106,10 @@ class Staged(base.SimultaneousGame):
         """Whether this episode is "warmup" or "divergence"."""
         return "warmup" if self._warmup else "divergence"
 
+    def notes(self) -> Sequence[str]:
+        """Who is an adversary."""
+        return ["adversary" if bad else "" for bad in self._kinds]
+
     def make_view(self) -> StagedView:
         """The view for episodes of `self.max_cycles` rounds."""
         return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)

@@ -148,6 +148,8 @@ class TradingView:
             f"Now {trading.PHASES[phase]}.",
             f"You hold {holdings}.",
         ]
+        if phase == trading.OFFERS:
+            parts.append(self._dearest(seen["own_value"]))
         if seen["last_reward"][0]:
             parts.append(f"The last round changed their worth by {seen['last_reward'][0]:+g}.")
         kept = zip(others, seen["word_kept"], strict=True)
@@ -193,6 +195,14 @@ class TradingView:
             start += size
         return fields
 
+    def _dearest(self, values: Sequence[float]) -> str:
+        dearest = [
+            good
+            for good, value in zip(self.market.names, values, strict=True)
+            if value == max(values)
+        ]
+        return f"You value {' and '.join(dearest)} most."
+
     def _exchange(self, net: Sequence[float]) -> tuple[str, str]:
         """What an offer costs and what it brings, in words."""
         goods = list(zip(self.market.names, net, strict=True))
@@ -226,7 +236,9 @@ class TradingView:
         for slot in made:
             costs, brings = self._exchange(nets[slot])
             gain = seen["offer_gain"][slot]
-            said.append(f"{others[slot]} gives you {brings} for {costs} ({gain:+g} for you)")
+            # Words rather than a sign: small tokenizers melt a sign into the good before it.
+            worth = f"worth {abs(gain):g} {'less' if gain < 0 else 'more'} to you"
+            said.append(f"{others[slot]} gives you {brings} for {costs} ({worth})")
         return [f"Offers to you: {'; '.join(said)}.", "Accept one, decline or pass."]
 
     def _duties(self, seen: dict[str, list[float]], others: Sequence[str]) -> list[str]:

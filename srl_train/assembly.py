@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 
+from srl_envs import catalogue
 from srl_train import processes
 from srl_train.buffers import SampleBuffer
 from srl_train.config import EnvironmentConfig, RunConfig
 from srl_train.credit import ASSIGNMENTS
 from srl_train.environment import environment_maker
 from srl_train.errors import ConfigError
+from srl_train.held_out import refuse_levels
 from srl_train.learner_assembly import joint_state, learner_of
 from srl_train.learners import sharding
 from srl_train.modes import MODES
@@ -51,7 +53,8 @@ def assemble(
             f"{env.metadata['name']} has no text_view: language models cannot play it; "
             "give the environment a TextView (docs/environments.md)"
         )
-    seats = seat_players(config, env.possible_agents)
+    refuse_levels(config.environment, env)
+    seats = seat_players(config, env)
     sampling = sampling_of_seats(config, seats)
     with processes.main_first():
         players = load_players(config, make_env)
@@ -80,7 +83,7 @@ def assemble(
         view=view,
         teams=teams,
         seats=seats,
-        policies=policies_of_seats(config, env.metadata["name"], seats, players, view, sampling),
+        policies=policies_of_seats(config, env, seats, players, view, sampling),
         learners=learners,
         buffers={
             name: SampleBuffer(
@@ -129,7 +132,7 @@ def _with_own_parts(
     nobody can resume the run from its files alone and get other parts without noticing.
     """
     if make_env is not None:
-        environment = EnvironmentConfig(f"custom:{make_env().metadata['name']}")
+        environment = EnvironmentConfig(f"{catalogue.HANDED_OVER}:{make_env().metadata['name']}")
         config = dataclasses.replace(config, environment=environment)
     if strategy is not None:
         updates = dataclasses.replace(config.updates, strategy="custom")  # type: ignore[arg-type]

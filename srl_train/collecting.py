@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from srl_agents.classic.table import POLICIES
+from srl_agents.classic.table import POLICIES, classic_policy
+from srl_agents.classic.table import names as policy_names
 from srl_agents.episode import Decision, Episode
+from srl_agents.errors import PolicyError
 from srl_agents.llm.partner_notes import notes_for
 from srl_agents.policy import Policy, Seen
 from srl_agents.population import deal
@@ -20,11 +21,10 @@ from srl_envs.text import TextView
 from srl_train.config import RunConfig
 from srl_train.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
+from srl_train.named_models import models_of_run, named_models
 
 # Games for data start where neither rounds nor evaluations do: those have other numbers here.
 _COLLECTING = 104_729
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-_MODEL_FILES = ("config.json", "adapter_config.json")
 
 
 class InWords:
@@ -49,12 +49,19 @@ class InWords:
         return said, memories
 
 
-def classic_player(name: str, game: str, view: TextView) -> Policy:
-    """The classic policy of that name, in words; raises ConfigError where it cannot play."""
+def classic_player(name: str, env: Any) -> Policy:
+    """The classic policy of that name, in words.
+
+    Raises ConfigError where it cannot play, or is kept for evaluation: what is played here is
+    trained on.
+    """
+    if name in POLICIES and POLICIES[name].held_out:
+        offered = ", ".join(policy_names(env, held_out=False))
+        raise ConfigError(f"{name} is kept for evaluation (srl eval): give one of {offered}")
     try:
-        return InWords(POLICIES[name](game), view)
-    except ValueError as error:
-        raise ConfigError(f"{name}: {error}") from error
+        return InWords(classic_policy(name, env), env.unwrapped.text_view)
+    except PolicyError as error:
+        raise ConfigError(str(error)) from error
 
 
 def play_games(
@@ -128,7 +135,8 @@ def cast(
 
     `wanted` says who sits where: a classic policy, 'tiny', a model's folder or hub name, a run's
     folder (its models in turn), or 'RUN:model_0' for one of them. The other seats are held as
-    `config` says, by the models of the run in `trained`, or by their bases. Raises ConfigError.
+    `config` says, by the models of the run in `trained`, or by their bases. Raises ConfigError,
+    also for policies that are kept for evaluation: what is collected is trained on.
     """
     env = make_env()
     agents, view = list(env.possible_agents), env.unwrapped.text_view
@@ -143,16 +151,18 @@ def cast(
         seated = {}
     own = dict(zip(config.models.names, config.models.bases, strict=True))
     if trained is not None:
-        own |= _models_of(trained)
+        own |= models_of_run(trained)
     loaded: dict[str, Any] = {}
     found: dict[str, Policy] = {}
     taken: dict[str, int] = {}
     for seat in agents:
         who = wanted.get(seat) or own.get(seated[seat], seated[seat])
         if who in POLICIES:
-            found[seat] = classic_player(who, env.metadata["name"], view)
+            found[seat] = classic_player(who, env)
             continue
-        source = _source(who, taken)
+        sources = list(named_models(who).sources.values())
+        taken[who] = taken.get(who, -1) + 1  # the models of a run are taken in turn
+        source = sources[taken[who] % len(sources)]
         if source not in loaded:
             loaded[source] = _writer(source, config, make_env, view)
         found[seat] = loaded[source]
@@ -160,59 +170,21 @@ def cast(
 
 
 def _writer(source: str, config: RunConfig, make_env: Callable[[], Any], view: TextView) -> Policy:
-    from srl_agents.llm import tiny
-    from srl_agents.llm.backends.huggingface import HuggingFaceBackend
     from srl_agents.llm.text_policy import TextPolicy
+    from srl_train.backends import load_all
 
     models = config.models
-    notes = notes_for(make_env().metadata["name"]) if models.partner_notes else None
-    place = str(tiny.folder(make_env, notes=notes)) if source == "tiny" else source
+    notes = notes_for(make_env()) if models.partner_notes else None
+    [(_, backend, adapter)] = load_all(
+        {Path(source).name: source}, make_env, device=models.device, dtype=models.dtype, notes=notes
+    )
     return TextPolicy(
-        HuggingFaceBackend.load(place, device=models.device, dtype=models.dtype),
+        backend,
         view,
         sampling=models.sampling,
         per_seat=models.seat_sampling,
+        adapter=adapter,
         constrained=models.constrained,
         notes=notes,
         name=source,
     )
-
-
-def _source(who: str, taken: dict[str, int]) -> str:
-    """The folder or hub name of a model; the models of a run's folder are taken in turn."""
-    if who == "tiny" or any((Path(who) / name).is_file() for name in _MODEL_FILES):
-        return who
-    place, wanted = Path(who), None
-    if not place.exists() and ":" in who:
-        head, _, wanted = who.rpartition(":")
-        place = Path(head)
-    if (place / "models").is_dir():
-        there = _models_of(place)
-        if wanted is None:
-            taken[who] = taken.get(who, -1) + 1
-            return list(there.values())[taken[who] % len(there)]
-        if wanted not in there:
-            raise ConfigError(f"{place} has no model {wanted!r}, only {', '.join(there)}")
-        return there[wanted]
-    if not Path(who).exists() and _HUB_NAME.fullmatch(who):
-        return who
-    raise ConfigError(
-        f"nobody is called {who!r}: give 'tiny', a model's folder or hub name, a run's folder "
-        f"(RUN or RUN:model_0), or one of {', '.join(POLICIES)}"
-    )
-
-
-def _models_of(run: Path) -> dict[str, str]:
-    """Model -> folder, for the trained models of a run."""
-    found = [
-        path
-        for path in (run / "models").glob("*")
-        if any((path / name).is_file() for name in _MODEL_FILES)
-    ]
-    if not found:
-        raise ConfigError(
-            f"{run}/models holds no model: has the run ended? srl train --resume --out {run}"
-        )
-    # model_10 comes after model_9.
-    found.sort(key=lambda path: (len(path.name), path.name))
-    return {path.name: str(path) for path in found}

@@ -25,7 +25,7 @@ class EnvironmentConfig:
     """Which game is played."""
 
     name: str = "coop_compete_v0"
-    """A name from the catalogue (`srl info` lists them)."""
+    """A name from the catalogue (`srl info` lists them), or 'module:function' for one of yours."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment, such as max_cycles (turns per episode)."""
 

@@ -9,16 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from srl_agents.classic.table import POLICIES
-from srl_agents.llm import tiny
+from srl_agents.classic.table import classic_policy
+from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
 from srl_agents.llm.partner_notes import PartnerNotes, notes_for
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
 from srl_agents.population import deal
+from srl_train.backends import load_backend
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
+from srl_train.held_out import refuse_partners
 from srl_train.lora import adapter_models, side_by_side
 from srl_train.opponents import OpponentPool
 
@@ -43,11 +45,12 @@ class Players:
 def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
     """Load every model once; raises BackendError where one cannot be loaded."""
     models = config.models
-    notes = _notes(config, make_env().metadata["name"])
+    notes = _notes(config, make_env())
 
     def load(base: str, name: str | None = None) -> HuggingFaceBackend:
-        source = tiny.folder(make_env, notes=notes) if base == "tiny" else base
-        return HuggingFaceBackend.load(source, device=models.device, dtype=models.dtype, name=name)
+        return load_backend(
+            base, make_env, device=models.device, dtype=models.dtype, name=name, notes=notes
+        )
 
     frozen = {name: load(base, name) for name, base in models.frozen.items()}
     for backend in frozen.values():
@@ -80,14 +83,13 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
     return Players({**backends, **frozen}, modules, pools, adapted)
 
 
-def seat_players(config: RunConfig, agents: list[str]) -> dict[str, str]:
-    """Seat -> who holds it; raises ConfigError for a seat or player that is not there."""
-    known = {*config.models.names, *config.models.frozen, *config.pools, *POLICIES}
-    for seat, who in config.seats.items():
-        if who not in known:
-            raise ConfigError(f"seats.{seat} is {who!r}: give one of {', '.join(sorted(known))}")
+def seat_players(config: RunConfig, env: Any) -> dict[str, str]:
+    """Seat -> who holds it; raises ConfigError for a seat or player that is not there, and for
+    policies that are kept for evaluation."""
+    known = (*config.models.names, *config.models.frozen, *config.pools)
+    refuse_partners(config.seats, known, env)
     try:
-        return deal(agents, config.models.names, config.seats)
+        return deal(env.possible_agents, config.models.names, config.seats)
     except ValueError as error:
         raise ConfigError(f"seats: {error}") from error
 
@@ -113,16 +115,13 @@ def sampling_of_seats(config: RunConfig, seats: Mapping[str, str]) -> dict[str, 
 
 def policies_of_seats(
     config: RunConfig,
-    game: str,
+    env: Any,
     seats: Mapping[str, str],
     players: Players,
     view: Any,
     sampling: Mapping[str, Sampling],
 ) -> dict[str, Policy]:
-    """Seat -> policy; one policy object per backend, so that its seats are answered in one batch.
-
-    `game` is the environment's metadata name.
-    """
+    """Seat -> policy; one object per backend, so that its seats are answered in one batch."""
     adapters = {
         seat: who
         for seat, who in seats.items()
@@ -136,7 +135,7 @@ def policies_of_seats(
             adapter={s: w for s, w in adapters.items() if players.backends.get(w) is backend}
             or None,
             constrained=config.models.constrained,
-            notes=_notes(config, game),
+            notes=_notes(config, env),
         )
         for backend in players.backends.values()
     }
@@ -145,23 +144,23 @@ def policies_of_seats(
         if who in players.backends:
             policies[seat] = writers[id(players.backends[who])]
         else:
-            policies[seat] = _classic(who, game)
+            policies[seat] = _classic(who, env)
     return policies
 
 
-def _notes(config: RunConfig, game: str) -> PartnerNotes | None:
+def _notes(config: RunConfig, env: Any) -> PartnerNotes | None:
     if not config.models.partner_notes:
         return None
     try:
-        return notes_for(game)
+        return notes_for(env)
     except ValueError as error:
         raise ConfigError(f"models.partner_notes: {error}") from error
 
 
-def _classic(name: str, game: str) -> Policy:
+def _classic(name: str, env: Any) -> Policy:
     try:
-        return POLICIES[name](game)
-    except ValueError as error:
+        return classic_policy(name, env)
+    except PolicyError as error:
         raise ConfigError(f"seats: {error}") from error
 
 

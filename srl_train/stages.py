@@ -204,7 +204,6 @@ class Stage:
 
     def _played(self) -> list[Episode]:
         run, who = self._run, self.config.players
-        game = run.make_env().metadata["name"]
         if who == "models":
             policies = {
                 seat: policy if run.seats[seat] in run.players.backends
@@ -212,7 +211,7 @@ class Stage:
                 for seat, policy in run.policies.items()
             }  # fmt: skip
         else:
-            policies = dict.fromkeys(run.seats, classic_player(who, game, run.view))
+            policies = dict.fromkeys(run.seats, classic_player(who, run.make_env()))
         played = play_games(
             run.make_env,
             policies,
@@ -244,8 +243,9 @@ class Stage:
     def _samples_of(self, model: str) -> list[Any]:
         view, chat = self._run.view, self._run.players.backends[model].chat
         parts = self._parts[model]
-        game = self._run.make_env().metadata["name"]
-        notes = notes_for(game) if self._run.config.models.partner_notes else None
+        notes = None
+        if self._run.config.models.partner_notes:
+            notes = notes_for(self._run.make_env())
         if isinstance(self.config, SftConfig):
             found = [
                 demonstration(

@@ -116,6 +116,12 @@ def test_what_is_heavy_or_unwanted_stays_in_its_place(path):
         "import srl_train.cli; srl_train.cli.main(['--help'])",
         "import srl_train.cli; srl_train.cli.main(['train', '--help'])",
         "import srl_train.cli; srl_train.cli.main(['report', '--help'])",
+        "import srl_train.cli; srl_train.cli.main(['play', '--help'])",
+        "import srl_train.cli; srl_train.cli.main(['replay', '--help'])",
+        "import srl_train.metrics.animation",
+        "import srl_train.cli; srl_train.cli.main(['eval', '--help'])",
+        "import srl_train.cli; srl_train.cli.main(['eval', '--focal', 'uniform', '--episodes', '2',"
+        " '--environment', 'coop_compete_pair_v0', '--quiet'])",
         "import core_srl",
         "import benchmarks",
     ],
@@ -212,7 +218,8 @@ def test_constraints_pin_every_requirement():
 
 
 def test_every_example_is_run_by_a_test():
-    tests = "\n".join(path.read_text(encoding="utf-8") for path in sources("tests/examples"))
+    programs = sources("tests/examples", "tests/interop")
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in programs)
     examples = [*sources("examples"), *(ROOT / "examples").glob("*.yaml")]
     assert [path.name for path in examples if path.stem not in tests] == []
 

@@ -1,4 +1,4 @@
-"""Bernoulli and Uniform: a coin in every round."""
+"""Bernoulli: a coin in every round."""
 
 from srl_agents.classic.memory_one import SITUATIONS, MemoryOne
 
@@ -11,10 +11,3 @@ class Bernoulli(MemoryOne):
 
     def __init__(self, q: float) -> None:
         super().__init__(f"random({q:g})", [q] * SITUATIONS)
-
-
-class Uniform(Bernoulli):
-    """Both actions equally likely."""
-
-    def __init__(self) -> None:
-        super().__init__(0.5)

@@ -45,8 +45,8 @@ class SituationReader:
 
     `fields` names the vector's entries, by default those of coop_compete_v0. `first`, `own` and
     `others` are the names of the entries that hold 1 in the first round, 1 after having
-    cooperated, and the share of the others who did. Raises ValueError where a name is not among
-    the fields.
+    cooperated, and the share of the others who did; where that share counts oneself too,
+    `seats` is how many seats it is of. Raises ValueError where a name is not among the fields.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class SituationReader:
         first: str = "first_round",
         own: str = "own_cooperated",
         others: str = "others_cooperated",
+        seats: int | None = None,
     ) -> None:
         for name in (first, own, others):
             if name not in fields:
@@ -64,6 +65,7 @@ class SituationReader:
                     "name the fields that say first round, own and others' last choice"
                 )
         self._first, self._own, self._others = map(list(fields).index, (first, own, others))
+        self._seats = seats
 
     def __call__(self, observation: object) -> int:
         """0 in the first round, else 1 + 2 * own + other.
@@ -75,6 +77,9 @@ class SituationReader:
             return START
         own = int(vector[self._own] > 0.5)  # type: ignore[index]
         share = float(vector[self._others])  # type: ignore[index]
+        if self._seats is not None:
+            company = self._seats - 1
+            share = (round(share * self._seats) - own) / company if company else 0.5
         other = own if share == 0.5 else int(share > 0.5)
         return situation_after(own, other)
 

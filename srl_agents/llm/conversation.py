@@ -16,6 +16,7 @@ from srl_agents.errors import BackendError
 # Plain letters and digits: no template trims, escapes or splits them.
 _RULES, _WORDS, _ANSWER, _MORE, _AGAIN = (f"marker{n}Z" for n in ("Rules", "W0", "A0", "W1", "A1"))
 
+REMEMBERED_ANSWERS = 8192  # legal answers: every change of what is legal asks for them again
 REMEMBERED_PROMPTS = 8192  # situations come back; at a few hundred tokens each, some 20 MB at most
 
 
@@ -69,6 +70,7 @@ class ChatFormat:
             )
         self._tokenizer = tokenizer
         self._known: dict[tuple[str, ...], list[int]] = {}
+        self._known_answers: dict[str, tuple[int, ...]] = {}
         self._has_system, (self._head, self._joint, self._tail) = _opening(tokenizer)
         self._between, self._next_tail = _continuation(tokenizer, self._has_system)
         added = tokenizer.added_tokens_decoder
@@ -103,8 +105,12 @@ class ChatFormat:
 
     def answer(self, text: str) -> tuple[int, ...]:
         """The tokens of an answer, without its end of turn."""
-        [ids] = self._encode([text])
-        return tuple(ids)
+        if text not in self._known_answers:
+            if len(self._known_answers) >= REMEMBERED_ANSWERS:
+                self._known_answers.clear()
+            [ids] = self._encode([text])
+            self._known_answers[text] = tuple(ids)
+        return self._known_answers[text]
 
     def text(self, ids: Sequence[int]) -> str:
         """The words of an answer without its end of turn; other special tokens stay visible."""

@@ -7,6 +7,7 @@ what the environment shows the seat is used: its observations of this game.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -68,14 +69,15 @@ def expected(history: History) -> float:
     return float(model.replies()[0, situation_after(*history[-1])])
 
 
-def notes_for(environment: str) -> PartnerNotes:
-    """The notes of the environment with that metadata name.
+def notes_for(env: Any) -> PartnerNotes:
+    """The notes of an environment.
 
     Raises ValueError where its observations are not known to tell what the others did.
     """
-    if environment not in READERS:
+    name = env.metadata["name"]
+    if name not in READERS:
         raise ValueError(
-            f"partner notes cannot be read off {environment}'s observations, only off those of "
+            f"partner notes cannot be read off {name}'s observations, only off those of "
             f"{', '.join(READERS)}"
         )
-    return PartnerNotes(READERS[environment]())
+    return PartnerNotes(READERS[name](env.unwrapped))

@@ -12,7 +12,10 @@ from importlib import metadata
 COMMANDS = {
     "train": "train several models at once, as a configuration says",
     "collect": "play games, and write those worth learning from",
+    "eval": "score a policy, a model or a run in scenarios, with partners it never met",
     "report": "write the report of a run, or compare several",
+    "play": "take a seat yourself, in the terminal",
+    "replay": "play recorded episodes again: check them, or make an animation",
     "info": "show versions, environments, strategies and this machine",
 }
 """Subcommand, which is also its module's name -> what it does. Each module has

@@ -13,6 +13,7 @@ from srl_train import config_file
 from srl_train.cli.train import setting
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
+from srl_train.held_out import refuse_levels
 
 if TYPE_CHECKING:
     from srl_agents.episode import Episode
@@ -68,7 +69,9 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.environment import environment_maker
 
     make_env = environment_maker(config)
-    agents = list(make_env().possible_agents)
+    env = make_env()
+    refuse_levels(config.environment, env)  # what is collected is trained on
+    agents = list(env.possible_agents)
     for seat in args.seats or ():
         if seat not in agents:
             raise ConfigError(f"--seat: no seat {seat!r}: the seats are {', '.join(agents)}")

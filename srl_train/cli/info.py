@@ -37,11 +37,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it."""
-    from srl_envs import catalogue
+    from srl_envs import catalogue, scenarios
 
     _print_table("versions", {"python": platform.python_version()} | versions())
     games = {name: catalogue.entry(name).description for name in catalogue.names()}
     _print_table("environments", games)
+    kept = {name: scenarios.names(name, held_out=True) for name in scenarios.environments()}
+    counts = {
+        name: f"{len(scenarios.names(name))}, {len(held_out)} of them held out from training"
+        for name, held_out in kept.items()
+    }
+    _print_table("scenarios (srl eval --list)", counts)
     _print_table("update strategies (updates.strategy)", STRATEGIES)
     _print_table("modes (mode.name)", MODES)
     machine = {

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -32,3 +34,14 @@ def test_custom_environment():
     assert "('I cannot decide', 'scissors') -> {'player_0': 0.5, 'player_1': -1.0}" in said
     assert "Your last answer was not read: no legal choice stood alone on the last line." in said
     assert "player_1  rock" in said
+
+
+def test_evaluate_scenarios():
+    said = output_of("evaluate_scenarios.py")
+    scored = re.findall(r"  (\w+): (\d+\.\d+) \((\d+\.\d+) to (\d+\.\d+)\)", said)
+    assert [who for who, *_ in scored] == ["content", "pavlov"] * 5
+    assert said.count(" *: ") == 2
+    for _, mean, low, high in scored:
+        assert float(low) <= float(mean) <= float(high)
+    # With a partner that always cooperates, agreeing in all 16 rounds earns 0.85 each.
+    assert float(scored[1][1]) == pytest.approx(13.6, abs=0.2)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from srl_envs import coop_compete_v0
 from srl_train.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -94,3 +95,26 @@ def test_configurations(name, smaller, tmp_path, capsys):
     config = str(EXAMPLES / name)
     assert main(["train", config, "--out", str(tmp_path / "run"), *overrides]) == 0
     assert "of the way was learned" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def any_tiny_model(embedded_models):
+    """A model that answers any game where answers are constrained: other tests build it too."""
+    from srl_agents.llm import tiny
+
+    return str(tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3)))
+
+
+@pytest.mark.parametrize(
+    ("name", "smaller"),
+    [
+        ("maze.yaml", ["environment.options.max_cycles=4"]),
+        ("trading.yaml", ["environment.options.max_cycles=3"]),
+    ],
+)
+def test_configurations_of_games_without_baselines(name, smaller, tmp_path, any_tiny_model):
+    wanted = ["rounds=1", "rollout.group_size=4", "logging.evaluation_episodes=4", *smaller]
+    wanted.append(f"models.base={any_tiny_model}")
+    overrides = [word for setting in wanted for word in ("--set", setting)]
+    assert main(["train", str(EXAMPLES / name), "--out", str(tmp_path / "run"), *overrides]) == 0
+    assert (tmp_path / "run" / "models" / "model_0" / "model.safetensors").is_file()

@@ -18,6 +18,7 @@ from srl_agents.episode import (
     Episode,
     Tokens,
     from_json,
+    is_plain,
     read_jsonl,
     to_json,
     write_jsonl,
@@ -120,6 +121,11 @@ any_episode = st.builds(
     failure=st.none() | st.text(),
     extra=st.dictionaries(st.text(), values, max_size=2),
     states=st.none() | st.lists(arrays, max_size=2).map(tuple),
+    made_as=st.none()
+    | st.fixed_dictionaries(
+        {"name": st.text(), "options": st.dictionaries(st.text(), values, max_size=2)}
+    ),
+    reset_options=st.dictionaries(st.text(), values, max_size=2),
 )
 
 
@@ -200,7 +206,7 @@ def test_another_schema_version_is_refused(version):
         from_json(json.dumps(record))
 
 
-@pytest.mark.parametrize("line", ["", "{", "[1]", "3", "null", '"text"', '{"schema_version": 1}'])
+@pytest.mark.parametrize("line", ["", "{", "[1]", "3", "null", '"text"', '{"schema_version": 2}'])
 def test_what_is_no_episode_is_refused(line):
     with pytest.raises(EpisodeError):
         from_json(line)
@@ -219,6 +225,10 @@ def test_what_is_no_episode_is_refused(line):
         (("turns", 0, 0, "observation", "dtype"), "no such type"),
         (("turns", 0, 0, "observation", "data"), ["x", "y"]),
         (("seats",), None),
+        (("made_as",), "maze_v0"),
+        (("made_as",), {"name": 3, "options": {}}),
+        (("made_as",), {"name": "maze_v0", "options": 3}),
+        (("reset_options",), None),
     ],
 )
 def test_a_damaged_record_is_refused(place, value):
@@ -253,3 +263,21 @@ def test_the_damaged_line_is_named(tmp_path):
     assert next(read).seed == 1
     with pytest.raises(EpisodeError, match=r"episodes\.jsonl, line 2"):
         next(read)
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        ({"layout": ("simple", [1, 2.5, None, True])}, True),
+        (np.arange(3), True),
+        (np.float32(1), True),
+        ({"layout": object()}, False),
+        ([{1, 2}], False),
+        (np.array([object()]), False),
+    ],
+)
+def test_what_a_record_can_hold_is_known(value, plain):
+    assert is_plain(value) is plain
+    if plain:
+        episode = Episode("g", 0, {}, (), extra={"value": value})
+        assert same(from_json(to_json(episode)), episode)

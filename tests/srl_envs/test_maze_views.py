@@ -146,3 +146,14 @@ def test_large_mazes_are_drawn_with_smaller_cells():
     env = parallel_env(width=61, height=31, level_seed=3, split="any", render_mode="rgb_array")
     env.reset(seed=0)
     assert env.render().shape == (2 * 8 + 18 + 31 * 7, 2 * 8 + 61 * 7, 3)
+
+
+def test_seats_in_one_cell_share_it_and_a_goal_of_all_is_nobodys():
+    env = parallel_env(layout="simple", num_agents=2, render_mode="rgb_array")
+    env.reset(seed=0)
+    frame = env.render()
+    halves = [coloured(frame, COLOURS[seat]).sum() for seat in (0, 1)]
+    assert sum(halves) == 13 * 13 and min(halves) == 13 * 6
+    own = parallel_env(layout="simple", num_agents=2, task="own", render_mode="rgb_array")
+    own.reset(seed=0)
+    assert [coloured(own.render(), COLOURS[seat]).sum() > 13 * 13 for seat in (0, 1)] == [True] * 2

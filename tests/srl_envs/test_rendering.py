@@ -1,8 +1,10 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
 from srl_envs import catalogue
-from srl_envs.rendering import Scene, ansi, rgb_array
+from srl_envs.rendering import COLOURS, SHOWN_ROUNDS, Scene, ansi, rgb_array, write
 
 SCENE = Scene(
     headline="game_v0 round 1/9",
@@ -46,9 +48,56 @@ def test_picture():
 def test_letters_are_drawn_apart():
     frames = {
         rgb_array(Scene(letter, ("a_0",), (None,), (None,), ("x",), 1.0)).tobytes()
-        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-:"
+        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-:=+><%()!,'"
     }
-    assert len(frames) == 41
+    assert len(frames) == 51
+
+
+def picture(**changes):
+    return rgb_array(dataclasses.replace(SCENE, **changes))
+
+
+def test_totals_and_a_strip_of_the_last_rounds():
+    rounds = [((1, 0), (0.5, 1.0)), ((1, 1), (0.25, 0.0))]
+    frames = [picture(past=rounds[:played]) for played in (0, 1, 2)]
+    assert len({frame.shape for frame in frames}) == 1
+    strips = [frame[26:, -8 - SHOWN_ROUNDS * 6 :] for frame in frames]
+    cooperated = [coloured(strip, COLOURS[1]) for strip in strips]
+    assert not cooperated[0].any()
+    # A column of 5 pixels for each cooperation, as high of 14 as the reward; at least 2.
+    assert [int(strip.sum()) for strip in cooperated[1:]] == [5 * 7, 5 * (7 + 4 + 2)]
+    assert int(coloured(strips[1], COLOURS[0]).sum()) == 5 * 14
+    totals = [frame[:, :-260] for frame in frames]
+    assert not np.array_equal(totals[1], totals[2])
+
+
+def test_the_strip_shows_the_last_rounds_only():
+    early, late = ((0, 0), (1.0, 1.0)), ((1, 1), (1.0, 1.0))
+    many = picture(choices=(1, 1), past=[early] * 7 + [late] * SHOWN_ROUNDS)
+    assert many.shape == picture(past=[]).shape
+    assert not coloured(many, COLOURS[0]).any()
+
+
+def test_notes_stand_beside_the_seats():
+    assert not np.array_equal(picture(notes=("adversary", "")), picture(notes=("", "adversary")))
+    assert picture(notes=("", "")).shape == picture().shape
+
+
+def test_teams_stand_together_and_are_summed_up():
+    rounds = [((1, 0), (0.5, 1.0))]
+    plain, teams = picture(past=rounds), picture(past=rounds, teams=("a", "b"))
+    assert teams.shape[0] == plain.shape[0] + 2 * 18
+    together = picture(past=rounds, teams=("a", "a"))
+    assert together.shape[0] == plain.shape[0] + 18
+    other = picture(past=[((1, 0), (0.5, 3.0))], teams=("a", "a"))
+    assert not np.array_equal(together[44:62], other[44:62])  # the team's mean
+
+
+def test_what_is_written_over_the_edge_is_cut_off():
+    frame = np.zeros((8, 20, 3), np.uint8)
+    write(frame, "wide", 2, 10, (9, 9, 9))
+    assert frame[:, 10:].any() and not frame[:, :10].any()
+    write(frame, "gone", 30, 40, (9, 9, 9))
 
 
 @pytest.mark.parametrize(
@@ -90,3 +139,29 @@ def test_the_headline_tells_the_phase():
     assert env.render().splitlines()[0] == "team_battle_v0 round 0/9 warmup"
     env.reset(seed=0, options={"episode": 10})
     assert env.render().splitlines()[0] == "team_battle_v0 round 0/9 battle"
+
+
+def test_nothing_is_kept_for_pictures_that_nobody_draws():
+    env = catalogue.make("coop_compete_v0")
+    env.reset(seed=0)
+    env.step(dict.fromkeys(env.agents, 1))
+    assert env._past == []
+
+
+def test_a_new_episode_begins_with_an_empty_picture():
+    env = catalogue.make("team_battle_v0", render_mode="rgb_array")
+    env.reset(seed=0)
+    start = env.render()
+    env.step(dict.fromkeys(env.agents, 1))
+    assert not np.array_equal(env.render(), start)
+    env.reset(seed=0, options={"episode": 0})
+    assert np.array_equal(env.render(), start)
+
+
+def test_a_staged_game_shows_who_is_an_adversary():
+    env = catalogue.make("staged_v0", num_agents=4)
+    env.reset(seed=0)
+    assert env._scene().notes == ("adversary", "", "", "")
+    battle = catalogue.make("team_battle_v0", team_size=(1, 2))
+    battle.reset(seed=0)
+    assert battle._scene().teams == ("team_a", "team_b", "team_b")

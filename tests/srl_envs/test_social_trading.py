@@ -101,14 +101,14 @@ def test_what_a_seat_reads():
     view = env.text_view
     assert view.describe("agent_0", observations["agent_0"]) == (
         "Round 1 of 9. Now offers. You hold 4 coin (worth 3 each), 0 apple (worth 8), "
-        "3 bread (worth 1)."
+        "3 bread (worth 1). You value apple most."
     )
     offer = "offer 2 bread for 2 apple to agent_1"
     observations, *_ = say(env, offer, "pass", "offer 1 bread for 2 coin to agent_1")
     assert view.describe("agent_1", observations["agent_1"]) == (
         "Round 2 of 9. Now answers. You hold 4 coin (worth 3 each), 2 apple (worth 2), 0 bread "
-        "(worth 9). Offers to you: agent_0 gives you 2 bread for 2 apple (+14 for you); agent_2 "
-        "gives you 1 bread for 2 coin (+3 for you). Accept one, decline or pass."
+        "(worth 9). Offers to you: agent_0 gives you 2 bread for 2 apple (worth 14 more to you); "
+        "agent_2 gives you 1 bread for 2 coin (worth 3 more to you). Accept one, decline or pass."
     )
     observations, *_ = say(env, "pass", "accept agent_0", "pass")
     assert view.describe("agent_1", observations["agent_1"]).endswith(
@@ -120,6 +120,18 @@ def test_what_a_seat_reads():
     assert view.describe("agent_2", observations["agent_2"]).endswith(
         "agent_1 declined your offer of 1 bread for 2 coin. You owe nothing, so you can only pass."
     )
+
+
+def test_a_losing_offer_is_told_as_one():
+    env, *_ = opened(max_cycles=9)
+    observations, *_ = say(env, "pass", "offer 1 apple for 1 bread to agent_0", "pass")
+    assert "1 apple for 1 bread (worth 7 more to you)" in env.text_view.describe(
+        "agent_0", observations["agent_0"]
+    )
+    env, *_ = opened(max_cycles=9)
+    observations, *_ = say(env, "pass", "offer 1 apple for 2 coin to agent_2", "pass")
+    said = env.text_view.describe("agent_2", observations["agent_2"])
+    assert "1 apple for 2 coin (worth 5 less to you)" in said
 
 
 def test_binding_agreements_know_no_deliveries():

@@ -6,7 +6,7 @@ import pytest
 
 from srl_agents.episode import read_jsonl, to_json
 from srl_agents.rollout import play_many
-from srl_envs import coop_compete_v0
+from srl_envs import bandit_v0, coop_compete_v0
 from srl_train.cli import main
 from srl_train.collecting import cast, classic_player, filtered, play_games
 from srl_train.demonstrations import KEPT, parts_of
@@ -23,7 +23,7 @@ VIEW = make_env().unwrapped.text_view
 
 
 def classic(name):
-    return classic_player(name, "coop_compete_v0", VIEW)
+    return classic_player(name, make_env())
 
 
 @pytest.fixture
@@ -152,7 +152,12 @@ def test_what_cannot_be_collected_is_said_in_one_line(words, says, tmp_path, cap
 
 def test_tit_for_tat_says_which_games_it_cannot_read():
     with pytest.raises(ConfigError, match="tit_for_tat"):
-        classic_player("tit_for_tat", "bandit_v0", VIEW)
+        classic_player("tit_for_tat", bandit_v0.parallel_env())
+
+
+def test_who_is_kept_for_evaluation_is_not_learned_from():
+    with pytest.raises(ConfigError, match=r"grim_trigger is kept for evaluation.*tit_for_tat"):
+        classic_player("grim_trigger", make_env())
 
 
 def test_lines_are_episodes_of_this_schema(tmp_path):

@@ -165,9 +165,8 @@ def test_rounds_one_by_one_come_after_the_stages(short_run, tmp_path):
 
 def test_data_of_own_seats_or_of_all(short_run, tmp_path):
     make_env = environment_maker(short_run())
-    view = make_env().unwrapped.text_view
     policies = {
-        f"agent_{i}": classic_player(name, "coop_compete_v0", view)
+        f"agent_{i}": classic_player(name, make_env())
         for i, name in enumerate(("always_compete", "always_cooperate"))
     }
     write_jsonl(tmp_path / "games.jsonl", play_games(make_env, policies, 8, 0))
@@ -279,9 +278,8 @@ def test_preferences_take_models_above_the_mean_of_their_games(short_run, tmp_pa
 
 def test_a_model_without_data_is_left_as_it_is(short_run, tmp_path):
     make_env = environment_maker(short_run())
-    view = make_env().unwrapped.text_view
-    policies = dict.fromkeys(("agent_0", "agent_1"), classic_player(
-        "always_cooperate", "coop_compete_v0", view))  # fmt: skip
+    expert = classic_player("always_cooperate", make_env())
+    policies = dict.fromkeys(("agent_0", "agent_1"), expert)
     games = filtered(play_games(make_env, policies, 4, 0), seats=["agent_0"])
     write_jsonl(tmp_path / "games.jsonl", games)
     sft = {"data": [str(tmp_path / "games.jsonl")]}

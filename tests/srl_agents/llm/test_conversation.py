@@ -139,7 +139,9 @@ def test_white_space_around_a_message_is_not_sent(dialect):
         assert chat.prompts([loose]) == chat.prompts([tight])
 
 
-def test_a_prompt_is_tokenised_once():
+@pytest.fixture
+def counting():
+    """A chat format, and the texts that its tokenizer was given since."""
     calls = []
 
     class Counting(ByteTokenizer):
@@ -149,8 +151,20 @@ def test_a_prompt_is_tokenised_once():
 
     chat = ChatFormat(Counting())
     calls.clear()
+    return chat, calls
+
+
+def test_a_prompt_is_tokenised_once(counting):
+    chat, calls = counting
     first = chat.prompts([Turn("same", last=1), Turn("same", last=chat.end_of_turn)])
     assert chat.prompts([Turn("same", last=1)]) == first[:1]
     assert len(calls) == 1
     assert len(calls[0]) == 1
     assert first[0][1:] == first[1]  # the second answer had closed itself
+
+
+def test_an_answer_is_tokenised_once(counting):
+    chat, calls = counting
+    assert chat.answer("deliver") == chat.answer("deliver") == tuple(b"deliver")
+    assert chat.answer("pass") == tuple(b"pass")
+    assert calls == [["deliver"], ["pass"]]

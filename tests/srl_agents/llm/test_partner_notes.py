@@ -8,10 +8,10 @@ from srl_agents.classic.tit_for_tat import TitForTat
 from srl_agents.llm.partner_notes import expected, notes_for
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play
-from srl_envs import coop_compete_v0, team_battle_v0
+from srl_envs import coop_compete_v0, maze_v0, team_battle_v0
 from tests.fakes import ScriptedBackend
 
-NOTES = notes_for("coop_compete_v0")
+NOTES = notes_for(coop_compete_v0.parallel_env())
 
 
 def test_nothing_is_said_before_anything_was_seen():
@@ -82,9 +82,9 @@ def test_in_a_game_of_teams_the_others_are_the_rivals():
     fields = team_battle_v0.OBSERVATION_FIELDS
     seen = np.zeros(len(fields))
     seen[fields.index("own_cooperated")] = seen[fields.index("own_team_cooperated")] = 1
-    assert notes_for("team_battle_v0").after((), seen) == ((1, 0),)
+    assert notes_for(team_battle_v0.parallel_env()).after((), seen) == ((1, 0),)
 
 
 def test_games_that_do_not_show_the_others_are_refused():
     with pytest.raises(ValueError, match=r"off maze_v0's observations, only off .*coop_compete_v0"):
-        notes_for("maze_v0")
+        notes_for(maze_v0.parallel_env())

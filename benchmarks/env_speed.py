@@ -1,0 +1,293 @@
+"""How fast the environments are: agent-steps per second of CPU time, beside their peers.
+
+python -m benchmarks.env_speed [--quick] [--repeats 3] [--json FILE] [--docs docs/results.md]
+
+One agent-step is one action of one seat. Actions are drawn before the clock starts; what is timed
+is stepping, and resetting where an episode ends, new mazes included. All repeats of all rows are
+interleaved, so that a busy minute hits everybody; the best repeat is judged, because others only
+measure what else the machine does, and the median stands beside it. Batches are stepped as a user
+gets them: autoreset on the next step, every array a fresh one.
+
+Peers are measured where they are installed: pip install textarena pygame
+(PettingZoo's rps_v2 imports pygame, although nothing is drawn here.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.plain_game import PlainGame
+from benchmarks.training import records
+from srl_envs import make, vector
+
+NAME = "env_speed"
+BATCH = 4096
+DIFFERENT = 64  # rounds of actions that are drawn beforehand, and gone through again and again
+SINGLE, BATCHED = "coop_compete, 2 players", f"coop_compete, 2 players, batch of {BATCH}"
+RPS, RPS_AEC = "PettingZoo rps_v2, parallel", "PettingZoo rps_v2, turn by turn"
+PLAIN, TEXTARENA = "plain dicts of floats, the same game", "TextArena iterated prisoner's dilemma"
+
+Play = Callable[[int], tuple[int, float]]
+"""Plays so many rounds: agent-steps made, CPU seconds taken."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing to measure."""
+
+    name: str
+    prepare: Callable[[], Play]
+    rounds: int
+    """A repeat's, for about half a second."""
+    target: float | None = None
+    """Agent-steps per CPU-second."""
+    needs: str | None = None
+    """A package that it is measured with, by the name that both pip and Python know it by."""
+
+    def missing(self) -> str | None:
+        """What to install; None where nothing is missing."""
+        if self.needs is None or importlib.util.find_spec(self.needs) is not None:
+            return None
+        return f"not installed: pip install {self.needs}"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast one row is as another."""
+
+    row: str
+    peer: str
+    least: float | None = None
+    """What is to be reached; None where it is only told."""
+
+
+def single(make_env: Callable[[], Any]) -> Play:
+    """A PettingZoo ParallelEnv, or what steps like one."""
+    env = make_env()
+    env.reset(seed=0)
+    agents, generator = list(env.agents), np.random.default_rng(0)
+    actions = [2, 2]
+    if hasattr(env, "action_space"):
+        actions = [int(env.action_space(agent).n) for agent in agents]
+    drawn = [
+        dict(zip(agents, generator.integers(actions).tolist(), strict=True))
+        for _ in range(DIFFERENT)
+    ]
+
+    def play(rounds: int) -> tuple[int, float]:
+        step, cycle = env.step, itertools.cycle(drawn)
+        start = time.process_time()
+        for _ in range(rounds):
+            step(next(cycle))
+            if not env.agents:
+                env.reset()
+        return rounds * len(agents), time.process_time() - start
+
+    return play
+
+
+def rps() -> Play:
+    """PettingZoo's rock, paper, scissors, all at once."""
+    from pettingzoo.classic import rps_v2
+
+    return single(rps_v2.parallel_env)
+
+
+def rps_turn_by_turn() -> Play:
+    """The same as an AECEnv: an agent looks at what is to be seen, then moves."""
+    from pettingzoo.classic import rps_v2
+
+    env = rps_v2.env()
+    env.reset(seed=0)
+    count = int(env.action_space(env.possible_agents[0]).n)
+    drawn = np.random.default_rng(0).integers(count, size=DIFFERENT).tolist()
+
+    def play(rounds: int) -> tuple[int, float]:
+        cycle = itertools.cycle(drawn)
+        start = time.process_time()
+        for _ in range(rounds):
+            *_, terminated, truncated, _ = env.last()
+            if terminated or truncated:
+                env.reset()
+            env.step(next(cycle))
+        return rounds, time.process_time() - start
+
+    return play
+
+
+def batched(name: str, **parameters: Any) -> Play:
+    """A vectorised game."""
+    games = vector.make(name, BATCH, **parameters)
+    games.reset(seed=0)
+    shape, count = (BATCH, games.num_agents), int(games.single_action_space.n)
+    drawn = np.random.default_rng(0).integers(count, size=(DIFFERENT, *shape))
+
+    def play(rounds: int) -> tuple[int, float]:
+        step, cycle = games.step, itertools.cycle(drawn)
+        start = time.process_time()
+        for _ in range(rounds):
+            step(next(cycle))
+        return rounds * BATCH * games.num_agents, time.process_time() - start
+
+    return play
+
+
+def textarena() -> Play:
+    """TextArena's iterated prisoner's dilemma, as it is registered.
+
+    Every answer is a step, half of them talk before the choice. Each game has an environment of its
+    own: one that is reset goes on showing what was said in all games before, and slows down.
+    """
+    import textarena as arena
+
+    def begun() -> Any:
+        env = arena.make("IteratedPrisonersDilemma-v0")
+        env.reset(num_players=2)
+        return env
+
+    answers = np.array(["[Cooperate]", "[Defect]"])
+    drawn = np.random.default_rng(0).choice(answers, DIFFERENT).tolist()
+
+    def play(rounds: int) -> tuple[int, float]:
+        cycle = itertools.cycle(drawn)
+        start = time.process_time()
+        env = begun()
+        for _ in range(rounds):
+            env.get_observation()
+            done, _ = env.step(action=next(cycle))
+            if done:
+                env.close()
+                env = begun()
+        return rounds, time.process_time() - start
+
+    return play
+
+
+def _single(name: str, **parameters: Any) -> Callable[[], Play]:
+    return lambda: single(lambda: make(name, **parameters))
+
+
+def _batched(name: str, **parameters: Any) -> Callable[[], Play]:
+    return lambda: batched(name, **parameters)
+
+
+TWO: dict[str, Any] = {"num_agents": 2}
+BATTLE: dict[str, Any] = {"team_size": 4, "warmup_episodes": 0}  # a warm-up is less work
+LEVEL: dict[str, Any] = {"level_seed": 0, "split": "any"}
+ROWS = (
+    Row(SINGLE, _single("coop_compete_v0", **TWO), 100_000, 400e3),
+    Row("team_battle, 4 against 4", _single("team_battle_v0", **BATTLE), 20_000, 250e3),
+    Row("maze 9x9, another every episode", _single("maze_v0"), 50_000, 100e3),
+    Row("maze 9x9, always the same", _single("maze_v0", **LEVEL), 50_000, 100e3),
+    Row("social trading, 6 traders", _single("social_trading_v0"), 10_000, 60e3),
+    Row(BATCHED, _batched("coop_compete_v0", **TWO), 3000, 40e6),
+    Row(
+        f"team_battle, 4 against 4, batch of {BATCH}",
+        _batched("team_battle_v0", **BATTLE),
+        200,
+        8e6,
+    ),
+    Row(f"maze 9x9, another every episode, batch of {BATCH}", _batched("maze_v0"), 600, 3e6),
+    Row(f"maze 9x9, always the same, batch of {BATCH}", _batched("maze_v0", **LEVEL), 600, 3e6),
+    Row(RPS, rps, 3000, needs="pygame"),
+    Row(RPS_AEC, rps_turn_by_turn, 6000, needs="pygame"),
+    Row(TEXTARENA, textarena, 20_000, needs="textarena"),
+    Row(PLAIN, lambda: single(PlainGame), 100_000),
+)
+RATIOS = (
+    Ratio(SINGLE, RPS, 30),
+    Ratio(BATCHED, RPS, 30),
+    Ratio(SINGLE, RPS_AEC),
+    Ratio(SINGLE, TEXTARENA, 10),
+    Ratio(BATCHED, TEXTARENA, 10),
+    Ratio(SINGLE, PLAIN, 0.5),
+    Ratio(BATCHED, SINGLE),
+)
+
+
+def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, list[float]]:
+    """Agent-steps per CPU-second, one number per repeat; rows that are not installed are absent."""
+    plays = {row: row.prepare() for row in rows if row.missing() is None}
+    rates: dict[str, list[float]] = {row.name: [] for row in plays}
+    for _ in range(repeats):
+        for row, play in plays.items():
+            steps, seconds = play(max(2, round(share * row.rounds)))
+            rates[row.name].append(steps / max(seconds, 1e-9))  # the clock may not have moved
+    return rates
+
+
+def tables(rates: dict[str, list[float]]) -> tuple[str, list[records.Check]]:
+    """The result as Markdown, and what was to be reached."""
+    best = {name: max(values) for name, values in rates.items()}
+    lines, checks = [], []
+    for row in ROWS:
+        if row.name not in best:
+            lines.append((row.name, "", row.missing(), "", ""))
+            continue
+        median = statistics.median(rates[row.name])
+        target, share = "", ""
+        if row.target is not None:
+            target, share = shown(row.target), f"{best[row.name] / row.target:.2f}"
+            seen = f"{shown(best[row.name])} a second"
+            claim = f"{row.name}: at least {target}"
+            checks.append(records.Check(claim, best[row.name] >= row.target, seen))
+        lines.append((row.name, target, shown(best[row.name]), shown(median), share))
+    headers = ("agent-steps per CPU-second", "target", "best", "median", "best / target")
+    against = []
+    for ratio in RATIOS:
+        least = "" if ratio.least is None else f"{ratio.least:g}"
+        if ratio.peer not in best:
+            against.append((ratio.row, ratio.peer, least, "not installed"))
+            continue
+        times = best[ratio.row] / best[ratio.peer]
+        against.append((ratio.row, ratio.peer, least, _times(times)))
+        if ratio.least is not None:
+            claim = f"{ratio.row}: at least {least} times as fast as {ratio.peer}"
+            checks.append(records.Check(claim, times >= ratio.least, f"{_times(times)} times"))
+    ratios = records.table(("", "against", "at least", "times as fast"), against)
+    return f"{records.table(headers, lines)}\n\n{ratios}\n\n{records.listed(checks)}", checks
+
+
+def shown(rate: float) -> str:
+    """'41.2M' or '412k'."""
+    return f"{rate / 1e6:.1f}M" if rate >= 1e6 else f"{rate / 1e3:.0f}k"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 100.0 else f"{ratio:.3g}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the steps")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each row")
+    parser.add_argument(
+        "--share", type=float, help="of the steps that a repeat takes (1, or 0.1 with --quick)"
+    )
+    records.add_arguments(parser)
+    asked = parser.parse_args(arguments)
+    share = asked.share if asked.share is not None else 0.1 if asked.quick else 1.0
+    if asked.repeats < 1 or share <= 0.0:
+        parser.error("--repeats must be at least 1, and --share above 0")
+    rates = measure(ROWS, share, asked.repeats)
+    markdown, checks = tables(rates)
+    result = {
+        "agent_steps_per_cpu_second": rates,
+        "held": {check.claim: check.held for check in checks},
+        "settings": {"repeats": asked.repeats, "share": share, "batch": BATCH},
+    }
+    records.keep(NAME, result, markdown, asked)
+
+
+if __name__ == "__main__":
+    main()

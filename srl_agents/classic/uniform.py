@@ -1,0 +1,49 @@
+"""Uniform: any legal action, all equally likely."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log
+
+import numpy as np
+
+from srl_agents.episode import Decision
+from srl_agents.policy import Seen
+
+
+class Uniform:
+    """Draws among the legal actions of any game.
+
+    `actions` is how many there are where no mask says which are legal: one number, or one per
+    seat. Raises ValueError for less than one.
+    """
+
+    name = "uniform"
+
+    def __init__(self, actions: int | Mapping[str, int] = 2) -> None:
+        least = actions if isinstance(actions, int) else min(actions.values())
+        if least < 1:
+            raise ValueError(f"actions must be 1 or more, got {actions}")
+        self._actions = actions
+
+    def start(self, seed: int) -> np.random.Generator:
+        """The seat's own generator."""
+        return np.random.default_rng(seed)
+
+    def act(
+        self, seen: Sequence[Seen], states: Sequence[np.random.Generator]
+    ) -> tuple[list[Decision], list[np.random.Generator]]:
+        """One decision per seat, with the log-probability of its action."""
+        decisions = []
+        for view, generator in zip(seen, states, strict=True):
+            legal = self._legal(view)
+            action = legal[int(generator.integers(len(legal)))]
+            decisions.append(Decision(action, logprob=-log(len(legal))))
+        return decisions, list(states)
+
+    def _legal(self, view: Seen) -> Sequence[int]:
+        if view.action_mask is not None:
+            legal: list[int] = np.flatnonzero(view.action_mask).tolist()
+            return legal
+        own = self._actions
+        return range(own if isinstance(own, int) else own[view.agent])

@@ -1,0 +1,122 @@
+"""A person in a seat: reads the situation, types an answer, and may try again."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+
+from srl_agents.episode import Decision
+from srl_agents.errors import BackendError
+from srl_agents.policy import Seen
+from srl_envs.text import LISTED, NOT_LEGAL_NOW, ParseFailure, TextView
+
+HELP, QUIT, SAY = "?", ("q", "quit"), "say "
+WIDTH = 88  # characters of a line
+
+
+class Human:
+    """Asks a person for every move, in the words that a language model would get.
+
+    Unlike a model, a person whose answer cannot be read, or is not legal now, is asked again.
+    `ask(prompt)` gives one line, or None where the person is gone; `tell(text)` shows text. With
+    `hears_words`, lines that begin with 'say ' are put above the answer, where the game looks for
+    a message. Leaving raises BackendError, as when a model can answer no more: the episode ends
+    there and is recorded as failed.
+    """
+
+    def __init__(
+        self,
+        view: TextView,
+        ask: Callable[[str], str | None],
+        tell: Callable[[str], None],
+        *,
+        hears_words: bool = False,
+        name: str = "human",
+    ) -> None:
+        self.name = name
+        self.left = False
+        """Whether the person has left the game."""
+        self._view, self._ask, self._tell = view, ask, tell
+        self._hears_words = hears_words
+
+    def start(self, seed: int) -> bool:
+        """Whether the rules were told already: they are told once a game."""
+        return False
+
+    def act(
+        self, seen: Sequence[Seen], states: Sequence[bool]
+    ) -> tuple[list[Decision], list[bool]]:
+        """One answer per entry, asked for one after another. Raises BackendError on leaving."""
+        decisions = [
+            self._move(one, told_rules) for one, told_rules in zip(seen, states, strict=True)
+        ]
+        return decisions, [True] * len(decisions)
+
+    def _move(self, seen: Seen, told_rules: bool) -> Decision:
+        if not told_rules:
+            self._tell_rules(seen)
+        for speaker, said in seen.heard:
+            self._tell(f"{speaker} says: {said}")
+        self._tell(_wrapped(self._view.describe(seen.agent, seen.observation)))
+        legal = self._legal(seen)
+        if len(legal) <= LISTED:
+            self._tell(f"You may answer: {', '.join(legal)}")
+        else:
+            self._tell(f"There are {len(legal)} legal answers; {HELP} shows them.")
+        known = {answer.casefold() for answer in self._view.answers(seen.agent)}
+        words: list[str] = []
+        while True:
+            line = self._ask(f"{seen.agent}> ")
+            if line is None:
+                raise self._leaving(seen)
+            plain = line.strip()
+            # A command only where it is no answer: some game may call a move 'q'.
+            if plain.casefold() not in known:
+                if plain.casefold() in QUIT:
+                    raise self._leaving(seen)
+                if plain == HELP:
+                    self._tell_rules(seen)
+                    self._tell(_wrapped(f"Legal now: {', '.join(legal)}"))
+                    continue
+                if plain.casefold().startswith(SAY):
+                    self._keep(plain[len(SAY) :].strip(), words)
+                    continue
+            answer = "\n".join([*words, plain])
+            action = self._read(seen, answer)
+            if not isinstance(action, ParseFailure):
+                return Decision(action, text=answer)
+            default = self._view.answers(seen.agent)[self._view.default_action]
+            self._tell(
+                f"That was not read: {action.reason}. A model would have played {default!r} now; "
+                f"you may try again ({HELP} shows the rules and the legal answers)."
+            )
+
+    def _keep(self, said: str, words: list[str]) -> None:
+        if self._hears_words:
+            words.append(said)
+            self._tell("It will be heard with your move. Now your move:")
+        else:
+            self._tell("Nobody hears words in this game.")
+
+    def _legal(self, seen: Seen) -> list[str]:
+        answers, mask = self._view.answers(seen.agent), seen.action_mask
+        return [words for action, words in enumerate(answers) if mask is None or mask[action]]
+
+    def _read(self, seen: Seen, answer: str) -> int | ParseFailure:
+        action = self._view.parse(seen.agent, answer)
+        if isinstance(action, ParseFailure) or seen.action_mask is None:
+            return action
+        return action if seen.action_mask[action] else ParseFailure(NOT_LEGAL_NOW)
+
+    def _tell_rules(self, seen: Seen) -> None:
+        self._tell(_wrapped(self._view.rules(seen.agent)))
+        say = f" '{SAY}...' before your answer is heard by others." if self._hears_words else ""
+        self._tell(f"({HELP} shows this again, {QUIT[0]} leaves the game.{say})\n")
+
+    def _leaving(self, seen: Seen) -> BackendError:
+        self.left = True
+        return BackendError(f"{seen.agent} left the game")
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.fill(line, WIDTH) for line in text.splitlines())

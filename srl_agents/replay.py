@@ -1,0 +1,84 @@
+"""A recorded episode, played again: the environment from its record, and what it showed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from srl_agents.episode import AgentStep, Episode
+from srl_agents.errors import EpisodeError
+from srl_agents.rollout import played_action
+from srl_envs import catalogue
+from srl_envs.errors import EnvError
+
+SAME = (
+    1e-9  # relative and absolute: rewards may differ in their last digits from machine to machine
+)
+
+
+def remade(episode: Episode, render_mode: str | None = "rgb_array") -> Any:
+    """The environment that the episode was played in, made anew from its record.
+
+    Raises EpisodeError where the record does not say how, or names code outside the catalogue
+    (which nobody's data should start: make that environment yourself), and EnvConfigError where
+    this release cannot make it.
+    """
+    made = episode.made_as
+    if made is None:
+        raise EpisodeError(
+            f"the record does not say how {episode.environment} was made (it was not the "
+            "catalogue's, or was wrapped): make the environment yourself and call replay()"
+        )
+    name = made["name"]
+    if name not in catalogue.names():
+        raise EpisodeError(
+            f"the record names {name!r}, which is not in the catalogue; code that a file names is "
+            "not run: make the environment yourself and call replay()"
+        )
+    return catalogue.make(name, **{**made["options"], "render_mode": render_mode})
+
+
+def replay(episode: Episode, env: Any) -> Iterator[Any]:
+    """What `env.render()` shows at the start and after each recorded turn (None without a mode).
+
+    `env` is the environment of the episode, such as `remade(episode)`. Raises EpisodeError where
+    what happens differs from the record, naming the turn and the seat: then the record was
+    changed, or was made by another version of the game.
+    """
+    name = env.metadata["name"]
+    if name != episode.environment:
+        raise EpisodeError(f"the episode is of {episode.environment}, the environment is {name}")
+    env.reset(seed=episode.seed, options=dict(episode.reset_options))
+    yield _shown(env)
+    for number, turn in enumerate(episode.turns, start=1):
+        seats = [step.agent for step in turn]
+        if sorted(seats) != sorted(env.agents):
+            raise EpisodeError(
+                f"turn {number}: the record has moves of {', '.join(seats) or 'nobody'}, "
+                f"in play are {', '.join(env.agents) or 'none, the game is over'}"
+            )
+        try:
+            _, rewards, *_ = env.step({step.agent: played_action(step.decision) for step in turn})
+        except EnvError as error:
+            raise EpisodeError(f"turn {number} cannot be played again: {error}") from error
+        for step in turn:
+            _compare(number, step, float(rewards[step.agent]))
+        yield _shown(env)
+    if env.agents and episode.failure is None:
+        raise EpisodeError(
+            f"the record ends after turn {len(episode.turns)}, and the game goes on there"
+        )
+
+
+def _compare(number: int, step: AgentStep, reward: float) -> None:
+    if not math.isclose(reward, step.reward, rel_tol=SAME, abs_tol=SAME):
+        raise EpisodeError(
+            f"turn {number}, {step.agent}: the record says that it earned {step.reward!r}, played "
+            f"again it earns {reward!r}; the record was changed, or another version of the game "
+            "made it"
+        )
+
+
+def _shown(env: Any) -> Any:
+    return env.render() if getattr(env, "render_mode", None) is not None else None

@@ -1,0 +1,289 @@
+"""Scenarios played and scored: what the focal seats earn per capita, and what came of it for all.
+
+score(scenario("coop_compete_pair_v0.tit_for_tat"), Uniform(), episodes=64).focal_return
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from srl_agents.classic.table import classic_policy
+from srl_agents.episode import Decision, Episode
+from srl_agents.errors import RolloutError
+from srl_agents.policy import Policy
+from srl_agents.rollout import play_many, policy_name
+from srl_envs.scenarios import Scenario
+
+# Scenarios' games start where neither training nor its evaluations do: those seed theirs otherwise.
+_SCENARIOS = 104_729
+_BOOTSTRAP = 15_485_863
+RESAMPLES = 2_000
+CONFIDENCE = 0.95
+LONG_AFTER = 2**31  # the number of every episode: warm-ups are over, and ramps at their top
+
+AT_THE_END: Mapping[str, str] = {
+    "success": "share of seats that reached their goal",
+    "steps": "moves made per seat",
+    "shortest_path": "fewest moves possible, per seat",
+    "surplus_share": "realised over possible surplus of the whole market",
+    "gain": "gain per seat, in own value",
+    "reputation": "reputation per seat",
+    "welfare_share": "sum of utilities over the greatest possible",
+    "nash_share": "Nash product over the greatest possible",
+    "pareto_efficient": "share of ends that no deal improves on for all",
+}
+"""Keys of the last infos -> meaning; averaged over the focal seats where the game reports them."""
+SUMMED: Mapping[str, str] = {"regret": "regret per episode and seat"}
+"""Keys of every info, summed over an episode."""
+JUDGED: Mapping[str, str] = {
+    "agreement": "share of episodes that end in an agreement",
+    "won": "share of seats that won, alone or with their team",
+    "drawn": "share of episodes that nobody won",
+}
+"""Read from the words in the last infos, `outcome` and `winner`."""
+
+
+@dataclass(frozen=True)
+class EpisodeScore:
+    """What one episode came to."""
+
+    seed: int
+    """Of the environment's reset."""
+    seats: Mapping[str, str]
+    """Seat -> who sat there."""
+    returns: Mapping[str, float]
+    """Seat -> episode return; raw rewards."""
+    focal_return: float | None
+    """Mean over the focal seats; None for a failed episode."""
+    background_return: float | None
+    """Mean over the background seats; None without any, and for a failed episode."""
+    outcomes: Mapping[str, float]
+    """See AT_THE_END, SUMMED and JUDGED."""
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class ScenarioScore:
+    """How focal policies did in a scenario. Failed episodes are counted and left out of means."""
+
+    scenario: Scenario
+    focal: tuple[str, ...]
+    """The names of those that were scored."""
+    seed: int
+    episodes: tuple[EpisodeScore, ...]
+    focal_return: float
+    """Per capita: mean over focal seats of the episode return, then over episodes."""
+    focal_interval: tuple[float, float] | None
+    """95 % interval of it: percentile bootstrap over episodes (Efron 1979); None for one."""
+    background_return: float | None
+    """The same mean over the background seats."""
+    parse_failures: float
+    """Share of the focal seats' written answers that could not be read."""
+    cooperation_rate: float | None
+    """Share of the focal seats' actions that cooperate, in games that have that."""
+    outcomes: Mapping[str, float]
+    """Means over episodes; see AT_THE_END, SUMMED and JUDGED."""
+
+    @property
+    def failed(self) -> int:
+        """How many episodes failed."""
+        return sum(episode.failure is not None for episode in self.episodes)
+
+    def as_record(self) -> dict[str, Any]:
+        """Everything as plain data for JSON."""
+        played = self.scenario
+        return {
+            "scenario": {
+                "name": played.name,
+                "environment": played.environment,
+                "options": _plain(played.options),
+                "focal": list(played.focal),
+                "background": dict(played.background),
+                "held_out_partners": list(played.held_out_partners),
+                "held_out_options": list(played.held_out_options),
+                "tags": list(played.tags),
+                "description": played.description,
+            },
+            "focal": list(self.focal),
+            "seed": self.seed,
+            "focal_return": self.focal_return,
+            "focal_interval": None if self.focal_interval is None else list(self.focal_interval),
+            "background_return": self.background_return,
+            "parse_failures": self.parse_failures,
+            "cooperation_rate": self.cooperation_rate,
+            "outcomes": dict(self.outcomes),
+            "failed_episodes": self.failed,
+            "episodes": [
+                {
+                    "seed": episode.seed,
+                    "seats": dict(episode.seats),
+                    "returns": dict(episode.returns),
+                    "focal_return": episode.focal_return,
+                    "background_return": episode.background_return,
+                    "outcomes": dict(episode.outcomes),
+                    "failure": episode.failure,
+                }
+                for episode in self.episodes
+            ],
+        }
+
+
+def score(
+    scenario: Scenario, focal: Policy | Sequence[Policy], episodes: int = 64, seed: int = 0
+) -> ScenarioScore:
+    """Play `episodes` games of the scenario with `focal` in its focal seats, and score them.
+
+    Several policies are dealt to the focal seats in order, and go on from episode to episode
+    where the last one left off, so that each plays. The same seed gives the same games to
+    everyone. Raises ValueError for less than one episode or policy, and RolloutError where every
+    episode fails.
+    """
+    return scored(scenario, play_scenario(scenario, focal, episodes, seed), seed)
+
+
+def play_scenario(
+    scenario: Scenario, focal: Policy | Sequence[Policy], episodes: int = 64, seed: int = 0
+) -> list[Episode]:
+    """The episodes that `score` scores, in order; `seats` and `extra` say who played what."""
+    team = list(focal) if isinstance(focal, Sequence) else [focal]
+    if not team:
+        raise ValueError("focal is empty: give at least one policy")
+    if episodes < 1:
+        raise ValueError(f"episodes is {episodes}: give 1 or more")
+    env = scenario.make()
+    background = {who: classic_policy(who, env) for who in set(scenario.background.values())}
+    rng = np.random.default_rng([seed, _SCENARIOS])
+    starts = rng.integers(2**31, size=episodes).tolist()
+    courses = rng.integers(2**63, size=episodes).tolist()
+    seats = len(scenario.focal)
+    by_shift: dict[int, list[int]] = {}
+    for number in range(episodes):
+        by_shift.setdefault(number * seats % len(team), []).append(number)
+    played: dict[int, Episode] = {}
+    for shift, numbers in by_shift.items():
+        dealt = {seat: background[who] for seat, who in scenario.background.items()}
+        for place, seat in enumerate(scenario.focal):
+            dealt[seat] = team[(shift + place) % len(team)]
+        together = play_many(
+            scenario.make,
+            dealt,
+            [starts[number] for number in numbers],
+            policy_seeds=[courses[number] for number in numbers],
+            reset_options=[{"episode": LONG_AFTER}] * len(numbers),
+            names={seat: policy_name(policy) for seat, policy in dealt.items()}
+            | dict(scenario.background),
+            extra={"scenario": scenario.name, "focal_seats": list(scenario.focal)},
+        )
+        played.update(zip(numbers, together, strict=True))
+    return [played[number] for number in range(episodes)]
+
+
+def scored(scenario: Scenario, played: Sequence[Episode], seed: int) -> ScenarioScore:
+    """The score of episodes that were played in the scenario from this seed.
+
+    Raises RolloutError where every episode failed.
+    """
+    scores = tuple(_episode_score(scenario, episode) for episode in played)
+    focal_returns = [one.focal_return for one in scores if one.focal_return is not None]
+    if not focal_returns:
+        raise RolloutError(
+            f"every episode of {scenario.name} failed; the first: {played[0].failure}"
+        )
+    good = [episode for episode in played if episode.failure is None]
+    decided = [
+        (step.decision, "cooperation_ratio" in step.info)
+        for episode in good
+        for seat in scenario.focal
+        for step in episode.steps_of(seat)
+    ]
+    unread = [decision.parse_failure is not None for decision, _ in decided if _writes(decision)]
+    cooperates = [int(decision.action) for decision, about in decided if about]
+    background = [one.background_return for one in scores if one.background_return is not None]
+    reported = {name for one in scores for name in one.outcomes}
+    focal = {episode.seats[seat]: None for episode in played for seat in scenario.focal}
+    return ScenarioScore(
+        scenario=scenario,
+        focal=tuple(focal),
+        seed=seed,
+        episodes=scores,
+        focal_return=float(np.mean(focal_returns)),
+        focal_interval=bootstrap_interval(focal_returns, seed),
+        background_return=_mean(background),
+        parse_failures=_mean(unread) or 0.0,
+        cooperation_rate=_mean(cooperates),
+        outcomes={
+            name: float(np.mean([one.outcomes[name] for one in scores if name in one.outcomes]))
+            for name in (*AT_THE_END, *SUMMED, *JUDGED)
+            if name in reported
+        },
+    )
+
+
+def bootstrap_interval(values: Sequence[float], seed: int) -> tuple[float, float] | None:
+    """The 95 % percentile bootstrap interval of the mean, from its own generator; None for one."""
+    if len(values) < 2:
+        return None
+    rng = np.random.default_rng([seed, _BOOTSTRAP])
+    measured = np.asarray(values, dtype=np.float64)
+    means = [
+        measured[rng.integers(len(measured), size=len(measured))].mean() for _ in range(RESAMPLES)
+    ]
+    tail = (1.0 - CONFIDENCE) / 2
+    low, high = np.quantile(means, [tail, 1.0 - tail])
+    return float(low), float(high)
+
+
+def _writes(decision: Decision) -> bool:
+    return decision.text is not None
+
+
+def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
+    returns = episode.returns()
+    whole = episode.failure is None
+    return EpisodeScore(
+        seed=episode.seed,
+        seats=dict(episode.seats),
+        returns=returns,
+        focal_return=_mean([returns[seat] for seat in scenario.focal]) if whole else None,
+        background_return=_mean([returns[s] for s in scenario.background]) if whole else None,
+        outcomes=_outcomes(scenario, episode) if whole else {},
+        failure=episode.failure,
+    )
+
+
+def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
+    """What the infos of the focal seats report of this episode."""
+    steps = {seat: episode.steps_of(seat) for seat in scenario.focal}
+    last = {seat: own[-1].info for seat, own in steps.items()}
+    found: dict[str, float] = {}
+    for name in AT_THE_END:
+        reported = [info[name] for info in last.values() if info.get(name) is not None]
+        if reported:
+            found[name] = float(np.mean(reported))
+    for name in SUMMED:
+        totals = [
+            sum(step.info[name] for step in own if name in step.info) for own in steps.values()
+        ]
+        if any(name in step.info for own in steps.values() for step in own):
+            found[name] = float(np.mean(totals))
+    ends = next(iter(last.values()))
+    if "outcome" in ends:
+        found["agreement"] = float(ends["outcome"] == "agreement")
+    if "winner" in ends:
+        teams = getattr(scenario.make().unwrapped, "teams", None) or {}
+        won = [ends["winner"] in (seat, teams.get(seat)) for seat in scenario.focal]
+        found["won"] = float(np.mean(won))
+        found["drawn"] = float(ends["winner"] == "draw")
+    return found
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in options.items()}

@@ -1,0 +1,125 @@
+"""Scenarios: a game, the seats that are looked at, and who sits in the others.
+
+After Melting Pot (Leibo et al. 2021, "Scalable evaluation of multi-agent reinforcement learning
+with Melting Pot"). A scenario's focal seats are played by whoever is evaluated; its background
+seats by partners that they did not train with. Some partners and levels are kept for evaluation,
+and training refuses them. Here is only data: partners are names of classic policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
+
+from srl_envs import catalogue
+from srl_envs.errors import EnvConfigError
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+ROLES = ("alone", "visitor", "even", "resident")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One scenario."""
+
+    name: str
+    environment: str
+    """A name from the catalogue."""
+    description: str
+    focal: tuple[str, ...]
+    """The seats that are scored."""
+    background: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    """Seat -> the classic policy that sits there: all seats that are not focal."""
+    options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    """Keyword arguments of the environment."""
+    held_out_partners: tuple[str, ...] = ()
+    """Those of the background that training never meets."""
+    held_out_options: tuple[str, ...] = ()
+    """Names of the options whose values, taken together, training never meets."""
+
+    @property
+    def held_out(self) -> bool:
+        """Whether something in it is kept for evaluation."""
+        return bool(self.held_out_partners or self.held_out_options)
+
+    @property
+    def role(self) -> str:
+        """Of the focal seats: "visitor" in the minority, "resident" in the majority, "even" for
+        half of the seats, "alone" where there is no background (one of ROLES)."""
+        focal, background = len(self.focal), len(self.background)
+        if not background:
+            return "alone"
+        if focal == background:
+            return "even"
+        return "visitor" if focal < background else "resident"
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The role, and what is held out: "held-out partners", "held-out levels"."""
+        partners = ("held-out partners",) if self.held_out_partners else ()
+        levels = ("held-out levels",) if self.held_out_options else ()
+        return (self.role, *partners, *levels)
+
+    def make(self) -> Any:
+        """The scenario's environment, a PettingZoo ParallelEnv."""
+        return catalogue.make(self.environment, **self.options)
+
+
+def names(environment: str | None = None, held_out: bool | None = None) -> tuple[str, ...]:
+    """The names of all scenarios, or of those of one environment, held out or not.
+
+    Raises EnvConfigError for an environment that is not in the catalogue.
+    """
+    if environment is not None:
+        catalogue.entry(environment)
+    return tuple(
+        name
+        for name, found in _all().items()
+        if environment in (None, found.environment) and held_out in (None, found.held_out)
+    )
+
+
+def environments() -> tuple[str, ...]:
+    """The environments that have scenarios, in the catalogue's order."""
+    played = {found.environment for found in _all().values()}
+    return tuple(name for name in catalogue.names() if name in played)
+
+
+def scenario(name: str) -> Scenario:
+    """What is known of `name`; raises EnvConfigError with the nearest for an unknown one."""
+    found = _all()
+    if name not in found:
+        close = get_close_matches(str(name), found, n=1, cutoff=0.5)
+        guess = f" (did you mean {close[0]!r}?)" if close else ""
+        game = str(name).partition(".")[0]
+        near = [other for other in found if other.startswith(f"{game}.")]
+        there = near or [f"{environment}.*" for environment in environments()]
+        raise EnvConfigError(f"there is no scenario {name!r}{guess}; there are: {', '.join(there)}")
+    return found[name]
+
+
+def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenario | None:
+    """The first scenario whose held-out levels the environment would play with these options.
+
+    Environments of the same game count as one. None where training may have them.
+    """
+    if environment not in catalogue.ENTRIES:  # one of the user's own
+        return None
+    module = catalogue.entry(environment).module
+    given = {**catalogue.entry(environment).defaults, **options}
+    for found in _all().values():
+        if not found.held_out_options or catalogue.entry(found.environment).module != module:
+            continue
+        kept = {name: found.options[name] for name in found.held_out_options}
+        if all(name in given and given[name] == value for name, value in kept.items()):
+            return found
+    return None
+
+
+def _all() -> Mapping[str, Scenario]:
+    from srl_envs.scenario_table import SCENARIOS  # it is made of Scenarios
+
+    return SCENARIOS

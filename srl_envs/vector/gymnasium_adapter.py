@@ -1,0 +1,193 @@
+"""Vectorised games as `gymnasium.vector.VectorEnv`, for libraries that train on those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from srl_envs.checks import one_of
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.vector.game import VectorGame
+
+EACH = ("seat", "game")
+
+
+class SeatVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
+    """Every seat of every environment as a sub-environment of its own: one policy plays them all.
+
+    Sub-environment i * A + a is seat a of environment i, so there are N * A of them (SuperSuit
+    stacks seats the same way). Seats of one environment are reset together: seeds are those of the
+    N environments, an int s for s, s + 1, ... or a list of N, and a reset mask must mark either all
+    or none of an environment's seats. `game` is the vectorised game itself.
+    """
+
+    def __init__(self, game: VectorGame) -> None:
+        self.game = game
+        self.num_envs = game.num_envs * game.num_agents
+        self.metadata = {**game.metadata, "autoreset_mode": game.autoreset_mode}
+        self.single_observation_space = game.single_observation_space
+        self.single_action_space = game.single_action_space
+        self.observation_space = batch_space(game.single_observation_space, self.num_envs)
+        self.action_space = batch_space(game.single_action_space, self.num_envs)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin episodes; see VectorGame.reset."""
+        given = dict(options or {})
+        mask = given.pop("reset_mask", None)
+        if mask is not None:
+            mask = self._of_games(mask)
+        observations, infos = self.game.reset(seed, given, mask)
+        return self._flat(observations), self._infos(infos)
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Play one round with an action for every sub-environment."""
+        given = np.asarray(actions)
+        if given.shape != (self.num_envs,):
+            raise EnvError(
+                f"actions must be one for each of {self.num_envs} seats, got shape {given.shape}"
+            )
+        seats = given.reshape(self.game.num_envs, self.game.num_agents)
+        observations, *outcome, infos = self.game.step(seats)
+        rewards, terminations, truncations = map(self._flat, outcome)
+        return self._flat(observations), rewards, terminations, truncations, self._infos(infos)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the game."""
+        self.game.close()
+
+    def _flat(self, values: np.ndarray) -> np.ndarray:
+        return values.reshape(self.num_envs, *values.shape[2:])
+
+    def _infos(self, infos: Mapping[str, Any]) -> dict[str, Any]:
+        flat: dict[str, Any] = {
+            key: self._infos(value) if isinstance(value, dict) else self._flat(value)
+            for key, value in infos.items()
+        }
+        if "final_obs" in flat:
+            flat["final_obs"] = as_objects(flat["final_obs"], flat["_final_obs"])
+        return flat
+
+    def _of_games(self, mask: Any) -> np.ndarray:
+        """A reset mask of all seats as one of environments."""
+        seats = np.asarray(mask)
+        if seats.shape != (self.num_envs,) or seats.dtype != bool:
+            raise EnvError(
+                f"a reset mask must be a bool array of shape ({self.num_envs},), got {mask!r}"
+            )
+        by_game = seats.reshape(self.game.num_envs, self.game.num_agents)
+        split = by_game.any(axis=1) != by_game.all(axis=1)
+        if split.any():
+            raise EnvError(
+                f"a reset mask must mark all seats of an environment or none: environment "
+                f"{int(split.argmax())} is marked in part"
+            )
+        return np.asarray(by_game.all(axis=1))
+
+
+class JointVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
+    """Every environment as one sub-environment, whose A seats one central controller plays.
+
+    Observations are all seats' (N, A, ...), actions (N, A), the reward is the mean of the seats'
+    rewards, and an episode ends when all seats' ends have come: terminated if any seat's part was.
+    Infos keep a value for each seat. `game` is the vectorised game itself.
+    """
+
+    def __init__(self, game: VectorGame) -> None:
+        self.game = game
+        self.num_envs = game.num_envs
+        self.metadata = {**game.metadata, "autoreset_mode": game.autoreset_mode}
+        self.single_observation_space = batch_space(game.single_observation_space, game.num_agents)
+        self.single_action_space = batch_space(game.single_action_space, game.num_agents)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin episodes; see VectorGame.reset."""
+        observations, infos = self.game.reset(seed, options)
+        return observations, _of_whole_games(infos)
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Play one round with an action for every seat, (N, A)."""
+        observations, rewards, terminations, truncations, infos = self.game.step(actions)
+        ended = np.asarray((terminations | truncations).all(axis=1))
+        terminated = np.asarray(ended & terminations.any(axis=1))
+        mean = np.asarray(rewards.mean(axis=1))
+        return observations, mean, terminated, ended & ~terminated, _of_whole_games(infos)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the game."""
+        self.game.close()
+
+
+def gymnasium_vector(game: VectorGame, each: str = "seat") -> SeatVectorEnv | JointVectorEnv:
+    """`game` as a gymnasium.vector.VectorEnv, with a sub-environment for each "seat" or "game".
+
+    For a game of one seat leave `each` as it is: its seats are its environments. Raises
+    EnvConfigError for another word.
+    """
+    if one_of("each", each, EACH) == "seat":
+        return SeatVectorEnv(game)
+    return JointVectorEnv(game)
+
+
+def one_seat_vector(
+    name: str,
+    num_envs: int,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    **parameters: Any,
+) -> SeatVectorEnv:
+    """What `gymnasium.make_vec` makes of the catalogue's games for one seat.
+
+    Raises EnvConfigError for a game of several seats.
+    """
+    from srl_envs import vector
+
+    game = vector.make(name, num_envs, autoreset_mode, **parameters)
+    if game.num_agents != 1:
+        raise EnvConfigError(
+            f"Gymnasium plays one seat, and the game has {game.num_agents}: "
+            "give num_agents=1, or choose with srl_envs.vector.gymnasium_vector"
+        )
+    return SeatVectorEnv(game)
+
+
+def as_objects(values: np.ndarray, has: np.ndarray) -> np.ndarray:
+    """An object array (N,) with `values[i]` where `has[i]`, else None: gymnasium's `final_obs`."""
+    objects = np.full(len(has), None, object)
+    for i in has.nonzero()[0].tolist():
+        objects[i] = values[i]
+    return objects
+
+
+def _of_whole_games(infos: Mapping[str, Any]) -> dict[str, Any]:
+    """Infos whose masks speak of environments: (N,) instead of (N, A)."""
+    whole: dict[str, Any] = {}
+    for key, value in infos.items():
+        if isinstance(value, dict):
+            whole[key] = _of_whole_games(value)
+        elif f"_{key}" in infos:
+            whole[key] = value
+        else:
+            whole[key] = value.any(axis=1)
+    if "final_obs" in whole:
+        whole["final_obs"] = as_objects(whole["final_obs"], whole["_final_obs"])
+    return whole

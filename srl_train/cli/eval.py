@@ -1,0 +1,186 @@
+"""`srl eval`: what a policy, a model or a trained run earns in scenarios, per focal seat."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from srl_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_agents.scenario_play import ScenarioScore
+
+HELD_OUT = {"only": True, "none": False, "all": None}
+SCHEMA_VERSION = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument(
+        "--scenario", dest="scenarios", action="append", default=[], metavar="NAME",
+        help="a scenario (--list shows them); may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--environment", dest="environments", action="append", default=[], metavar="ENV",
+        help="all scenarios of an environment; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--held-out", choices=tuple(HELD_OUT), default="all",
+        help="of --environment's scenarios, or --list's, only or none of those that are kept for "
+        "evaluation (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--focal", metavar="WHO",
+        help="who is scored: a classic policy, 'tiny' (the embedded model), a model's folder or "
+        "hub name, a run's folder, or RUN:model_0",
+    )  # fmt: skip
+    parser.add_argument(
+        "--episodes", type=int, default=64, metavar="N", help="per scenario (default: 64)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="S",
+        help="all randomness comes from it; the same games for everyone (default: 0)",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write everything there as JSON")
+    parser.add_argument(
+        "--record", type=Path, metavar="FOLDER",
+        help="write all episodes there, as <scenario>.jsonl",
+    )  # fmt: skip
+    parser.add_argument(
+        "--temperature", type=float, help="of models' answers (default: as the run trained, else 1)"
+    )
+    parser.add_argument(
+        "--max-new-tokens", type=int, metavar="N",
+        help="of models' answers (default: as the run trained, else 32)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--constrained", action=argparse.BooleanOptionalAction,
+        help="let models write legal answers only (default: as the run trained, else not)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="models run there"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="CPU threads of torch (default: 1)"
+    )
+    parser.add_argument("--list", action="store_true", help="list scenarios and stop")
+    parser.add_argument("--quiet", action="store_true", help="print no table")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play, score and tell."""
+    from srl_envs import scenarios
+
+    if args.list:
+        chosen = args.scenarios or _of(args.environments or [None], args.held_out)
+        for name in chosen:
+            found = scenarios.scenario(name)
+            print(f"{name}  [{', '.join(found.tags)}]  {found.description}")
+        return 0
+    names = [*args.scenarios, *_of(args.environments, args.held_out)]
+    _check(args, names)
+    chosen_scenarios = [scenarios.scenario(name) for name in dict.fromkeys(names)]
+
+    from srl_agents.episode import write_jsonl
+    from srl_agents.scenario_play import play_scenario, scored
+    from srl_train.focal import Answering, ClassicFocal, focal
+    from srl_train.run_files import versions, write_whole
+
+    answering = Answering(args.temperature, args.max_new_tokens, args.constrained, args.device)
+    who = focal(args.focal, answering)
+    if not isinstance(who, ClassicFocal):
+        _prepare_torch(args.threads)
+    scores = []
+    for scenario in chosen_scenarios:
+        played = play_scenario(scenario, who.policies(scenario), args.episodes, args.seed)
+        if args.record is not None:
+            write_jsonl(args.record / f"{scenario.name}.jsonl", played)
+        scores.append(scored(scenario, played, args.seed))
+    if args.out is not None:
+        record = {
+            "schema_version": SCHEMA_VERSION,
+            "focal": {"name": args.focal, **who.record()},
+            "episodes": args.episodes,
+            "seed": args.seed,
+            "interval": "95 % percentile bootstrap over episodes",
+            "versions": versions(),
+            "scores": [score.as_record() for score in scores],
+        }
+        write_whole(args.out, json.dumps(record, indent=2) + "\n")
+    if not args.quiet:
+        print(table(args.focal, scores))
+        if args.out is not None:
+            print(f"written: {args.out}")
+    return 0
+
+
+def table(who: str, scores: Sequence[ScenarioScore]) -> str:
+    """The scores as lines of text, returns per focal seat."""
+    rows: list[tuple[str, ...]] = [
+        ("scenario", "focal return", "95 % interval", "background", "unread", "and")
+    ]
+    rows += [_row(score) for score in scores]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    lines = [f"{who}, per focal seat and episode ({len(scores[0].episodes)} episodes each):"]
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *map(str.rjust, row[1:5], widths[1:])]
+        lines.append("  ".join((*cells, row[5])).rstrip())
+    return "\n".join(lines)
+
+
+def _row(score: ScenarioScore) -> tuple[str, ...]:
+    interval = score.focal_interval
+    told = {} if score.cooperation_rate is None else {"cooperation": score.cooperation_rate}
+    told |= score.outcomes
+    notes = [f"{name} {value:.2f}" for name, value in told.items()]
+    if score.failed:
+        notes.append(f"{score.failed} failed")
+    return (
+        score.scenario.name + (" *" if score.scenario.held_out else ""),
+        f"{score.focal_return:.3f}",
+        "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+        "-" if score.background_return is None else f"{score.background_return:.3f}",
+        f"{score.parse_failures:.1%}",
+        ", ".join(notes),
+    )
+
+
+def _of(environments: Sequence[Any], held_out: str) -> list[str]:
+    from srl_envs import scenarios
+
+    found: list[str] = []
+    for environment in environments:
+        own = scenarios.names(environment, HELD_OUT[held_out])
+        if not own:
+            raise ConfigError(
+                f"{environment} has no scenarios with --held-out {held_out}; there are some of "
+                f"{', '.join(scenarios.environments())}"
+            )
+        found += own
+    return found
+
+
+def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
+    if not names:
+        raise ConfigError("give --scenario NAME or --environment ENV (srl eval --list shows all)")
+    if args.focal is None:
+        raise ConfigError("give --focal WHO: a classic policy, 'tiny', a model's or run's folder")
+    for option in ("episodes", "threads"):
+        if getattr(args, option) < 1:
+            raise ConfigError(f"--{option} is {getattr(args, option)}: give 1 or more")
+    if args.seed < 0:
+        raise ConfigError(f"--seed is {args.seed}: give 0 or more")
+
+
+def _prepare_torch(threads: int) -> None:
+    # Its threads cost more than they save on batches of a few short texts.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    import torch
+    from transformers.utils import logging as transformers_logging
+
+    torch.set_num_threads(threads)
+    transformers_logging.disable_progress_bar()  # its bars would be drawn over the table

@@ -1,0 +1,218 @@
+"""`srl play ENV`: take a seat yourself, in the terminal, against any policy or model."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from srl_agents.episode import Episode, write_jsonl
+from srl_agents.human import Human
+from srl_agents.policy import Policy
+from srl_agents.rollout import play_many, policy_name
+from srl_envs import catalogue
+from srl_envs.cheap_talk import message_in
+from srl_envs.scenarios import Scenario
+from srl_envs.text import Spoken
+from srl_train.errors import ConfigError
+from srl_train.focal import Answering, ClassicFocal, focal
+
+LONG = 50  # rounds: from here on a person is told how to play fewer
+ENDINGS = ("winner", "outcome")  # in the last infos of games that have them
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument("env", metavar="ENV", help="an environment's name (see `srl info`)")
+    parser.add_argument("--seat", help="yours (default: the first)")
+    parser.add_argument(
+        "--against", action="append", default=[], metavar="WHO",
+        help="who sits in the other seats: a classic policy, 'tiny', a model's folder or hub "
+        "name, a run's folder, or RUN:model_0; SEAT=WHO for one seat; may be repeated "
+        "(default: uniform, any legal move)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--constrained",
+        action=argparse.BooleanOptionalAction,
+        help="let models write legal answers only (default: as they trained, else not)",
+    )
+    parser.add_argument(
+        "--set", dest="options", action="append", default=[], metavar="KEY=VALUE",
+        help="an option of the environment, such as max_cycles=10; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--reset", dest="reset_options", action="append", default=[], metavar="KEY=VALUE",
+        help="an option of reset(), such as episode=100; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, help="of the first game (default: another each time)")
+    parser.add_argument("--episodes", type=int, default=1, metavar="N", help="games (default: 1)")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="keep the games as JSON lines")
+    parser.add_argument(
+        "--no-picture", action="store_true",
+        help="words only: a picture shows the whole game, also what your seat cannot see",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play, and say what came of it. Leaving early is no error."""
+    if args.episodes < 1:
+        raise ConfigError(f"--episodes is {args.episodes}: give 1 or more")
+    options = _settings("--set", args.options)
+    reset_options = _settings("--reset", args.reset_options)
+    if args.env in catalogue.names():  # all of which can be drawn
+        options = {"render_mode": None if args.no_picture else "ansi", **options}
+    make_env = partial(catalogue.make, args.env, **options)
+    env = make_env()
+    seat = args.seat or env.possible_agents[0]
+    if seat not in env.possible_agents:
+        raise ConfigError(f"--seat is {seat!r}: the seats are {', '.join(env.possible_agents)}")
+    if getattr(env.unwrapped, "text_view", None) is None:
+        raise ConfigError(f"{args.env} has no text_view, so nobody can say how it reads")
+    human = Human(env.unwrapped.text_view, _ask, print, hears_words=_talks(env))
+    others = [agent for agent in env.possible_agents if agent != seat]
+    seats = _opponents(args.env, others, args.against, options, args.constrained)
+    seats[seat] = human
+    rounds = getattr(env.unwrapped, "max_cycles", 0)
+    if rounds > LONG and "max_cycles" not in options:
+        print(f"This game has up to {rounds} rounds; --set max_cycles=10 makes it shorter.")
+    first = int(np.random.default_rng().integers(2**31)) if args.seed is None else args.seed
+    episodes: list[Episode] = []
+    for seed in range(first, first + args.episodes):
+        print(f"{args.env}, seed {seed}. You are {seat}.\n")
+        shown = _Shown(make_env(), seat, seats)
+        try:
+            episodes += play_many(lambda: shown, seats, [seed], reset_options=[reset_options])  # noqa: B023
+        except KeyboardInterrupt:  # while a model was at work; at the prompt it is an answer
+            shown.tell_end("interrupted")
+            raise
+        failure = episodes[-1].failure
+        shown.tell_end(None if failure is None else failure.partition(": ")[2])
+        if failure is not None:
+            break
+    if args.record is not None:
+        write_jsonl(args.record, episodes)
+        print(f"recorded in {args.record}; to watch it: srl replay {args.record} --out game.html")
+    return 0 if human.left or episodes[-1].failure is None else 2
+
+
+class _Shown:
+    """The environment, telling the person what happens in it. It changes nothing."""
+
+    def __init__(self, env: Any, seat: str, seats: Mapping[str, Policy]) -> None:
+        self.env, self.unwrapped, self.metadata = env, env.unwrapped, env.metadata
+        self.possible_agents: list[str] = env.possible_agents
+        self.made_as = getattr(env, "made_as", None)
+        self._seat, self._seats, self._talks, self._rounds = seat, seats, _talks(env), 0
+        self._totals = dict.fromkeys(self.possible_agents, 0.0)
+        self._infos: Mapping[str, Any] = {}
+
+    @property
+    def agents(self) -> list[str]:
+        agents: list[str] = self.env.agents
+        return agents
+
+    def reset(self, **how: Any) -> Any:
+        outcome = self.env.reset(**how)
+        self._tell_picture()
+        return outcome
+
+    def step(self, actions: Mapping[str, Any]) -> Any:
+        outcome = self.env.step(actions)
+        _, rewards, _, _, self._infos = outcome
+        self._rounds += 1
+        print()
+        for agent, action in actions.items():
+            self._totals[agent] += rewards[agent]
+            who = f"{agent} (you)" if agent == self._seat else agent
+            print(f"  {who}: {self._in_words(agent, action)}  {rewards[agent]:+.3g}")
+        self._tell_picture()
+        return outcome
+
+    def tell_end(self, failure: str | None) -> None:
+        """What came of the game, or of as much of it as was played."""
+        how = "The game is over" if failure is None else f"The game ended early ({failure})"
+        print(f"\n{how} after {self._rounds} rounds.")
+        for name in ENDINGS:
+            if (end := self._infos.get(self._seat, {}).get(name)) is not None:
+                print(f"{name}: {end}")
+        for agent, total in self._totals.items():
+            print(f"  {agent} ({policy_name(self._seats[agent])}): {total:.3f}")
+
+    def _in_words(self, agent: str, action: Any) -> str:
+        words: str = self.unwrapped.text_view.answers(agent)[int(action)]
+        said = message_in(action.text) if self._talks and isinstance(action, Spoken) else ""
+        return f'"{said}" {words}' if said else words
+
+    def _tell_picture(self) -> None:
+        if getattr(self.env, "render_mode", None) == "ansi":
+            print(f"\n{self.env.render()}")
+
+
+def _talks(env: Any) -> bool:
+    """Whether what is said beside a move counts for anything in this game."""
+    return any(getattr(env.unwrapped, name, False) for name in ("messages", "keyword_rewards"))
+
+
+def _ask(prompt: str) -> str | None:
+    try:
+        return input(prompt)
+    except (EOFError, KeyboardInterrupt):
+        print()
+        return None
+
+
+def _opponents(
+    env_name: str,
+    others: Sequence[str],
+    given: Sequence[str],
+    options: Mapping[str, Any],
+    constrained: bool | None,
+) -> dict[str, Policy]:
+    """Seat -> policy for all seats but the person's; a run's models are dealt to its seats."""
+    who = dict.fromkeys(others, "uniform")
+    for text in given:
+        place, equals, name = text.partition("=")
+        if not equals:
+            who = dict.fromkeys(others, text)
+        elif place in others:
+            who[place] = name
+        else:
+            raise ConfigError(f"--against {text}: the other seats are {', '.join(others)}")
+    answering = Answering(constrained=constrained)
+    seated: dict[str, Policy] = {}
+    for name in dict.fromkeys(who.values()):
+        seats = [agent for agent in others if who[agent] == name]
+        game = Scenario(name, env_name, "a person's opponents", tuple(seats), {}, options)
+        someone = focal(name, answering)
+        if not isinstance(someone, ClassicFocal):
+            _prepare_torch()
+        seated |= zip(seats, cycle(someone.policies(game)), strict=False)
+    return seated
+
+
+def _prepare_torch() -> None:
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # Only now: a person who plays classic policies needs no torch.
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+
+
+def _settings(flag: str, given: Sequence[str]) -> dict[str, Any]:
+    settings = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"{flag} {text!r}: give KEY=VALUE, such as max_cycles=10")
+        try:
+            settings[key.strip()] = yaml.safe_load(value)
+        except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-13-01
+            raise ConfigError(f"{flag} {text!r}: the value is not YAML: {error}") from error
+    return settings

@@ -1,0 +1,91 @@
+"""`srl replay EPISODES`: play a recorded episode again, to check it or to watch it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from srl_agents.episode import Episode, read_jsonl
+from srl_agents.errors import EpisodeError
+from srl_agents.replay import remade, replay
+from srl_train.errors import ConfigError
+
+SUFFIXES = (".gif", ".html")
+MOST_FRAMES = 50  # per second: what a GIF can hold
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument(
+        "episodes", metavar="EPISODES", type=Path,
+        help="a file of RUN/episodes or of `srl play --record`, or a run's folder for its newest",
+    )  # fmt: skip
+    parser.add_argument("--episode", type=int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE",
+        help="the animation: a name that ends in .html or .gif (default: only check the record)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--turns", metavar="FIRST:LAST", help="only these turns; 0 is the start (default: all)"
+    )
+    parser.add_argument("--fps", type=float, help="frames per second (default: the game's own)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play the episode again, and write what was asked for."""
+    path = _newest(args.episodes) if args.episodes.is_dir() else args.episodes
+    episode = _episode(path, args.episode)
+    if args.out is not None and args.out.suffix not in SUFFIXES:
+        raise ConfigError(f"--out is {args.out}: give a name that ends in {' or '.join(SUFFIXES)}")
+    first, last = _turns(args.turns, len(episode.turns))
+    env = remade(episode, None if args.out is None else "rgb_array")
+    speed = env.metadata["render_fps"] if args.fps is None else args.fps
+    if not 0 < speed <= MOST_FRAMES:
+        raise ConfigError(f"--fps is {speed:g}: give a number above 0, at most {MOST_FRAMES}")
+    # The whole record is checked, also the turns that are not shown.
+    moments = enumerate(replay(episode, env))
+    frames = (frame for turn, frame in moments if first <= turn <= last)
+    if args.out is None:
+        turns = sum(1 for _ in frames) - 1
+        print(f"{path}, episode {args.episode}: {turns} turns played again as recorded")
+        return 0
+    # Only now: to check a record needs no page.
+    from srl_train.metrics.animation import write_gif, write_html
+
+    if args.out.suffix == ".gif":
+        write_gif(frames, args.out, 1 / speed)
+    else:
+        view = getattr(env.unwrapped, "text_view", None)
+        write_html(episode, frames, args.out, 1 / speed, first=first, view=view)
+    print(f"{args.out}: {last - first + 1} frames of {args.episodes}, episode {args.episode}")
+    return 0
+
+
+def _newest(folder: Path) -> Path:
+    """The newest file of sample episodes in a run's folder."""
+    files = sorted((folder / "episodes").glob("round_*.jsonl"))
+    if not files:
+        raise EpisodeError(f"no episodes in {folder}/episodes: give a run's folder or a file")
+    return files[-1]
+
+
+def _episode(path: Path, number: int) -> Episode:
+    if not path.is_file():
+        raise EpisodeError(f"no file at {path}: give a file of episodes, or a run's folder")
+    episodes = list(read_jsonl(path))
+    if not 0 <= number < len(episodes):
+        raise EpisodeError(f"--episode is {number}: {path} holds {len(episodes)}, counted from 0")
+    return episodes[number]
+
+
+def _turns(given: str | None, count: int) -> tuple[int, int]:
+    """The first and the last turn to show."""
+    if given is None:
+        return 0, count
+    first, colon, last = given.partition(":")
+    numbers = (first or "0", last or str(count))
+    if colon and all(number.isdecimal() for number in numbers):
+        begin, end = map(int, numbers)
+        if begin <= end <= count:
+            return begin, end
+    raise ConfigError(f"--turns is {given!r}: give FIRST:LAST, from 0 to {count}")

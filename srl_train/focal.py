@@ -1,0 +1,147 @@
+"""Who is evaluated: a name, a model or a trained run, as policies for a scenario's focal seats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from srl_agents.classic.table import POLICIES, classic_policy
+from srl_agents.llm.sampling import Sampling
+from srl_agents.policy import Policy
+from srl_envs.scenarios import Scenario
+from srl_train import config_file
+from srl_train.config import ModelsConfig
+from srl_train.errors import ConfigError
+from srl_train.named_models import named_models
+
+SAMPLING = Sampling(max_new_tokens=32)  # for models that no run says anything of
+
+
+@dataclass(frozen=True)
+class Answering:
+    """How models answer; None takes the run's own setting, or the default where there is no run."""
+
+    temperature: float | None = None
+    max_new_tokens: int | None = None
+    constrained: bool | None = None
+    device: str = "auto"
+
+    def sampling(self, given: Sampling) -> Sampling:
+        """`given`, with what is set here in its place. Raises ConfigError out of range."""
+        own = {
+            name: value
+            for name in ("temperature", "max_new_tokens")
+            if (value := getattr(self, name)) is not None
+        }
+        try:
+            return replace(given, **own)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
+
+class Focal(Protocol):
+    """Somebody who can be evaluated."""
+
+    def policies(self, scenario: Scenario) -> list[Policy]:
+        """Those to deal to the scenario's focal seats, in order."""
+        ...
+
+    def record(self) -> dict[str, Any]:
+        """How it plays, as plain data."""
+        ...
+
+
+@dataclass(frozen=True)
+class ClassicFocal:
+    """A classic policy."""
+
+    name: str
+
+    def policies(self, scenario: Scenario) -> list[Policy]:
+        """One, for all focal seats; raises PolicyError where it cannot play the game."""
+        return [classic_policy(self.name, scenario.make())]
+
+    def record(self) -> dict[str, Any]:
+        """Its kind."""
+        return {"kind": "classic"}
+
+
+class ModelFocal:
+    """Models, loaded when the first scenario wants them."""
+
+    def __init__(
+        self, models: ModelsConfig, folders: dict[str, str], answering: Answering, kind: str
+    ) -> None:
+        self._folders = folders  # name -> folder, hub name, or "tiny"
+        self._kind = kind
+        self._sampling = answering.sampling(models.sampling)
+        own = answering.constrained
+        self._constrained = models.constrained if own is None else own
+        self._load = (answering.device, models.dtype if kind == "run" else "auto")
+        self._loaded: list[tuple[str, Any, str | None]] | None = None
+
+    def policies(self, scenario: Scenario) -> list[Policy]:
+        """One per model; raises BackendError for a model that cannot be loaded."""
+        from srl_agents.llm.text_policy import TextPolicy
+
+        view = scenario.make().unwrapped.text_view
+        return [
+            TextPolicy(
+                backend,
+                view,
+                sampling=self._sampling,
+                adapter=adapter,
+                constrained=self._constrained,
+                name=name,
+            )
+            for name, backend, adapter in self._backends(scenario.make)
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """Which models, and how they answer."""
+        return {
+            "kind": self._kind,
+            "models": self._folders,
+            "sampling": asdict(self._sampling),
+            "constrained": self._constrained,
+            "dtype": self._load[1],
+        }
+
+    def _backends(self, make_env: Callable[[], Any]) -> list[tuple[str, Any, str | None]]:
+        from srl_train.backends import load_all
+
+        if self._loaded is None or self._kind == "tiny":  # which is another one in every game
+            device, dtype = self._load
+            self._loaded = load_all(self._folders, make_env, device=device, dtype=dtype)
+        return self._loaded
+
+
+def focal(who: str, answering: Answering | None = None) -> Focal:
+    """Who `who` is: a classic policy's name, or models as in `named_models`.
+
+    Raises ConfigError for nobody.
+    """
+    if who in POLICIES:
+        return ClassicFocal(who)
+    named = named_models(who)
+    models = ModelsConfig(sampling=SAMPLING)
+    if named.run is not None:
+        models = _models_section(named.run / "config.yaml")
+    return ModelFocal(models, dict(named.sources), answering or Answering(), named.kind)
+
+
+def _models_section(path: Path) -> ModelsConfig:
+    """How the run's models answer. Only that section is read: the others may name parts that the
+    run was handed as objects."""
+    if not path.is_file():
+        raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"{path} is not YAML: {error}") from error
+    models = tree.get("models") if isinstance(tree, dict) else None
+    return config_file.from_tree({"models": models or {}}).models

@@ -1,0 +1,73 @@
+"""The speed benchmark runs, and says what it measured; speed itself is not asserted here."""
+
+import json
+
+import pytest
+
+from benchmarks import env_speed, plain_game
+from benchmarks.plain_game import PlainGame
+from srl_envs import make
+
+
+def test_it_measures_all_rows_and_keeps_the_numbers(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(env_speed, "BATCH", 16)
+    docs = tmp_path / "results.md"
+    docs.write_text("before\n<!-- env_speed: begin -->\nold\n<!-- env_speed: end -->\nafter\n")
+    files = ["--json", str(tmp_path / "r.json"), "--docs", str(docs)]
+    env_speed.main(["--share", "1e-4", "--repeats", "2", *files])
+    record = json.loads((tmp_path / "r.json").read_text())["result"]
+    rates = record["agent_steps_per_cpu_second"]
+    missing = {row.name for row in env_speed.ROWS if row.missing()}
+    assert missing <= {env_speed.RPS, env_speed.RPS_AEC, env_speed.TEXTARENA}
+    assert set(rates) == {row.name for row in env_speed.ROWS} - missing
+    assert all(len(values) == 2 and min(values) > 0 for values in rates.values())
+    printed = capsys.readouterr().out
+    assert all(row.name in printed for row in env_speed.ROWS)
+    assert docs.read_text().startswith("before\n<!-- env_speed: begin -->\n`python -m ")
+    assert "old" not in docs.read_text()
+
+
+def test_what_is_to_be_reached_is_judged_by_the_best_repeat(monkeypatch):
+    monkeypatch.setattr(env_speed.Row, "missing", lambda row: "not installed: pip install it")
+    rates = {row.name: [10.0, row.target or 20.0, 30.0] for row in env_speed.ROWS}
+    del rates[env_speed.TEXTARENA]
+    markdown, checks = env_speed.tables(rates)
+    assert f"| {env_speed.TEXTARENA} |  | not installed: pip install it |" in markdown
+    assert f"| {env_speed.SINGLE} | 400k | 400k | 0k | 1.00 |" in markdown
+    assert sum(check.held for check in checks) == len(checks) == 9 + 3
+    rates[env_speed.SINGLE] = [399e3] * 3
+    assert [check.claim for check in env_speed.tables(rates)[1] if not check.held] == [
+        f"{env_speed.SINGLE}: at least 400k"
+    ]
+
+
+def test_a_peer_that_is_not_installed_is_left_out(monkeypatch):
+    monkeypatch.setattr(env_speed.importlib.util, "find_spec", lambda name: None)
+    row = next(row for row in env_speed.ROWS if row.name == env_speed.TEXTARENA)
+    assert row.missing() == "not installed: pip install textarena"
+    assert env_speed.measure([row], 1.0, 1) == {}
+
+
+@pytest.mark.parametrize("options", [["--repeats", "0"], ["--share", "0"]])
+def test_nothing_to_measure_is_refused(options, capsys):
+    with pytest.raises(SystemExit):
+        env_speed.main(options)
+    assert "must be at least 1" in capsys.readouterr().err
+
+
+def test_the_plain_game_is_the_environment_without_its_noise(monkeypatch):
+    monkeypatch.setattr(plain_game, "NOISE", 0.0)
+    plain, env = PlainGame(rounds=5), make("coop_compete_v0", num_agents=2, noise_std=0.0,
+                                           max_cycles=5)  # fmt: skip
+    plain.reset(seed=0)
+    env.reset(seed=0)
+    for both in ((0, 0), (0, 1), (1, 0), (1, 1), (0, 1)):
+        actions = dict(zip(env.agents, both, strict=True))
+        outcome, expected = plain.step(actions), env.step(actions)
+        assert outcome[1] == pytest.approx(expected[1])
+        assert outcome[2:4] == expected[2:4]
+        for agent, seen in expected[0].items():
+            assert list(outcome[0][agent].values()) == pytest.approx(seen.tolist())
+            ratio = expected[4][agent]["cooperation_ratio"]
+            assert outcome[4][agent]["cooperation_ratio"] == ratio
+    assert plain.agents == []

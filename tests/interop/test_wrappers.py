@@ -1,0 +1,91 @@
+"""Every game of the catalogue through every framework's own wrapper for PettingZoo."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+from pettingzoo.utils import BaseParallelWrapper
+
+from srl_envs import catalogue, make, names
+
+pytestmark = pytest.mark.interop
+SHORT = {"max_cycles": 12}
+NOT_INSTALLED = "is not installed: make test-interop"
+
+
+def in_turns(name, **parameters):
+    found = catalogue.entry(name)
+    return import_module(found.module).env(**{**found.defaults, **parameters})
+
+
+class OnlyMasks(BaseParallelWrapper):
+    """Infos with nothing but the mask: TorchRL takes the rest to be numbers."""
+
+    def reset(self, seed=None, options=None):
+        observations, infos = self.env.reset(seed=seed, options=options)
+        return observations, self._masks(infos)
+
+    def step(self, actions):
+        *outcome, infos = self.env.step(actions)
+        return *outcome, self._masks(infos)
+
+    @staticmethod
+    def _masks(infos):
+        return {agent: {"action_mask": info["action_mask"]} for agent, info in infos.items()}
+
+
+@pytest.mark.parametrize("name", names())
+def test_supersuit(name):
+    supersuit = pytest.importorskip("supersuit", reason=f"supersuit {NOT_INSTALLED}")
+    vector = supersuit.pettingzoo_env_to_vec_env_v1(make(name, **SHORT))
+    vector = supersuit.concat_vec_envs_v1(vector, 2, num_cpus=0, base_class="gymnasium")
+    vector.reset(seed=0)
+    ends = 0
+    for _ in range(30):
+        _, rewards, terminations, truncations, _ = vector.step(np.zeros(vector.num_envs, int))
+        assert np.isfinite(rewards).all()
+        ends += int((terminations | truncations).sum())
+    assert ends >= 2 * vector.num_envs  # it went on after the ends
+
+
+@pytest.mark.filterwarnings("ignore:PettingZoo in TorchRL is tested using:UserWarning")
+@pytest.mark.parametrize("name", names())
+def test_torchrl(name):
+    module = pytest.importorskip("torchrl.envs.libs.pettingzoo", reason=f"torchrl {NOT_INSTALLED}")
+    env = module.PettingZooWrapper(OnlyMasks(make(name, **SHORT)), seed=0)
+    played = env.rollout(30)
+    for group in env.group_map:  # seats whose names differ in their number only
+        assert played["next", group, "reward"].isfinite().all()
+    assert played["next", "done"][-1].all() and len(played) <= SHORT["max_cycles"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("kind", ["ParallelPettingZooEnv", "PettingZooEnv"])
+def test_rllib(name, kind):
+    module = pytest.importorskip(
+        "ray.rllib.env.wrappers.pettingzoo_env", reason=f"ray {NOT_INSTALLED}"
+    )
+    form = make if kind == "ParallelPettingZooEnv" else in_turns
+    env = getattr(module, kind)(form(name, **SHORT))
+    observations, _ = env.reset(seed=0)
+    over = False
+    while not over:
+        actions = {agent: env.get_action_space(agent).sample() for agent in observations}
+        observations, rewards, terminations, truncations, _ = env.step(actions)
+        assert all(map(np.isfinite, rewards.values()))
+        over = terminations["__all__"] or truncations["__all__"]
+
+
+@pytest.mark.parametrize("obs_mode", ["vector", "dict"])
+@pytest.mark.parametrize("name", names())
+def test_tianshou(name, obs_mode):
+    module = pytest.importorskip("tianshou.env", reason=f"tianshou {NOT_INSTALLED}")
+    env = module.PettingZooEnv(in_turns(name, obs_mode=obs_mode, **SHORT))
+    seen, _ = env.reset()
+    generator, over = np.random.default_rng(0), False
+    while not over:
+        action = int(generator.choice(np.flatnonzero(seen["mask"])))
+        seen, rewards, terminated, truncated, _ = env.step(action)
+        assert np.isfinite(rewards).all()
+        over = terminated or truncated

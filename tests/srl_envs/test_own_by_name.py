@@ -1,0 +1,54 @@
+"""'module:function' in place of a catalogue name: an environment of one's own."""
+
+import pytest
+
+import srl_envs
+from srl_envs.errors import EnvConfigError
+
+MODULE = """
+from srl_envs.third_party import with_text
+from tests.srl_envs.third_party_games import Nim
+
+A_NUMBER = 3
+
+def nim(mask="observation"):
+    return with_text(Nim(mask), rules="Take the last stick.", answers=("one", "two"))
+
+def turn_based():
+    return Nim()
+"""
+
+
+@pytest.fixture
+def my_games(tmp_path, monkeypatch):
+    (tmp_path / "my_own_games.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_what_the_function_gives_is_made(my_games):
+    assert srl_envs.make("my_own_games:nim").metadata["name"] == "nim_v0"
+    plain = srl_envs.make("my_own_games:nim", mask=None).env.observation_space("player_1")
+    assert plain.n == 8
+    again = srl_envs.make("srl_envs.coop_compete_v0:parallel_env", num_agents=3)
+    assert len(again.possible_agents) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("my_own_game:nim", {}, "No module named 'my_own_game'; Python must find the module"),
+        ("my_own_games:chess", {}, "module my_own_games has no function 'chess'"),
+        ("my_own_games:A_NUMBER", {}, "has no function 'A_NUMBER'"),
+        ("my_own_games:", {}, "'my_own_games:' is no 'module:function'"),
+        (":nim", {}, "':nim' is no 'module:function'"),
+        ("my own:games", {}, "is no 'module:function'"),
+        ("my_own_games:nim:x", {}, "is no 'module:function'"),
+        ("my_own_games:nim", {"masks": 1}, "'masks' (did you mean 'mask'?)"),
+        ("my_own_games:turn_based", {}, "must give a PettingZoo ParallelEnv"),
+        ("custom:nim_v0", {}, "there is no environment 'custom:nim_v0' to make: it was handed"),
+    ],
+)
+def test_what_cannot_be_made_is_said_in_one_line(my_games, name, options, said):
+    with pytest.raises(EnvConfigError) as refused:
+        srl_envs.make(name, **options)
+    assert said in str(refused.value) and "\n" not in str(refused.value)

@@ -1,0 +1,57 @@
+"""Vectorised games are the single environments, number for number."""
+
+import pytest
+
+from tests.srl_envs.vector.singles import compared, names
+
+SETTINGS = [(name, {}) for name in names()] + [
+    ("coop_compete_v0", {"num_agents": 1}),
+    ("coop_compete_v0", {"num_agents": 12, "base_scale": 0.0, "noise_std": 0.5}),
+    ("coop_compete_v0", {"noise_std": 0.0, "observe_parameters": False}),
+    ("coop_compete_pair_v0", {"base_scale": 0.0, "noise_std": 0.01}),
+    ("team_battle_v0", {"team_size": (2, 5), "warmup_episodes": 1}),
+    ("team_battle_v0", {"team_size": 9, "warmup_episodes": 0, "noise_std": 0.0}),
+    ("staged_v0", {"warmup_episodes": 2}),
+    ("staged_v0", {"num_agents": 3, "warmup_episodes": 0, "difficulty": 1.0}),
+    ("bandit_v0", {"num_agents": 3, "switch_pull": 4, "observe_switch": False}),
+    ("maze_v0", {"min_path": 20}),
+    ("maze_v0", {"loop_share": 0.2, "split": "test"}),
+    ("maze_v0", {"width": 4, "height": 3, "view_radius": 2, "split": "any", "max_cycles": 30}),
+    ("maze_v0", {"level_seed": 3, "split": "any", "mask_walls": True}),
+    ("maze_v0", {"layout": ("A.", "#G"), "max_cycles": 20}),
+    ("maze_race_v0", {"num_agents": 3, "layout": ("A.G",)}),
+    ("maze_own_v0", {"num_agents": 3, "width": 3, "height": 4, "max_cycles": 30}),
+    ("maze_own_v0", {"layout": ("A..G",), "mask_walls": True, "max_cycles": 40}),
+    ("maze_meet_v0", {"num_agents": 3, "layout": ("A.", ".G"), "max_cycles": 40}),
+    ("social_trading_v0", {"num_agents": 3, "network": True}),
+]
+EPISODES = -(-1000 // len(SETTINGS))
+
+
+@pytest.mark.parametrize(("name", "parameters"), SETTINGS)
+def test_one_environment_is_the_single_one_in_a_thousand_episodes_of_all_games(name, parameters):
+    assert compared(name, 1, EPISODES, **{"max_cycles": 7, **parameters}) >= EPISODES
+
+
+@pytest.mark.parametrize(("name", "parameters"), SETTINGS)
+def test_five_with_seeds_of_their_own_are_five_single_ones(name, parameters):
+    seeds = [5, 0, 2**32 + 1, 5, 77]
+    compared(name, 5, 15, seeds=seeds, **{"max_cycles": 7, **parameters})
+
+
+def test_noise_goes_on_past_what_is_drawn_ahead():
+    compared("coop_compete_v0", 2, 24, num_agents=9, max_cycles=30)
+
+
+@pytest.mark.parametrize("name", ["team_battle_v0", "staged_v0"])
+def test_the_number_of_an_episode_can_be_given(name):
+    # The 19th is a warm-up, the 20th not, and the ramp goes up from there on.
+    compared(name, 3, 9, options={"episode": 18 if name == "staged_v0" else 8}, max_cycles=3)
+
+
+def test_a_level_can_be_named():
+    compared("maze_v0", 3, 6, options={"level_seed": 2}, max_cycles=3)
+
+
+def test_many_mazes_that_are_made_at_once_are_those_made_one_by_one():
+    compared("maze_v0", 64, 192, max_cycles=1)

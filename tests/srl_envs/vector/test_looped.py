@@ -1,0 +1,144 @@
+"""Environments without array rules, ours and others', behind the same interface."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from srl_envs import make, vector
+from srl_envs.errors import EnvConfigError
+from srl_envs.vector import Looped
+from tests.srl_envs.vector.singles import names
+
+
+class Countdown(ParallelEnv):
+    """Seat k leaves after k + 1 rounds; it sees what it last did, and earns it."""
+
+    metadata = {"name": "countdown_v0"}  # noqa: RUF012
+
+    def __init__(self, seats=3, observation=None, actions=None):
+        self.possible_agents = [f"seat_{i}" for i in range(seats)]
+        self._seen = observation or spaces.Discrete(5)
+        self._acts = actions or spaces.Discrete(4)
+        self.closed = False
+
+    def observation_space(self, agent):
+        return self._seen
+
+    def action_space(self, agent):
+        return self._acts
+
+    def reset(self, seed=None, options=None):
+        self.agents, self._round = list(self.possible_agents), 0
+        self.seed = seed
+        return dict.fromkeys(self.agents, 4), {a: {} for a in self.agents}
+
+    def step(self, actions):
+        assert set(actions) == set(self.agents)
+        self._round += 1
+        playing = self.agents
+        gone = {a: int(a[-1]) < self._round for a in playing}
+        self.agents = [a for a in playing if not gone[a]]
+        infos = {a: {"name": a, "round": self._round, "at": {"x": 1.5}} for a in playing}
+        rewards = {a: float(actions[a]) for a in playing}
+        return dict(actions), rewards, gone, dict.fromkeys(playing, False), infos
+
+    def close(self):
+        self.closed = True
+
+
+def test_only_the_games_of_talk_are_looped():
+    looped = {name for name in names() if isinstance(vector.make(name, 1), Looped)}
+    assert looped == {"social_v0", "social_trading_v0", "social_negotiation_v0"}
+
+
+def test_seats_that_leave_early_wait_for_the_others():
+    games = Looped(Countdown, 2)
+    observations, infos = games.reset(seed=5)
+    assert (observations.shape, observations.dtype) == ((2, 3), np.int64)
+    assert infos == {}
+    assert [env.seed for env in games.envs] == [5, 6]
+    actions = np.array([[1, 2, 3], [3, 2, 1]])
+    _, rewards, terminations, _, infos = games.step(actions)
+    assert rewards.tolist() == actions.tolist()
+    assert terminations.tolist() == [[True, False, False]] * 2
+    assert infos["name"].tolist() == [games.possible_agents] * 2
+    assert infos["at"]["x"].tolist() == [[1.5] * 3] * 2
+    observations, rewards, terminations, _, infos = games.step(np.zeros((2, 3), int))
+    assert observations.tolist() == [[1, 0, 0], [3, 0, 0]]  # who left sees what it last saw
+    assert rewards.tolist() == [[0.0] * 3] * 2
+    assert terminations.tolist() == [[True, True, False]] * 2
+    assert infos["_round"].tolist() == [[False, True, True]] * 2
+    assert infos["round"].tolist() == [[0, 2, 2]] * 2
+    assert games.step(actions)[2].all()
+    observations, rewards, terminations, _, infos = games.step(actions)  # the next episode begins
+    assert (observations == 4).all() and not rewards.any() and not terminations.any()
+    assert infos == {}
+    games.close()
+    assert all(env.closed for env in games.envs)
+
+
+def test_seats_that_do_not_take_part_keep_no_episode_going():
+    class Fewer(Countdown):
+        def reset(self, seed=None, options=None):
+            super().reset(seed, options)
+            del self.agents[2:]
+            return dict.fromkeys(self.agents, 4), {}
+
+    games = Looped(Fewer, 1, "Disabled")
+    games.reset()
+    actions = np.ones((1, 3), int)
+    assert games.step(actions)[2].tolist() == [[True, False, True]]
+    assert games.step(actions)[2].all()
+    games.reset()
+    assert games.step(actions)[2].tolist() == [[True, False, True]]
+
+
+def test_values_of_several_kinds_become_objects():
+    # surplus_share is a number, or None in a market where nothing could be gained.
+    games = vector.make("social_trading_v0", 2, num_agents=2, max_cycles=1)
+    flat = {"values": [[1, 1, 1]] * 2, "stocks": [[1, 1, 1]] * 2}
+    games.reset(0, flat)
+    infos = games.step(np.zeros((2, 2), int))[4]
+    assert infos["surplus_share"].tolist() == [[None, None]] * 2
+    assert infos["possible_surplus"].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("make_env", "message"),
+    [
+        (lambda: Countdown(observation=spaces.Dict({"a": spaces.Discrete(2)})), "one shape"),
+        (lambda: Countdown(actions=spaces.Box(0, 1, (2,))), "actions must be Discrete"),
+        (lambda: Countdown(actions=spaces.Discrete(2, start=1)), "from 0 on"),
+        (lambda: make("coop_compete_v0", obs_mode="llm"), "choose obs_mode='vector'"),
+    ],
+)
+def test_spaces_that_do_not_fit_are_refused(make_env, message):
+    with pytest.raises(EnvConfigError, match=message):
+        Looped(make_env)
+
+
+def test_seats_of_different_kinds_are_refused():
+    class Unequal(Countdown):
+        def action_space(self, agent):
+            return spaces.Discrete(2 + int(agent[-1]))
+
+    class Unlike(Countdown):
+        def observation_space(self, agent):
+            return spaces.Box(0, 1, (1 + int(agent[-1]),))
+
+    with pytest.raises(EnvConfigError, match="all seats must have the same actions"):
+        Looped(Unequal)
+    with pytest.raises(EnvConfigError, match="all seats must observe alike"):
+        Looped(Unlike)
+
+
+def test_a_third_partys_game():
+    pytest.importorskip("pygame", reason="rps_v2 imports it")
+    from pettingzoo.classic import rps_v2
+
+    games = Looped(rps_v2.parallel_env, 3, "SameStep")
+    games.reset(seed=0)
+    observations, rewards, *_ = games.step(np.array([[0, 1], [1, 1], [2, 1]]))
+    assert rewards.tolist() == [[-1, 1], [0, 0], [1, -1]]
+    assert observations.tolist() == [[1, 0], [1, 1], [1, 2]]

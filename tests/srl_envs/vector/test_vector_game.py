@@ -1,0 +1,217 @@
+"""The interface of vectorised games: shapes, seeds, what is refused, and whose the arrays are."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from pettingzoo import ParallelEnv
+
+from srl_envs import make, vector
+from srl_envs.errors import EnvConfigError, EnvError
+from tests.srl_envs.vector.singles import names
+
+
+@pytest.mark.parametrize("name", names())
+def test_shapes_and_kinds(name):
+    games, single = vector.make(name, 3), make(name)
+    observations, infos = games.reset(seed=0)
+    agents = single.possible_agents
+    assert games.possible_agents == agents
+    assert games.single_observation_space == single.observation_space(agents[0])
+    assert games.single_action_space == single.action_space(agents[0])
+    shape = (3, len(agents))
+    seen = (*shape, *games.single_observation_space.shape)
+    assert (observations.shape, observations.dtype) == (seen, np.float32)
+    assert infos["action_mask"].shape == (*shape, games.single_action_space.n)
+    assert infos["action_mask"].dtype == np.int8
+    observations, rewards, terminations, truncations, _ = games.step(np.zeros(shape, int))
+    assert (observations.shape, observations.dtype) == (seen, np.float32)
+    assert (rewards.shape, rewards.dtype) == (shape, np.float64)
+    for ends in (terminations, truncations):
+        assert (ends.shape, ends.dtype) == (shape, bool)
+    games.close()
+
+
+@pytest.mark.parametrize("name", ["coop_compete_v0", "maze_v0", "social_trading_v0"])
+def test_an_int_seeds_each_environment_with_the_next(name):
+    games = vector.make(name, 3)
+    first, _ = games.reset(seed=4)
+    again, _ = games.reset(seed=[4, 5, 6])
+    assert np.array_equal(first, again)
+    alone, _ = vector.make(name, 1).reset(seed=6)
+    assert np.array_equal(alone[0], first[2])
+    if name != "coop_compete_v0":  # where the start is drawn
+        assert not np.array_equal(games.reset()[0], first)
+
+
+def test_unseeded_environments_differ():
+    games = vector.make("coop_compete_v0", 2, num_agents=1)
+    games.reset()
+    rewards = games.step(np.zeros((2, 1), int))[1]
+    assert rewards[0, 0] != rewards[1, 0]
+
+
+def everything(outcome):
+    """All arrays of an outcome, those within dicts too."""
+    for part in outcome:
+        if isinstance(part, dict):
+            yield from everything(part.values())
+        else:
+            yield part
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("name", ["coop_compete_v0", "team_battle_v0", "staged_v0", "bandit_v0",
+                                  "maze_race_v0", "social_trading_v0"])  # fmt: skip
+def test_what_is_returned_is_the_callers_own(name, mode):
+    games, spoilt = (vector.make(name, 3, mode, max_cycles=5) for _ in range(2))
+    generator = np.random.default_rng(0)
+    kept = [games.reset(0)]
+    spoilt.reset(0)
+    copies = [[array.copy() for array in everything(kept[0])]]
+    for _ in range(13):
+        actions = generator.integers(0, games.single_action_space.n, (3, games.num_agents))
+        outcome, other = games.step(actions), spoilt.step(actions.copy())
+        for array, same in zip(everything(outcome), everything(other), strict=True):
+            assert np.array_equal(array, same)
+            same[...] = None if same.dtype == object else 1
+        kept.append(outcome)
+        copies.append([array.copy() for array in everything(outcome)])
+    for outcome, copied in zip(kept, copies, strict=True):
+        for array, copy in zip(everything(outcome), copied, strict=True):
+            assert np.array_equal(array, copy)
+
+
+def test_actions_are_left_alone():
+    games = vector.make("coop_compete_v0", 2)
+    games.reset(0)
+    actions = np.ones((2, 4), np.uint8)
+    games.step(actions)
+    assert (actions == 1).all()
+
+
+WRONG_ACTIONS = [
+    (np.zeros((2, 2)), "actions must be integers, got an array of float64"),
+    (np.zeros((2, 2), bool), "actions must be integers, got an array of bool"),
+    (np.zeros((2,), int), r"one for each environment and seat, shape \(2, 2\), got shape \(2,\)"),
+    (np.zeros((2, 3), int), r"got shape \(2, 3\)"),
+    ([[0, 1], [2, 5]], "action 2 of agent_0 in environment 1 is out of range: give an int from 0 "),
+    ([[0, 1], [1, -1]], "action -1 of agent_1 in environment 1 is out of range"),
+    (np.full((2, 2), 2**64 - 1, np.uint64), "of agent_0 in environment 0 is out of range"),
+]
+
+
+@pytest.mark.parametrize(("actions", "message"), WRONG_ACTIONS)
+def test_wrong_actions_are_refused_and_change_nothing(actions, message):
+    games, other = (vector.make("coop_compete_v0", 2, num_agents=2) for _ in range(2))
+    games.reset(0)
+    other.reset(0)
+    with pytest.raises(EnvError, match=message):
+        games.step(actions)
+    right = np.ones((2, 2), int)
+    for one, same in zip(games.step(right)[:4], other.step(right)[:4], strict=True):
+        assert np.array_equal(one, same)
+
+
+def test_a_step_before_the_first_reset_is_refused():
+    with pytest.raises(EnvError, match=r"call reset\(\) first"):
+        vector.make("bandit_v0", 2).step(np.zeros((2, 1), int))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"seed": [1, 2, 3]}, "seed must be one number or 2, one for each environment, got 3"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ({"seed": 0.5}, "seed must be a whole number"),
+        ({"seed": ["a", 1]}, "seed must be a whole number of at least 0, got 'a'"),
+        ({"mask": [True, False]}, "a reset mask must be a bool array"),
+        ({"mask": np.array([1, 0])}, "a reset mask must be a bool array"),
+        ({"mask": np.array([True])}, r"a bool array of shape \(2,\)"),
+        ({"mask": np.array([False, False])}, "must mark at least one environment"),
+        (
+            {"mask": np.array([True, False]), "options": {"reset_mask": np.array([True, False])}},
+            "not both",
+        ),
+    ],
+)
+def test_wrong_resets_are_refused(arguments, message):
+    games = vector.make("bandit_v0", 2)
+    games.reset(0)
+    with pytest.raises(EnvError, match=message):
+        games.reset(**arguments)
+
+
+def test_a_part_cannot_be_reset_before_the_whole():
+    with pytest.raises(EnvError, match="all environments before a part"):
+        vector.make("bandit_v0", 2).reset(mask=np.array([True, False]))
+
+
+def test_options_are_left_alone():
+    games = vector.make("bandit_v0", 2)
+    games.reset(0)
+    options = {"reset_mask": np.array([True, False])}
+    games.reset(options=options)
+    assert list(options) == ["reset_mask"]
+
+
+class InWords(ParallelEnv):
+    possible_agents = ("writer",)
+
+    def action_space(self, agent):
+        return Text(80)
+
+
+in_words = InWords
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"name": "bandit_v1"}, "there is no environment 'bandit_v1'"),
+        ({"name": "bandit_v0", "num_envs": 0}, "num_envs must be a whole number of at least 1"),
+        ({"name": "bandit_v0", "arms": 3}, "no parameter 'arms'"),
+        ({"name": "bandit_v0", "obs_mode": "llm"}, "obs_mode must be 'vector'"),
+        ({"name": f"{__name__}:in_words"}, r"Discrete actions, and .*:in_words takes Text"),
+        ({"name": "bandit_v0", "render_mode": "ansi"}, "vectorised games draw nothing"),
+    ],
+)
+def test_wrong_arguments_are_refused(parameters, message):
+    with pytest.raises(EnvConfigError, match=message):
+        vector.make(**parameters)
+
+
+def test_what_the_page_shows_runs(capsys):
+    page = Path(__file__).parents[3] / "docs/vector.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, {})
+    assert "[1. 1.]" in capsys.readouterr().out
+
+
+games_of_any = vector.make("coop_compete_v0", 2, "SameStep", num_agents=3, max_cycles=3)
+games_of_any.reset(0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays.arrays(
+        st.sampled_from([np.int64, np.int32, np.int8, np.uint8, np.uint64]),
+        (2, 3),
+        elements=st.one_of(st.integers(0, 1), st.integers(0, 100)),
+    )
+)
+def test_actions_are_played_if_and_only_if_all_are_legal(actions):
+    if (actions > 1).any():
+        env, seat = np.argwhere(actions > 1)[0]
+        with pytest.raises(EnvError, match=f"of agent_{seat} in environment {env} is out of range"):
+            games_of_any.step(actions)
+    else:
+        rewards = games_of_any.step(actions)[1]
+        assert (rewards >= 0.0).all()

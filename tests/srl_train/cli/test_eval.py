@@ -1,0 +1,191 @@
+"""`srl eval`: who is scored, in what, and what is told and written."""
+
+import json
+import shutil
+
+import pytest
+
+from srl_agents.episode import read_jsonl
+from srl_envs import scenarios
+from srl_train import cli
+from srl_train.trainer import MultiModelTrainer
+
+PAVLOV = "coop_compete_pair_v0.pavlov"
+FEW = ["--episodes", "2", "--scenario", PAVLOV]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, tiny_folder):
+    """Kind -> a run's folder: of two full models, of two adapters."""
+    from srl_train.config_file import from_tree
+
+    def train(name, **models):
+        folder = tmp_path_factory.mktemp("runs") / name
+        tree = {
+            "environment": {
+                "name": "coop_compete_v0",
+                "options": {"variant": "pair", "num_agents": 2, "max_cycles": 2},
+            },
+            "models": {"count": 2, "base": tiny_folder, "constrained": True, **models},
+            "mode": {"name": "cooperative"},
+            "rollout": {"group_size": 4, "groups_per_round": 1},
+            "checkpoints": {"every": 0},
+            "logging": {"evaluation_episodes": 0, "episodes": 0},
+            "rounds": 1,
+        }
+        MultiModelTrainer(from_tree(tree), folder).fit()
+        return folder
+
+    return {"full": train("full"), "adapters": train("adapters", adapters={"rank": 2})}
+
+
+def evaluated(words, tmp_path):
+    out = tmp_path / "scores.json"
+    assert cli.main(["eval", *words, "--out", str(out)]) == 0
+    return json.loads(out.read_text())
+
+
+def seated(record):
+    """Who sat in agent_0, episode by episode."""
+    return [episode["seats"]["agent_0"] for episode in record["scores"][0]["episodes"]]
+
+
+def test_a_classic_policy_is_scored_and_told(tmp_path, capsys):
+    words = ["--environment", "coop_compete_pair_v0", "--held-out", "only"]
+    record = evaluated([*words, "--focal", "tit_for_tat", "--episodes", "4"], tmp_path)
+    names = [score["scenario"]["name"] for score in record["scores"]]
+    assert tuple(names) == scenarios.names("coop_compete_pair_v0", held_out=True)
+    assert record["focal"] == {"name": "tit_for_tat", "kind": "classic"}
+    assert (record["seed"], record["episodes"]) == (0, 4) and "numpy" in record["versions"]
+    pavlov = record["scores"][0]
+    assert pavlov["cooperation_rate"] == 1.0
+    low, high = pavlov["focal_interval"]
+    assert low <= pavlov["focal_return"] <= high
+    told = capsys.readouterr().out
+    assert f"{PAVLOV} *" in told and f"{pavlov['focal_return']:.3f}" in told
+    assert "cooperation 1.00" in told
+
+
+def test_the_same_command_gives_the_same_file(tmp_path):
+    words = ["--environment", "bandit_v0", "--focal", "uniform", "--episodes", "3", "--quiet"]
+    assert evaluated(words, tmp_path) == evaluated(words, tmp_path)
+    assert evaluated([*words, "--seed", "1"], tmp_path) != evaluated(words, tmp_path)
+
+
+def test_quiet_prints_nothing(capsys):
+    assert cli.main(["eval", *FEW, "--focal", "uniform", "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_episodes_are_recorded(tmp_path):
+    assert cli.main(["eval", *FEW, "--focal", "uniform", "--record", str(tmp_path)]) == 0
+    episodes = list(read_jsonl(tmp_path / f"{PAVLOV}.jsonl"))
+    assert [dict(e.seats) for e in episodes] == [{"agent_0": "uniform", "agent_1": "pavlov"}] * 2
+
+
+def test_scenarios_are_listed(capsys):
+    assert cli.main(["eval", "--list"]) == 0
+    everything = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in everything] == list(scenarios.names())
+    assert cli.main(["eval", "--list", "--environment", "maze_v0", "--held-out", "none"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_the_embedded_model_is_scored(tmp_path):
+    record = evaluated([*FEW, "--focal", "tiny", "--constrained"], tmp_path)
+    assert seated(record) == ["tiny", "tiny"]
+    assert record["focal"]["constrained"] and record["scores"][0]["parse_failures"] == 0.0
+
+
+def test_a_models_folder_is_scored(tmp_path, tiny_folder):
+    record = evaluated([*FEW, "--focal", tiny_folder, "--max-new-tokens", "1"], tmp_path)
+    assert record["focal"]["kind"] == "folder"
+    assert record["focal"]["sampling"]["max_new_tokens"] == 1
+
+
+@pytest.mark.parametrize("kind", ["full", "adapters"])
+def test_a_runs_models_are_dealt_in_order(kind, trained, tmp_path):
+    record = evaluated([*FEW, "--focal", str(trained[kind])], tmp_path)
+    assert seated(record) == ["model_0", "model_1"]
+    assert record["focal"]["kind"] == "run" and record["focal"]["constrained"]
+    assert record["focal"]["sampling"]["max_new_tokens"] == 4, "as it trained"
+
+
+@pytest.mark.parametrize("kind", ["full", "adapters"])
+def test_one_model_of_a_run_plays_alone_as_it_plays_by_its_folder(kind, trained, tmp_path):
+    run = trained[kind]
+    alone = evaluated([*FEW, "--focal", f"{run}:model_1"], tmp_path)
+    assert seated(alone) == ["model_1", "model_1"]
+    folder = evaluated([*FEW, "--focal", f"{run}/models/model_1", "--constrained"], tmp_path)
+    assert [e["returns"] for e in alone["scores"][0]["episodes"]] == [
+        e["returns"] for e in folder["scores"][0]["episodes"]
+    ]
+
+
+def test_an_adapter_plays_with_its_own_weights(trained, tmp_path):
+    """Not as its base does: the adapter is made strong enough to show."""
+    from safetensors.torch import load_file, save_file
+
+    changed = tmp_path / "run"
+    shutil.copytree(trained["adapters"], changed)
+    weights = changed / "models" / "model_1" / "adapter_model.safetensors"
+    save_file({name: tensor + 0.5 for name, tensor in load_file(weights).items()}, weights)
+    adapters = trained["adapters"]
+
+    def returns(who):
+        words = ["--episodes", "8", "--scenario", PAVLOV, "--focal", who]
+        return [e["returns"] for e in evaluated(words, tmp_path)["scores"][0]["episodes"]]
+
+    stronger = returns(f"{changed}:model_1")
+    assert stronger != returns(f"{adapters}:model_1")
+    assert returns(f"{changed}:model_0") == returns(f"{adapters}:model_0")
+    # Together on one base, taking turns from episode to episode, each plays as it does alone.
+    together = returns(str(changed))
+    assert together[0::2] == returns(f"{changed}:model_0")[0::2]
+    assert together[1::2] == stronger[1::2]
+
+
+def refused(words, capsys):
+    assert cli.main(["eval", *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("srl: error: ") and said.count("\n") == 1
+    return said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--focal", "uniform"], "give --scenario NAME or --environment ENV"),
+        (["--scenario", PAVLOV], "give --focal WHO"),
+        (["--scenario", "pair.pavlow", "--focal", "uniform"], "no scenario 'pair.pavlow'"),
+        (["--environment", "chess", "--focal", "uniform"], "no environment 'chess'"),
+        (["--environment", "social_v0", "--focal", "uniform"], "social_v0 has no scenarios"),
+        ([*FEW, "--focal", "tit_for_tatt"], "did you mean 'tit_for_tat'"),
+        ([*FEW, "--focal", "explorer"], "explorer cannot play coop_compete_v0"),
+        ([*FEW, "--focal", "uniform", "--episodes", "0"], "--episodes is 0"),
+        ([*FEW, "--focal", "uniform", "--seed", "-1"], "--seed is -1"),
+        ([*FEW, "--focal", "tiny", "--temperature", "-1"], "temperature is -1"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(words, says, capsys):
+    assert says in refused(words, capsys)
+
+
+def test_a_run_without_that_model_or_any_is_refused(trained, tmp_path, capsys):
+    said = refused([*FEW, "--focal", f"{trained['full']}:model_7"], capsys)
+    assert "has no model 'model_7', only model_0, model_1" in said
+    (tmp_path / "unfinished" / "models").mkdir(parents=True)
+    assert "holds no model" in refused([*FEW, "--focal", str(tmp_path / "unfinished")], capsys)
+
+
+def test_a_broken_folder_is_refused(trained, tmp_path, capsys):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "adapter_config.json").write_text("{}")
+    assert "base_model_name_or_path" in refused([*FEW, "--focal", str(broken)], capsys)
+    moved = tmp_path / "moved"
+    shutil.copytree(trained["adapters"] / "models" / "model_0", moved)
+    settings = json.loads((moved / "adapter_config.json").read_text())
+    settings["base_model_name_or_path"] = str(tmp_path / "gone")
+    (moved / "adapter_config.json").write_text(json.dumps(settings))
+    assert "cannot load the model" in refused([*FEW, "--focal", str(moved)], capsys)

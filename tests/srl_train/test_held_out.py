@@ -1,0 +1,74 @@
+"""Training is refused what is kept for evaluation, before anything is loaded."""
+
+import pytest
+
+from srl_agents.classic.table import names
+from srl_envs import catalogue, scenarios
+from srl_train.assembly import assemble
+from srl_train.config import EnvironmentConfig
+from srl_train.errors import ConfigError
+from srl_train.held_out import refuse_levels, refuse_partners
+
+PAIR = catalogue.make("coop_compete_pair_v0")
+
+
+def test_a_held_out_partner_is_refused_and_the_offered_are_told(short_run):
+    with pytest.raises(ConfigError) as error:
+        assemble(short_run(models__count=1, seats={"agent_1": "grim_trigger"}))
+    said = str(error.value)
+    assert "seats.agent_1 is 'grim_trigger', which is kept for evaluation (srl eval)" in said
+    offered = said.partition("give one of ")[2].split(", ")
+    assert set(offered) == {"model_0", *names(PAIR, held_out=False)}
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("who", names(held_out=True))
+def test_every_held_out_partner_is_refused(who):
+    with pytest.raises(ConfigError, match="kept for evaluation"):
+        refuse_partners({"agent_0": who}, ("model_0",), PAIR)
+
+
+def test_the_others_may_train():
+    for who in ("model_0", *names(PAIR, held_out=False)):
+        refuse_partners({"agent_0": who}, ("model_0",), PAIR)
+
+
+def test_a_partner_of_another_game_is_refused(short_run):
+    with pytest.raises(ConfigError, match="seats: explorer cannot play coop_compete_v0, only maze"):
+        assemble(short_run(models__count=1, seats={"agent_1": "explorer"}))
+
+
+@pytest.mark.parametrize("split", ["test", "any"])
+def test_held_out_mazes_are_refused(short_run, split):
+    section = {"name": "maze_v0", "options": {"split": split}}
+    with pytest.raises(
+        ConfigError, match=f"split is '{split}': the levels of the test split are kept"
+    ):
+        assemble(short_run(models__count=1, environment=section))
+
+
+def test_held_out_mazes_are_refused_where_an_object_brings_them(short_run):
+    with pytest.raises(ConfigError, match="split is 'test'"):
+        assemble(short_run(), lambda: catalogue.make("maze_meet_v0", split="test"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n in scenarios.names(held_out=True) if scenarios.scenario(n).held_out_options],
+)
+def test_the_levels_of_held_out_scenarios_are_refused(name):
+    found = scenarios.scenario(name)
+    with pytest.raises(ConfigError, match="kept for evaluation"):
+        refuse_levels(EnvironmentConfig(found.environment, found.options), found.make())
+
+
+@pytest.mark.parametrize("name", scenarios.names(held_out=False))
+def test_the_levels_of_the_other_scenarios_may_train(name):
+    found = scenarios.scenario(name)
+    refuse_levels(EnvironmentConfig(found.environment, found.options), found.make())
+
+
+def test_the_documented_mazes_may_train():
+    for layout in ("simple", "medium", "complex"):
+        name = f"maze_{layout}_v0"
+        refuse_levels(EnvironmentConfig(name), catalogue.make(name))
