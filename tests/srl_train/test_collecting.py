@@ -117,7 +117,7 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
         return [p.name for p in cast(config, make_env, dict(zip(SEATS, who, strict=True))).values()]
 
     assert seated(str(folder), str(folder)) == list(models.values())
-    assert seated(f"{folder}:model_1", "uniform") == [models["agent_1"], "random(0.5)"]
+    assert seated(f"{folder}:model_1", "uniform") == [models["agent_1"], "uniform"]
     with pytest.raises(ConfigError, match=r"has no model 'model_7', only model_0, model_1"):
         seated(f"{folder}:model_7", "uniform")
     # Whoever is not named stays who the configuration says, one object for equal models.

@@ -1,5 +1,6 @@
 """Frozen models play and never learn; pools seat past versions, and say whom one met."""
 
+import asyncio
 import copy
 import dataclasses
 
@@ -138,18 +139,14 @@ def test_a_frozen_model_plays_and_keeps_its_weights():
 
 
 def test_resuming_meets_the_same_opponents(tmp_path):
-    def trained(config, folder):
-        trainer = MultiModelTrainer(config, folder)
-        return trainer
-
     config = from_tree({**SELF_PLAY, "checkpoints": {"every": 3}})
-    whole = trained(config, tmp_path / "whole")
+    whole = MultiModelTrainer(config, tmp_path / "whole")
     whole.fit()
-    part = trained(config, tmp_path / "part")
+    part = MultiModelTrainer(config, tmp_path / "part")
     for _ in range(3):
         part.train_round()
-    part.save_checkpoint()
-    rest = trained(config, tmp_path / "part")
+    asyncio.run(part.shutdown())
+    rest = MultiModelTrainer(config, tmp_path / "part")
     rest.load_checkpoint()
     rest.fit()
     for name, learner in whole.run.learners.items():
