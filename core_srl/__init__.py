@@ -21,6 +21,8 @@ _PLACES = {
     "create_cooperative_multimodel_trainer": "srl_train.trainer_faces",
     "create_competitive_multimodel_trainer": "srl_train.trainer_faces",
     "quick_start_multimodel_training": "srl_train.trainer_faces",
+    "CooperationFactor": "srl_train.credit.factors",
+    "CompetenceFactor": "srl_train.credit.factors",
     "list_available_checkpoints": "srl_train.trainer_faces",
     "load_checkpoint_metadata": "srl_train.trainer_faces",
     "make_rollout_func": "srl_train.learners.trl_rollout",
@@ -70,11 +72,9 @@ _NOT_IN_THIS_RELEASE = {
         "create_areal_verl_bridge",
         "create_kv_cache_manager",
     ),
-    "PPO and its settings (RunConfig's grpo section sets up GRPO)": (
+    "settings objects of algorithms (RunConfig's algorithm, grpo and ppo set up GRPO and PPO)": (
         "RLConfig",
         "RLAlgorithm",
-        "CooperationFactor",
-        "CompetenceFactor",
     ),
     "further environments (create_multi_model_coop_compete_env, create_multi_model_team_battle; "
     "the two-player benchmark game is srl_envs.make('coop_compete_pair_v0'))": (

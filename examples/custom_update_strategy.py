@@ -9,7 +9,7 @@ all models apply the mean gradient, it damps four models that move as one.
 
 import sys
 
-from srl_train.config import EnvironmentConfig, GrpoConfig, LoggingConfig, RunConfig
+from srl_train.config import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
 from srl_train.metrics import read_metrics
 from srl_train.trainer import MultiModelTrainer
 from srl_train.updates import UpdateStrategy, chain, synchronized
@@ -37,7 +37,7 @@ def lookahead(rounds=2, share=0.5):
 trainer = MultiModelTrainer(
     RunConfig(
         environment=EnvironmentConfig("coop_compete_v0", {"num_agents": 4, "max_cycles": 8}),
-        grpo=GrpoConfig(group_size=8, groups_per_round=1),
+        rollout=RolloutConfig(group_size=8, groups_per_round=1),
         logging=LoggingConfig(evaluation_episodes=16),
         rounds=4,
     ),

@@ -15,7 +15,13 @@ from pettingzoo.utils import BaseParallelWrapper
 from srl_envs import check_environment
 from srl_envs.text import TextEnv
 from srl_envs.third_party import with_text
-from srl_train.config import GrpoConfig, LoggingConfig, ModeConfig, ModelsConfig, RunConfig
+from srl_train.config import (
+    LoggingConfig,
+    ModeConfig,
+    ModelsConfig,
+    RolloutConfig,
+    RunConfig,
+)
 from srl_train.trainer import MultiModelTrainer
 
 ROUNDS = 4
@@ -71,7 +77,7 @@ trainer = MultiModelTrainer(
     RunConfig(
         models=ModelsConfig(count=1),
         mode=ModeConfig("cooperative", cooperation_strength=0.0),  # one seat: its own reward
-        grpo=GrpoConfig(group_size=16, groups_per_round=2),
+        rollout=RolloutConfig(group_size=16, groups_per_round=2),
         logging=LoggingConfig(evaluation_episodes=32),
         rounds=6,
     ),

@@ -5,14 +5,22 @@
 
 import sys
 
-from srl_train.config import EnvironmentConfig, GrpoConfig, LoggingConfig, ModeConfig, RunConfig
+from srl_train.config import (
+    EnvironmentConfig,
+    LoggingConfig,
+    ModeConfig,
+    RolloutConfig,
+    RunConfig,
+)
+from srl_train.learner_config import GrpoConfig
 from srl_train.metrics import Progress
 from srl_train.trainer import MultiModelTrainer
 
 config = RunConfig(
     environment=EnvironmentConfig("coop_compete_v0", {"num_agents": 4, "max_cycles": 8}),
     mode=ModeConfig("cooperative"),
-    grpo=GrpoConfig(group_size=8, groups_per_round=2, scale_rewards="none"),
+    rollout=RolloutConfig(group_size=8, groups_per_round=2),
+    grpo=GrpoConfig(scale_rewards="none"),
     logging=LoggingConfig(evaluation_episodes=32),
     rounds=5,
 )

@@ -14,7 +14,7 @@ import numpy as np
 from srl_agents.errors import EpisodeError
 
 SCHEMA_VERSION = 2
-"""2 added `made_as` and `reset_options`, so that an episode can be played again from its record."""
+"""2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,8 @@ class Episode:
     """'BackendError: ...' when the episode was spoilt; it is never trained on."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Plain data about the circumstances, such as the round and the group it belongs to."""
+    states: tuple[np.ndarray, ...] | None = None
+    """The environment's state() before each turn, where it was asked for: vectors, float32."""
     made_as: Mapping[str, Any] | None = None
     """{"name": catalogue name, "options": arguments} of the environment; None where it did not
     come from the catalogue, was wrapped, or was made with what is no plain data."""
@@ -111,6 +113,7 @@ def to_json(episode: Episode) -> str:
             "turns": [[_step_record(step) for step in turn] for turn in episode.turns],
             "failure": episode.failure,
             "extra": _plain(episode.extra),
+            "states": None if episode.states is None else [_plain(s) for s in episode.states],
             "made_as": _plain(episode.made_as),
             "reset_options": _plain(episode.reset_options),
         },
@@ -141,6 +144,7 @@ def from_json(line: str) -> Episode:
             turns=tuple(tuple(_step(step) for step in turn) for turn in record["turns"]),
             failure=record["failure"],
             extra=_revived(record["extra"]),
+            states=None if record["states"] is None else tuple(map(_revived, record["states"])),
             made_as=_made_as(record["made_as"]),
             reset_options=dict(_revived(record["reset_options"])),
         )

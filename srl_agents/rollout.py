@@ -51,6 +51,7 @@ def play_many(
     reset_options: Sequence[Mapping[str, Any]] | None = None,
     names: Mapping[str, str] | None = None,
     extra: Mapping[str, Any] | None = None,
+    record_states: bool = False,
 ) -> list[Episode]:
     """One episode per entry of `seeds`, in that order.
 
@@ -58,7 +59,8 @@ def play_many(
     is where every seat's own randomness in that episode comes from, so that a group of episodes
     may share one start and still differ. Leaders in `speaks_first` are asked before the others,
     and their hearers get their words the same turn. `names` says who holds each seat in the
-    records (by default the policy's `name`); `extra` is kept on every episode.
+    records (by default the policy's `name`); `extra` is kept on every episode. With `record_states`
+    the environment's state() before each turn is kept too.
 
     A BackendError or EnvError spoils the episodes it struck: they end there, with `failure` set.
     A seat that no policy holds is a ValueError.
@@ -71,7 +73,9 @@ def play_many(
             raise ValueError(f"no policy for seat(s) {vacant}: name one for each in `seats`")
         options = None if reset_options is None else dict(reset_options[index])
         policy_seed = seed if policy_seeds is None else policy_seeds[index]
-        games.append(_Game.begin(env, seats, seed, policy_seed, options, names or {}))
+        game = _Game.begin(env, seats, seed, policy_seed, options, names or {})
+        game.states = [] if record_states else None
+        games.append(game)
     playing = [game for game in games if game.playing]
     while playing:
         decided: list[dict[str, Decision]] = [{} for _ in playing]
@@ -97,6 +101,7 @@ class _Game:
     memories: dict[str, Any]
     turns: list[tuple[AgentStep, ...]] = field(default_factory=list)
     failure: str | None = None
+    states: list[np.ndarray] | None = None
 
     @classmethod
     def begin(
@@ -133,12 +138,15 @@ class _Game:
     def advance(self, choices: Mapping[str, Decision], speaks_first: SpeaksFirst) -> None:
         before = self.observations
         try:
+            state = None if self.states is None else self.env.state()
             self.observations, rewards, _, _, self.infos = self.env.step(
                 {agent: played_action(decision) for agent, decision in choices.items()}
             )
         except EnvError as error:
             self.failure = f"{type(error).__name__}: {error}"
             return
+        if self.states is not None:
+            self.states.append(np.asarray(state, np.float32).ravel())
         self.turns.append(
             tuple(
                 AgentStep(
@@ -163,6 +171,7 @@ class _Game:
             extra=extra,
             made_as=_made_as(self.env),
             reset_options=self.reset_options,
+            states=None if self.states is None else tuple(self.states),
         )
 
 

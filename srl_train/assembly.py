@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from srl_agents.classic.table import classic_policy
-from srl_agents.errors import PolicyError
-from srl_agents.llm.backends.huggingface import HuggingFaceBackend
-from srl_agents.llm.sampling import Sampling
-from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.policy import Policy
-from srl_agents.population import deal
 from srl_envs import catalogue
-from srl_envs.errors import EnvConfigError
-from srl_train.backends import load_backend
+from srl_train import processes
 from srl_train.buffers import SampleBuffer
 from srl_train.config import EnvironmentConfig, RunConfig
+from srl_train.credit import ASSIGNMENTS
+from srl_train.environment import environment_maker
 from srl_train.errors import ConfigError
-from srl_train.held_out import refuse_levels, refuse_partners
-from srl_train.learners.trl_grpo import GrpoLearner
-from srl_train.lora import adapter_models, side_by_side
+from srl_train.held_out import refuse_levels
+from srl_train.learner_assembly import joint_state, learner_of
+from srl_train.learners import sharding
 from srl_train.modes import MODES
+from srl_train.players import (
+    load_players,
+    policies_of_seats,
+    sampling_of_seats,
+    seat_players,
+)
 from srl_train.run import ModelTotals, Run
 from srl_train.updates import STRATEGIES, UpdateStrategy
 
@@ -41,6 +41,9 @@ def assemble(
     what does not fit together, and UpdateError for models that the strategy cannot average.
     """
     torch.set_num_threads(config.threads)
+    started = processes.start(config.models.device, config.threads)
+    _check_shares(config, started)
+    processes.check_same("the configuration", config)
     config = _with_own_parts(config, make_env, strategy)
     make_env = make_env or environment_maker(config)
     env = make_env()
@@ -51,16 +54,27 @@ def assemble(
             "give the environment a TextView (docs/environments.md)"
         )
     refuse_levels(config.environment, env)
-    seats = _dealt(config, env)
-    sampling = _sampling(config, seats)
-    backends, models = _load_models(config, make_env)
+    seats = seat_players(config, env)
+    sampling = sampling_of_seats(config, seats)
+    with processes.main_first():
+        players = load_players(config, make_env)
+    processes.check_equal("the weights to start from", players.modules)
+    if config.parallel == "fsdp" and started > 1:
+        for name, module in players.modules.items():
+            sharding.shard(name, module)
+    joint = joint_state(config, make_env)
     learners = {
-        name: _learner(config, name, model, backends[name].tokenizer, seats, sampling)
-        for name, model in models.items()
+        name: learner_of(
+            config, name, module, players.backends[name].tokenizer, seats, sampling, joint
+        )
+        for name, module in players.modules.items()
     }
+    found = {n: own.parallelism() for n, own in learners.items()}
+    processes.check_started(found, started, config.parallel)
     strategy = strategy or STRATEGIES[config.updates.strategy](config.updates)
     strategy.check({name: learner.weights() for name, learner in learners.items()})
     mode = MODES[config.mode.name](config.mode)
+    credit = ASSIGNMENTS[config.credit.name](config.credit, config.rollout.discount)
     teams = getattr(env.unwrapped, "teams", None)
     baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)()
     return Run(
@@ -69,11 +83,11 @@ def assemble(
         view=view,
         teams=teams,
         seats=seats,
-        policies=_policies(config, env, seats, backends, view, sampling),
+        policies=policies_of_seats(config, env, seats, players, view, sampling),
         learners=learners,
         buffers={
             name: SampleBuffer(
-                config.grpo.group_size,
+                config.rollout.group_size,
                 config.updates.sample_budget.get(name),
                 config.updates.max_staleness,
             )
@@ -83,12 +97,32 @@ def assemble(
         strategy_state=strategy.init(list(learners)),
         mode=mode,
         mode_state=mode.init(),
+        credit=credit,
+        credit_state=credit.init(),
         speaks_first=mode.speaks_first(list(seats), teams),
-        announce_version=_announcer(config, backends),
+        announce_version=players.announce,
+        pools=players.pools,
+        players=players,
         baselines=baselines,
         versions=dict.fromkeys(learners, 0),
         totals={name: ModelTotals() for name in learners},
     )
+
+
+def _check_shares(config: RunConfig, number: int) -> None:
+    """Raise ConfigError where an update's samples cannot be dealt to `number` processes.
+
+    An update may be as small as one group: the others may have failed.
+    """
+    for section in config.sections.values():
+        parts = number * section.minibatches * section.accumulation
+        if number > 1 and config.rollout.group_size % parts:
+            name = section.section
+            raise ConfigError(
+                f"rollout.group_size is {config.rollout.group_size}: give a multiple of {parts}, "
+                f"{number} processes x {name}.minibatches ({section.minibatches}) x "
+                f"{name}.accumulation ({section.accumulation})"
+            )
 
 
 def _with_own_parts(
@@ -104,141 +138,3 @@ def _with_own_parts(
         updates = dataclasses.replace(config.updates, strategy="custom")  # type: ignore[arg-type]
         config = dataclasses.replace(config, updates=updates)
     return config
-
-
-def environment_maker(config: RunConfig) -> Callable[[], Any]:
-    """Makes the configured environment; a wrong name or option is a ConfigError now."""
-    section = config.environment
-
-    def make() -> Any:
-        return catalogue.make(section.name, **section.options)
-
-    try:
-        make()
-    except (EnvConfigError, TypeError) as error:
-        raise ConfigError(f"environment: {error}") from error
-    return make
-
-
-def _dealt(config: RunConfig, env: Any) -> dict[str, str]:
-    refuse_partners(config.seats, config.models.names, env)
-    try:
-        return deal(env.possible_agents, config.models.names, config.seats)
-    except ValueError as error:
-        raise ConfigError(f"seats: {error}") from error
-
-
-def _sampling(config: RunConfig, seats: Mapping[str, str]) -> dict[str, Sampling]:
-    models = config.models
-    for seat in models.seat_sampling:
-        if seat not in seats:
-            raise ConfigError(
-                f"models.seat_sampling names {seat!r}: the seats are {', '.join(seats)}"
-            )
-    sampling = {seat: models.seat_sampling.get(seat, models.sampling) for seat in seats}
-    for name in models.names:
-        own = {sampling[seat].temperature for seat, who in seats.items() if who == name}
-        if len(own) > 1 or own == {0.0}:
-            raise ConfigError(
-                f"{name} samples at temperatures {sorted(own)}: a model that trains needs one "
-                "temperature above 0 in all its seats"
-            )
-    return sampling
-
-
-def _learner(
-    config: RunConfig,
-    name: str,
-    model: Any,
-    tokenizer: Any,
-    seats: Mapping[str, str],
-    sampling: Mapping[str, Sampling],
-) -> GrpoLearner:
-    held = [seat for seat, who in seats.items() if who == name]
-    per_round = len(held) * config.grpo.group_size * config.grpo.groups_per_round
-    budget = config.updates.sample_budget.get(name, per_round)
-    # Without a budget all is trained on at once. With one, samples may be left for later: even a
-    # budget of whole rounds is out of step after a group that failed.
-    stale = name in config.updates.sample_budget
-    return GrpoLearner(
-        name,
-        model,
-        tokenizer,
-        config.grpo,
-        temperature=sampling[held[0]].temperature,
-        planned_updates=max(1, config.rounds * per_round // budget),
-        replays=config.models.constrained or stale,
-        seed=config.seed,
-    )
-
-
-def _load_models(
-    config: RunConfig, make_env: Callable[[], Any]
-) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
-    """(model -> the backend that samples for it, model -> the module its learner trains)."""
-
-    def load(base: str, name: str | None = None) -> HuggingFaceBackend:
-        return load_backend(
-            base, make_env, device=config.models.device, dtype=config.models.dtype, name=name
-        )
-
-    names, adapters = config.models.names, config.models.adapters
-    if adapters is None:
-        backends = {
-            name: load(base, name) for name, base in zip(names, config.models.bases, strict=True)
-        }
-        return backends, {name: backend.model for name, backend in backends.items()}
-    base = load(config.models.bases[0])
-    models = adapter_models(base.model, names, adapters, config.seed)
-    together = HuggingFaceBackend(
-        side_by_side(base.model, models, adapters), base.tokenizer, name=base.name
-    )
-    return dict.fromkeys(names, together), models
-
-
-def _policies(
-    config: RunConfig,
-    env: Any,
-    seats: Mapping[str, str],
-    backends: Mapping[str, HuggingFaceBackend],
-    view: Any,
-    sampling: Mapping[str, Sampling],
-) -> dict[str, Policy]:
-    """One policy object per backend, so that its seats are answered in one batch."""
-    adapter = dict(seats) if config.models.adapters is not None else None
-    writers = {
-        id(backend): TextPolicy(
-            backend,
-            view,
-            per_seat=sampling,
-            adapter=adapter,
-            constrained=config.models.constrained,
-        )
-        for backend in backends.values()
-    }
-    policies: dict[str, Policy] = {}
-    for seat, who in seats.items():
-        if who in backends:
-            policies[seat] = writers[id(backends[who])]
-        else:
-            policies[seat] = _classic(who, env)
-    return policies
-
-
-def _classic(name: str, env: Any) -> Policy:
-    try:
-        return classic_policy(name, env)
-    except PolicyError as error:
-        raise ConfigError(f"seats: {error}") from error
-
-
-def _announcer(
-    config: RunConfig, backends: Mapping[str, HuggingFaceBackend]
-) -> Callable[[str, int], None]:
-    def announce(model: str, version: int) -> None:
-        if config.models.adapters is None:
-            backends[model].weights_version = version
-        else:
-            backends[model].adapter_versions[model] = version
-
-    return announce

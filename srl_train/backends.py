@@ -12,6 +12,7 @@ from peft import PeftModel
 from srl_agents.errors import BackendError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
+from srl_agents.llm.partner_notes import PartnerNotes
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 TINY = "tiny"  # the embedded model, warm-started for the environment
@@ -24,17 +25,23 @@ def load_backend(
     device: str,
     dtype: str,
     name: str | None = None,
+    notes: PartnerNotes | None = None,
 ) -> HuggingFaceBackend:
-    """The backend of 'tiny' (for `make_env`'s game), a local folder or a hub name.
+    """The backend of 'tiny' (for `make_env`'s game, told `notes`), a local folder or a hub name.
 
     Raises BackendError for what cannot be loaded.
     """
-    source = tiny.folder(make_env) if base == TINY else base
+    source = tiny.folder(make_env, notes=notes) if base == TINY else base
     return HuggingFaceBackend.load(source, device=device, dtype=dtype, name=name)
 
 
 def load_all(
-    folders: Mapping[str, str], make_env: Callable[[], Any], *, device: str, dtype: str
+    folders: Mapping[str, str],
+    make_env: Callable[[], Any],
+    *,
+    device: str,
+    dtype: str,
+    notes: PartnerNotes | None = None,
 ) -> list[tuple[str, HuggingFaceBackend, str | None]]:
     """(name, its backend, its adapter there or None) for each of `folders`, in order.
 
@@ -45,7 +52,9 @@ def load_all(
     for name, folder in folders.items():
         base = _base_of(Path(folder))
         if base is None:
-            backend = load_backend(folder, make_env, device=device, dtype=dtype, name=name)
+            backend = load_backend(
+                folder, make_env, device=device, dtype=dtype, name=name, notes=notes
+            )
             found.append((name, backend, None))
             continue
         adapter = name.replace(".", "_")  # torch allows no dots in the names of modules

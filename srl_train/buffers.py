@@ -93,7 +93,11 @@ def _sample(record: Mapping[str, Any]) -> TokenSample:
         mask=tuple(record["mask"]),
         logprobs=tuple(record["logprobs"]),
         allowed=allowed,
-        reward=record["reward"],
+        turns=tuple((start, stop) for start, stop in record["turns"]),
+        rewards=tuple(record["rewards"]),
+        episode_return=record["episode_return"],
         group=(round_number, start, seat),
         version=record["version"],
+        advantages=None if record["advantages"] is None else tuple(record["advantages"]),
+        states=None if record["states"] is None else tuple(map(tuple, record["states"])),
     )

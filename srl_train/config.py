@@ -6,14 +6,18 @@ there, is a ConfigError of one line.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from srl_agents.llm.sampling import Sampling
-from srl_train.bounds import above, at_least, within
+from srl_train.bounds import above, at_least, refuse_unread, within
+from srl_train.credit.settings import CreditConfig
 from srl_train.errors import ConfigError
+from srl_train.learner_config import GrpoConfig, PpoConfig, SurrogateConfig
+from srl_train.offline_config import DpoConfig, SftConfig
+
+Algorithm = Literal["grpo", "ppo"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class ModelsConfig:
     """How many models train at once; they are called model_0, model_1, ..."""
     base: str | tuple[str, ...] = "tiny"
     """'tiny' (the embedded model), a local folder or a hub name; or one of these per model."""
+    frozen: Mapping[str, str] = field(default_factory=dict)
+    """Further models that play and never learn: name -> base; `seats` says where they sit."""
     adapters: AdapterConfig | None = None
     """Train LoRA adapters on one shared base instead of full models."""
     sampling: Sampling = field(default_factory=lambda: Sampling(max_new_tokens=4))
@@ -61,6 +67,8 @@ class ModelsConfig:
     """Seat -> its own sampling settings, in place of `sampling`."""
     constrained: bool = False
     """Sample only among the legal answers, and train with the same masking."""
+    partner_notes: bool = False
+    """Tell every model, each turn, what the others did so far in the game and what to expect."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """'auto' takes an accelerator where there is one."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -88,6 +96,26 @@ class ModelsConfig:
     def names(self) -> tuple[str, ...]:
         """model_0, model_1, ..."""
         return tuple(f"model_{index}" for index in range(self.count))
+
+
+@dataclass(frozen=True)
+class PoolConfig:
+    """Snapshots of models that learn, to play against (docs/self_play.md)."""
+
+    of: tuple[str, ...] = ("model_0",)
+    """The models whose past versions are in the pool."""
+    every: int = 5
+    """Rounds between two snapshots; the first is taken before the first round."""
+    keep: int = 8
+    """The newest snapshots of each model that are kept, beside its first."""
+    draw: Literal["uniform", "latest", "prioritized"] = "uniform"
+    """Which one sits in the pool's seats in a round."""
+
+    def __post_init__(self) -> None:
+        if not self.of:
+            raise ConfigError("a pool's `of` is empty: name the models whose past it holds")
+        at_least("a pool's `every`", self.every, 1)
+        at_least("a pool's `keep`", self.keep, 1)
 
 
 @dataclass(frozen=True)
@@ -149,72 +177,31 @@ class UpdatesConfig:
             "sample_budget": ("asynchronous",),
             "max_staleness": ("asynchronous",),
         }
-        defaults = {entry.name: _default(entry) for entry in dataclasses.fields(self)}
-        for name, strategies in own.items():
-            if getattr(self, name) != defaults[name] and self.strategy not in strategies:
-                raise ConfigError(
-                    f"updates.{name} is read by {' and '.join(strategies)} only, "
-                    f"updates.strategy is {self.strategy!r}"
-                )
+        refuse_unread("updates", self, "strategy", own)
         for model, budget in self.sample_budget.items():
             at_least(f"updates.sample_budget.{model}", budget, 2)
 
 
 @dataclass(frozen=True)
-class GrpoConfig:
-    """Group relative policy optimisation (Shao et al. 2024), by TRL's GRPOTrainer."""
+class RolloutConfig:
+    """What a round plays, whatever learns from it."""
 
-    learning_rate: float = 3e-3
-    """Of AdamW; suits the embedded tiny model, large models want 1e-6 (full) to 1e-4 (LoRA)."""
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """Of the learning rate, over the run's planned optimizer steps."""
-    warmup_steps: int = 0
-    """Optimizer steps of linear rise to the learning rate; none with the constant schedule."""
-    weight_decay: float = 0.0
-    """AdamW's decoupled decay, per unit of learning rate."""
-    max_grad_norm: float = 1.0
-    """Gradients are clipped to this L2 norm."""
     group_size: int = 8
-    """Episodes from the same start; a sample's advantage is relative to its group."""
+    """Episodes from the same start; GRPO compares a sample with its group."""
     groups_per_round: int = 2
     """Starts per round."""
-    minibatches: int = 1
-    """Parts each update's samples are split into, one optimizer step per part."""
-    iterations: int = 1
-    """Passes over each update's samples (mu in the paper)."""
-    clip: float = 0.2
-    """Epsilon of the clipped ratio."""
-    beta: float = 0.0
-    """Weight of the divergence from the starting model; 0 keeps no reference model."""
-    loss: Literal["dapo", "grpo", "bnpo", "dr_grpo"] = "dapo"
-    """TRL's loss_type: how token losses are averaged."""
-    scale_rewards: Literal["group", "batch", "none"] = "group"
-    """What advantages are divided by: the group's or the batch's standard deviation, or nothing."""
     discount: float = 1.0
-    """Per turn."""
+    """Of rewards, per turn."""
 
     def __post_init__(self) -> None:
-        above("grpo.learning_rate", self.learning_rate, 0.0)
-        at_least("grpo.warmup_steps", self.warmup_steps, 0)
-        at_least("grpo.weight_decay", self.weight_decay, 0.0)
-        above("grpo.max_grad_norm", self.max_grad_norm, 0.0)
-        at_least("grpo.group_size", self.group_size, 2)
-        for name in ("groups_per_round", "minibatches", "iterations"):
-            at_least(f"grpo.{name}", getattr(self, name), 1)
-        above("grpo.clip", self.clip, 0.0)
-        at_least("grpo.beta", self.beta, 0.0)
-        within("grpo.discount", self.discount, 0.0, 1.0)
-        # An update may be as small as one group: the others may have failed.
-        if self.group_size % self.minibatches:
-            raise ConfigError(
-                f"grpo.minibatches is {self.minibatches}: give a divisor of grpo.group_size "
-                f"({self.group_size})"
-            )
-        if self.schedule == "constant" and self.warmup_steps:
-            raise ConfigError(
-                "grpo.warmup_steps is read by the linear and cosine schedules only, "
-                "grpo.schedule is 'constant'"
-            )
+        at_least("rollout.group_size", self.group_size, 2)
+        at_least("rollout.groups_per_round", self.groups_per_round, 1)
+        within("rollout.discount", self.discount, 0.0, 1.0)
+
+    @property
+    def episodes(self) -> int:
+        """Episodes per round."""
+        return self.group_size * self.groups_per_round
 
 
 @dataclass(frozen=True)
@@ -259,45 +246,131 @@ class RunConfig:
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     models: ModelsConfig = field(default_factory=ModelsConfig)
     seats: Mapping[str, str] = field(default_factory=dict)
-    """Seat -> model_<i>, or a classic policy that plays and never learns; the seats not named
-    are dealt to the models in turn."""
+    """Seat -> model_<i>, a frozen model, a pool, or a classic policy; the seats not named are
+    dealt to the models that learn, in turn."""
+    pools: Mapping[str, PoolConfig] = field(default_factory=dict)
+    """Name -> past versions of models, to play against; `seats` says where they sit."""
     mode: ModeConfig = field(default_factory=ModeConfig)
     updates: UpdatesConfig = field(default_factory=UpdatesConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    credit: CreditConfig = field(default_factory=CreditConfig)
+    algorithm: Algorithm = "grpo"
+    """What models learn by; for PPO see docs/ppo.md."""
+    algorithms: Mapping[str, Algorithm] = field(default_factory=dict)
+    """Model -> its own algorithm, in place of `algorithm`."""
     grpo: GrpoConfig = field(default_factory=GrpoConfig)
+    ppo: PpoConfig = field(default_factory=PpoConfig)
+    trl: Mapping[str, Any] = field(default_factory=dict)
+    """Any field of TRL's GRPOConfig that no other setting stands for, such as epsilon_high."""
+    sft: SftConfig | None = None
+    """Learn from games before the rounds, by imitation or prediction (docs/offline.md)."""
+    dpo: DpoConfig | None = None
+    """Learn from better and worse answers before the rounds, and after `sft`."""
     checkpoints: CheckpointsConfig = field(default_factory=CheckpointsConfig)
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     rounds: int = 20
-    """Each round plays groups_per_round x group_size episodes, then every model may update."""
+    """Each round plays rollout.groups_per_round x rollout.group_size episodes, then every model
+    may update."""
     max_failed_share: float = 0.5
     """A round in which more than this share of episodes failed stops the run."""
     threads: int = 1
     """CPU threads of torch; one is the fastest for the tiny model."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """How processes started by torchrun share a model: each holds it whole, or a slice of it."""
     seed: int = 0
     """All randomness of the run comes from it."""
 
     def __post_init__(self) -> None:
-        at_least("rounds", self.rounds, 1)
+        at_least("rounds", self.rounds, 0 if self.sft or self.dpo else 1)
+        if self.dpo is not None:
+            references = any(section.beta for section in self.sections.values())
+            self.dpo.check(
+                group_size=self.rollout.group_size,
+                second_reference=self.models.adapters is not None and references,
+            )
         within("max_failed_share", self.max_failed_share, 0.0, 1.0)
         at_least("threads", self.threads, 1)
         within("seed", self.seed, 0, 2**63 - 1)
         for section, names in (
             ("updates.sample_budget", self.updates.sample_budget),
             ("updates.groups", {name for group in self.updates.groups for name in group}),
+            ("algorithms", self.algorithms),
         ):
             for name in names:
                 if name not in self.models.names:
                     raise ConfigError(
                         f"{section} names {name!r}: the models are {', '.join(self.models.names)}"
                     )
+        for pool, settings in self.pools.items():
+            for name in settings.of:
+                if name not in self.models.names:
+                    raise ConfigError(
+                        f"pools.{pool}.of names {name!r}: the models are "
+                        f"{', '.join(self.models.names)}"
+                    )
+            bases = {dict(zip(self.models.names, self.models.bases, strict=True))[n]
+                     for n in settings.of}  # fmt: skip
+            if len(bases) > 1:
+                raise ConfigError(
+                    f"pools.{pool} holds models of different bases, {sorted(bases)}: "
+                    "give each base a pool of its own"
+                )
+        for section, players in (("models.frozen", self.models.frozen), ("pools", self.pools)):
+            for name in players:
+                if name in self.models.names or (section == "pools" and name in self.models.frozen):
+                    raise ConfigError(f"{section} calls {name!r} what another player is called")
+                if name not in self.seats.values():
+                    raise ConfigError(f"{section}.{name} sits nowhere: name it in `seats`")
         for model, budget in self.updates.sample_budget.items():
-            if budget % self.grpo.group_size:
+            if budget % self.rollout.group_size:
                 raise ConfigError(
                     f"updates.sample_budget.{model} is {budget}: give a multiple of "
-                    f"grpo.group_size ({self.grpo.group_size})"
+                    f"rollout.group_size ({self.rollout.group_size})"
+                )
+        self.credit.check(self.mode.name, self.grpo.scale_rewards)
+        self._check_algorithms()
+        self._check_parallel()
+
+    def algorithm_of(self, model: str) -> Algorithm:
+        """What the model learns by."""
+        return self.algorithms.get(model, self.algorithm)
+
+    @property
+    def sections(self) -> dict[Algorithm, SurrogateConfig]:
+        """Algorithm -> its section, for those that some model learns by."""
+        own: dict[Algorithm, SurrogateConfig] = {"grpo": self.grpo, "ppo": self.ppo}
+        used = {self.algorithm_of(model) for model in self.models.names}
+        return {name: section for name, section in own.items() if name in used}
+
+    @property
+    def records_states(self) -> bool:
+        """Whether some model's critic needs the joint state of each turn."""
+        return "ppo" in self.sections and self.ppo.critic == "central"
+
+    def _check_parallel(self) -> None:
+        refused = {
+            "models.adapters": self.models.adapters is not None,
+            "pools": bool(self.pools),
+            "sft": self.sft is not None,
+            "dpo": self.dpo is not None,
+            "the algorithm ppo": "ppo" in self.sections,
+        }
+        for what, there in refused.items():
+            if there and self.parallel == "fsdp":
+                raise ConfigError(
+                    f"parallel is 'fsdp', which {what} cannot be trained with: leave it at 'ddp'"
                 )
 
-
-def _default(entry: dataclasses.Field[Any]) -> Any:
-    if entry.default_factory is not dataclasses.MISSING:
-        return entry.default_factory()
-    return entry.default
+    def _check_algorithms(self) -> None:
+        used = self.sections
+        for section in (self.grpo, self.ppo):
+            section.check(used=section.section in used, group_size=self.rollout.group_size)
+        if "ppo" in used and self.credit.name != "per_agent":
+            raise ConfigError(
+                f"credit.name is {self.credit.name!r}, and PPO's critic assigns credit itself: "
+                "leave it at 'per_agent', or choose the algorithm grpo"
+            )
+        if "ppo" in used and "entropy_coef" in self.trl:
+            raise ConfigError(
+                "trl.entropy_coef is set by ppo.entropy_coef where models learn by ppo"
+            )

@@ -17,5 +17,9 @@ class CheckpointNotFound(CheckpointError, FileNotFoundError):
     """There is no checkpoint of that name; the message names those there are."""
 
 
+class DataError(ValueError):
+    """A file cannot be learned from; the message names it and the line."""
+
+
 class TrainingError(RuntimeError):
     """A run cannot go on."""

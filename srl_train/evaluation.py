@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from srl_agents.episode import Episode
-from srl_agents.rollout import play_many
 from srl_train import round_metrics
+from srl_train.playing import play
 from srl_train.run import Run
 
 # Evaluation games start where no training round does: rounds seed their games with two numbers.
@@ -18,23 +18,17 @@ _EVALUATION = 7_919
 def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     """Play `episodes` games with the run's seats, sampled as in training.
 
-    The same games every time for one seed. Returns ({"raw_reward": mean per seat and turn,
-    "standard_error" of it over episodes, "cooperation_rate", "parse_failures", "episodes",
-    "per_model": {model: mean raw reward}}, the episodes).
+    The same games every time for one seed, and in pools the same first opponents. Returns
+    ({"raw_reward": mean per seat and turn, "standard_error" of it over episodes,
+    "cooperation_rate", "parse_failures", "episodes", "per_model": {model: mean raw reward}},
+    the episodes).
     """
     rng = np.random.default_rng([run.config.seed, _EVALUATION, episodes])
     starts = [int(s) for s in rng.integers(2**31, size=episodes)]
     courses = [int(s) for s in rng.integers(2**63, size=episodes)]
-    played = play_many(
-        run.make_env,
-        run.policies,
-        starts,
-        policy_seeds=courses,
-        speaks_first=run.speaks_first,
-        # Training's last warm-up is long over in an evaluation that starts at its last episode.
-        reset_options=[{"episode": 2**31}] * episodes,
-        names=run.seats,
-    )
+    run.meet_first_opponents()
+    # Training's last warm-up is long over in an evaluation that starts at its last episode.
+    played = play(run, starts, courses, [{"episode": 2**31}] * episodes)
     good = [episode for episode in played if episode.failure is None]
     steps = [step for episode in good for turn in episode.turns for step in turn]
     means = [np.mean([s.reward for turn in e.turns for s in turn]) for e in good if e.turns]

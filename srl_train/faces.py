@@ -16,14 +16,15 @@ from srl_envs import catalogue
 from srl_train.config import (
     CheckpointsConfig,
     EnvironmentConfig,
-    GrpoConfig,
     LoggingConfig,
     ModeConfig,
     ModelsConfig,
+    RolloutConfig,
     RunConfig,
     UpdatesConfig,
 )
 from srl_train.errors import ConfigError
+from srl_train.learner_config import GrpoConfig
 from srl_train.run_files import versions
 
 MODERN_MODELS = {
@@ -149,14 +150,13 @@ class MultiModelConfig:
                 competition_intensity=self.competition_intensity,
             ),
             updates=UpdatesConfig(
-                _value(
-                    WeightUpdateStrategy, "weight_update_strategy", self.weight_update_strategy
-                )
+                _value(WeightUpdateStrategy, "weight_update_strategy", self.weight_update_strategy)
+            ),
+            rollout=RolloutConfig(
+                group_size=group, groups_per_round=self.update_frequency // group
             ),
             grpo=GrpoConfig(
                 learning_rate=self.learning_rate,
-                group_size=group,
-                groups_per_round=self.update_frequency // group,
                 minibatches=self._minibatches(group, seats_per_model),
             ),
             checkpoints=CheckpointsConfig(
@@ -278,9 +278,7 @@ def get_version_info() -> dict[str, str]:
     return {"version": found.get("core-srl", "not installed"), **found}
 
 
-def create_multi_model_coop_compete_env(
-    num_models: int = 8, cooperation_level: float = 0.6
-) -> Any:
+def create_multi_model_coop_compete_env(num_models: int = 8, cooperation_level: float = 0.6) -> Any:
     """A coop_compete_v0 ParallelEnv with one seat per model."""
     return catalogue.make(
         "coop_compete_v0", num_agents=num_models, cooperation_level=cooperation_level

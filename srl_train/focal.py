@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,9 +16,8 @@ from srl_envs.scenarios import Scenario
 from srl_train import config_file
 from srl_train.config import ModelsConfig
 from srl_train.errors import ConfigError
+from srl_train.named_models import named_models
 
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-_MODEL = re.compile(r"model_(\d+)")
 SAMPLING = Sampling(max_new_tokens=32)  # for models that no run says anything of
 
 
@@ -124,62 +121,17 @@ class ModelFocal:
 
 
 def focal(who: str, answering: Answering | None = None) -> Focal:
-    """Who `who` is: a classic policy's name, 'tiny', a folder with a model (a Hugging Face folder
-    or a PEFT adapter), a hub name, a run's folder, or 'RUN:model_2' for one model of it.
+    """Who `who` is: a classic policy's name, or models as in `named_models`.
 
     Raises ConfigError for nobody.
     """
-    answering = answering or Answering()
     if who in POLICIES:
         return ClassicFocal(who)
-    if who == "tiny":
-        return ModelFocal(ModelsConfig(sampling=SAMPLING), {"tiny": "tiny"}, answering, "tiny")
-    place, wanted = Path(who), None
-    if not place.exists() and ":" in who:
-        head, _, wanted = who.rpartition(":")
-        place = Path(head)
-    if (place / "models").is_dir():
-        return _run(place, wanted, answering)
-    if wanted is None and _is_model(place):
-        name = place.resolve().name
-        return ModelFocal(ModelsConfig(sampling=SAMPLING), {name: who}, answering, "folder")
-    if wanted is None and not place.exists() and _HUB_NAME.fullmatch(who):
-        return ModelFocal(
-            ModelsConfig(sampling=SAMPLING), {who.rpartition("/")[2]: who}, answering, "hub"
-        )
-    close = get_close_matches(who, POLICIES, n=1, cutoff=0.6)
-    guess = f" (did you mean {close[0]!r}?)" if close else ""
-    raise ConfigError(
-        f"nobody is called {who!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
-        f"folder (RUN or RUN:model_0), or one of {', '.join(POLICIES)}"
-    )
-
-
-def _is_model(folder: Path) -> bool:
-    return any((folder / file).is_file() for file in ("config.json", "adapter_config.json"))
-
-
-def _run(folder: Path, wanted: str | None, answering: Answering) -> ModelFocal:
-    there = {
-        path.name: str(path)
-        for path in sorted((folder / "models").iterdir(), key=_number)
-        if _is_model(path)
-    }
-    if not there:
-        raise ConfigError(
-            f"{folder}/models holds no model: has the run ended? srl train --resume --out {folder}"
-        )
-    if wanted is not None:
-        if wanted not in there:
-            raise ConfigError(f"{folder} has no model {wanted!r}, only {', '.join(there)}")
-        there = {wanted: there[wanted]}
-    return ModelFocal(_models_section(folder / "config.yaml"), there, answering, "run")
-
-
-def _number(path: Path) -> tuple[int, str]:
-    """model_10 comes after model_9."""
-    found = _MODEL.fullmatch(path.name)
-    return (int(found[1]) if found else 0, path.name)
+    named = named_models(who)
+    models = ModelsConfig(sampling=SAMPLING)
+    if named.run is not None:
+        models = _models_section(named.run / "config.yaml")
+    return ModelFocal(models, dict(named.sources), answering or Answering(), named.kind)
 
 
 def _models_section(path: Path) -> ModelsConfig:

@@ -14,7 +14,7 @@ from typing import Any
 from peft import LoraConfig, get_peft_model
 
 from srl_train.config import AdapterConfig
-from srl_train.learners.trl_grpo import isolated_randomness
+from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 ADAPTER = "default"  # the name TRL expects of an adapter it was handed

@@ -7,25 +7,43 @@ round's number and its own place, so the number of the next round is their state
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from srl_train import checkpoints, config_file
+from srl_train import checkpoints, config_file, processes
 from srl_train.config import RunConfig
 from srl_train.errors import CheckpointError
+from srl_train.learners import sharding
 from srl_train.run import ModelTotals, Run
 
 # Sections that may differ on resuming: they change nothing of what was computed.
-_FREE = frozenset({"rounds", "checkpoints", "logging", "threads"})
+_FREE = frozenset({"rounds", "checkpoints", "logging", "threads", "parallel"})
 
 
 def save(run: Run, directory: Path, *, final: bool = False) -> str:
-    """Write a checkpoint of everything, and return its id."""
+    """Write a checkpoint of everything, and return its id.
+
+    All processes must call it; the main one writes, and it is there when any of them goes on.
+    """
     name = checkpoints.checkpoint_name(run.next_round, final)
+    weights = {m: sharding.in_full(learner.weights()) for m, learner in run.learners.items()}
+    optimizers = {
+        m: sharding.in_full(learner.optimizer_state()) for m, learner in run.learners.items()
+    }
+    if processes.is_main():
+        _write(run, directory, name, weights, optimizers)
+    processes.wait()
+    return name
+
+
+def _write(
+    run: Run, directory: Path, name: str, weights: Mapping[str, Any], optimizers: Mapping[str, Any]
+) -> None:
     checkpoints.save(
         directory,
         name,
-        tensors={f"models/{model}": learner.weights() for model, learner in run.learners.items()},
+        tensors={f"models/{model}": own for model, own in weights.items()},
         state={
             "next_round": run.next_round,
             "seconds": run.seconds,
@@ -33,9 +51,12 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
             "totals": {m: dataclasses.asdict(t) for m, t in run.totals.items()},
             "strategy": run.strategy_state,
             "mode": dict(run.mode_state),
+            "credit": dict(run.credit_state),
+            "pools": {name: pool.state() for name, pool in run.pools.items()},
+            "stages": run.stages.state(),
             "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
             "learners": {
-                model: {"optimizer": learner.optimizer_state(), "counters": learner.counters()}
+                model: {"optimizer": optimizers[model], "counters": learner.counters()}
                 for model, learner in run.learners.items()
             },
         },
@@ -51,7 +72,6 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
             "config": config_file.to_tree(run.config),
         },
     )
-    return name
 
 
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
@@ -72,7 +92,11 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         run.versions[model] = state["versions"][model]
         run.announce_version(model, run.versions[model])
     run.strategy_state = state["strategy"]
+    for name, pool in run.pools.items():
+        pool.load_state(state["pools"][name])
     run.mode_state = state["mode"]
+    run.credit_state = state["credit"]
+    run.stages.load_state(state["stages"])
     run.next_round = state["next_round"]
     run.seconds = state["seconds"]
 
@@ -98,8 +122,7 @@ def model_states(run: Run) -> dict[str, dict[str, Any]]:
 
 def episodes_played(run: Run) -> int:
     """Games of all rounds so far, failed ones included."""
-    grpo = run.config.grpo
-    return run.next_round * grpo.group_size * grpo.groups_per_round
+    return run.next_round * run.config.rollout.episodes
 
 
 def average_cooperation(run: Run) -> float | None:
@@ -116,7 +139,7 @@ def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
     now = _flat(config_file.to_tree(config))
     then = _flat(saved)
     free = set(_FREE)
-    if config.grpo.schedule != "constant":
+    if any(section.schedule != "constant" for section in config.sections.values()):
         free.discard("rounds")  # the learning rate's course depends on the planned rounds
     for name in sorted(now.keys() | then.keys()):
         if name.split(".")[0] not in free and now.get(name) != then.get(name):

@@ -45,6 +45,10 @@ _KEPT = {
     "kl": "kl",
     "reward_std": "reward_std",
     "frac_reward_zero_std": "frac_reward_zero_std",
+    "value_loss": "value_loss",
+    "explained_variance": "explained_variance",
+    "approx_kl": "approx_kl",
+    "stopped_early": "stopped_early",
 }
 
 

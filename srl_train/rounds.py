@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,17 @@ import torch
 from torch import Tensor
 
 from srl_agents.episode import Episode
-from srl_agents.rollout import play_many
 from srl_train import round_metrics
 from srl_train.buffers import Taken
 from srl_train.errors import TrainingError
-from srl_train.returns import discounted_return
+from srl_train.learners.sharding import full
+from srl_train.playing import play
 from srl_train.run import Run
-from srl_train.samples import complete_groups, samples_for
+from srl_train.samples import complete_groups, in_groups, samples_for
 from srl_train.updates import RoundContext
+
+# Drawn apart from the games, so that the same games are played whoever is met.
+_OPPONENTS = 1
 
 
 @dataclass(frozen=True)
@@ -38,24 +42,26 @@ def run_round(run: Run, number: int) -> RoundResult:
     """
     began = time.perf_counter()
     episodes = play_groups(run, number)
-    kept, left_out = complete_groups(episodes, run.config.grpo.group_size)
-    _check_failures(run, episodes)
+    kept, left_out = complete_groups(episodes, run.config.rollout.group_size)
+    check_failures(run, episodes)
     shaped = [run.shape(episode) for episode in kept]
+    games = [run.game(episode, rewards) for episode, rewards in zip(kept, shaped, strict=True)]
+    advantages, run.credit_state = run.credit.assign(
+        in_groups(games, run.config.rollout.group_size), run.seating(), run.credit_state
+    )
     played = time.perf_counter()
 
     scores = round_metrics.mean_returns(kept, run.models_of_seats)
-    returns = [
-        {seat: discounted_return(r, run.config.grpo.discount) for seat, r in rewards.items()}
-        for rewards in shaped
-    ]
     for model, buffer in run.buffers.items():
         buffer.add(
             samples_for(
                 run.seats_of(model),
                 kept,
-                returns,
+                shaped,
+                discount=run.config.rollout.discount,
                 round_number=number,
                 version=run.versions[model],
+                advantages=None if advantages is None else list(chain(*advantages)),
             )
         )
     before = {model: _snapshot(learner.weights()) for model, learner in run.learners.items()}
@@ -81,24 +87,25 @@ def run_round(run: Run, number: int) -> RoundResult:
 
 def play_groups(run: Run, number: int) -> list[Episode]:
     """The round's episodes, group after group: one start, `group_size` different courses."""
-    grpo = run.config.grpo
+    rollout = run.config.rollout
     rng = np.random.default_rng([run.config.seed, number])
-    starts = [int(s) for s in rng.integers(2**31, size=grpo.groups_per_round)]
-    seeds = [start for start in starts for _ in range(grpo.group_size)]
+    starts = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
+    seeds = [start for start in starts for _ in range(rollout.group_size)]
     courses = [int(s) for s in rng.integers(2**63, size=len(seeds))]
-    return play_many(
-        run.make_env,
-        run.policies,
+    opponents = run.draw_opponents(
+        number, np.random.default_rng([run.config.seed, number, _OPPONENTS])
+    )
+    return play(
+        run,
         seeds,
-        policy_seeds=courses,
-        speaks_first=run.speaks_first,
+        courses,
         # A whole group is in the same phase of a staged game: compared members share their rules.
-        reset_options=[
-            {"episode": number * len(seeds) + index - index % grpo.group_size}
+        [
+            {"episode": number * len(seeds) + index - index % rollout.group_size}
             for index in range(len(seeds))
         ],
-        names=run.seats,
-        extra={"round": number},
+        extra={"round": number, **({"opponents": opponents} if opponents else {})},
+        record_states=run.config.records_states,
     )
 
 
@@ -114,25 +121,22 @@ def update_wave(
     A model's update is counted when its weights differ afterwards, and only then.
     """
     before = {model: _snapshot(run.learners[model].weights()) for model in batches}
-    steps = 0
+    steps = {}
     for model, taken in batches.items():
         seed = _seed(run, context.round, model, wave)
         version = run.versions[model]
-        steps = max(steps, run.learners[model].begin_update(taken.samples, seed, version))
-    for step in range(steps):
+        steps[model] = run.learners[model].begin_update(taken.samples, seed, version)
+    for step in range(max(steps.values())):
         now = context._replace(step=step)
         gradients: dict[str, Mapping[str, Tensor] | None] = {
-            model: run.learners[model].compute_gradients() for model in batches
+            model: run.learners[model].compute_gradients() if step < steps[model] else None
+            for model in batches
         }
-        combined, run.strategy_state = run.strategy.on_gradients(
-            gradients, run.strategy_state, now
-        )
+        combined, run.strategy_state = run.strategy.on_gradients(gradients, run.strategy_state, now)
         for model, gradient in combined.items():
             run.learners[model].apply_gradients(gradient)
     after = {model: run.learners[model].weights() for model in batches}
-    merged, run.strategy_state = run.strategy.on_weights(
-        before, after, run.strategy_state, context
-    )
+    merged, run.strategy_state = run.strategy.on_weights(before, after, run.strategy_state, context)
     for model, weights in merged.items():
         if weights is not None and weights is not after[model]:
             run.learners[model].set_weights(weights)
@@ -151,7 +155,8 @@ def _full_budgets(run: Run, number: int) -> dict[str, Taken]:
     return {model: batch for model, batch in taken.items() if batch is not None}
 
 
-def _check_failures(run: Run, episodes: Sequence[Episode]) -> None:
+def check_failures(run: Run, episodes: Sequence[Episode]) -> None:
+    """Raise TrainingError where more than `max_failed_share` of the episodes failed."""
     failures = [episode.failure for episode in episodes if episode.failure is not None]
     share = len(failures) / len(episodes)
     if share > run.config.max_failed_share:
@@ -173,5 +178,5 @@ def _snapshot(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:
     """L2 norm of the difference over all parameters."""
-    squares = [((after[n] - tensor).float() ** 2).sum() for n, tensor in before.items()]
+    squares = [full(((after[n] - t).float() ** 2).sum()) for n, t in before.items()]
     return float(torch.stack(squares).sum().sqrt())

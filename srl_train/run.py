@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from srl_agents.episode import Episode
 from srl_agents.policy import Policy
@@ -13,9 +15,15 @@ from srl_envs.text import TextView
 from srl_train import round_metrics
 from srl_train.buffers import SampleBuffer
 from srl_train.config import RunConfig
+from srl_train.credit import CreditAssignment, Game, Seating
 from srl_train.learners.learner import Learner
 from srl_train.modes import Mode, Rewards, State, minus_penalties
+from srl_train.opponents import OpponentPool
+from srl_train.stage_state import StageProgress
 from srl_train.updates import UpdateStrategy
+
+if TYPE_CHECKING:
+    from srl_train.players import Players
 
 
 @dataclass
@@ -46,6 +54,8 @@ class Run:
     """Seat -> who holds it, in the environment's order."""
     policies: Mapping[str, Policy]
     """Seat -> policy."""
+    pools: Mapping[str, OpponentPool]
+    """Past versions of the models, which sit where the configuration says."""
     learners: Mapping[str, Learner]
     """Model -> learner, for the models that train."""
     buffers: Mapping[str, SampleBuffer]
@@ -53,17 +63,33 @@ class Run:
     strategy_state: Any
     mode: Mode
     mode_state: State
+    credit: CreditAssignment
+    credit_state: Mapping[str, float]
     speaks_first: SpeaksFirst
     announce_version: Callable[[str, int], None]
     """(model, version): tells whoever samples from the model that its weights changed."""
+    players: Players
+    """Everyone with weights: modules, tokenizers and what samples from them."""
     baselines: Mapping[str, float]
     """Known values of the game, such as its optimum: mean raw reward per seat and turn."""
     versions: dict[str, int] = field(default_factory=dict)
     """Model -> updates that changed its weights."""
     totals: dict[str, ModelTotals] = field(default_factory=dict)
+    stages: StageProgress = field(default_factory=StageProgress)
+    """What is learned from data before the first round."""
     next_round: int = 0
     seconds: float = 0.0
     """Time spent in rounds, over all resumptions."""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """(rounds, passes over data before them) done: what a checkpoint is taken of."""
+        return self.next_round, self.stages.passes
+
+    @property
+    def completed(self) -> bool:
+        """Whether all stages and rounds are done."""
+        return not self.stages.left(self.config) and self.next_round >= self.config.rounds
 
     @property
     def models_of_seats(self) -> dict[str, str]:
@@ -85,13 +111,43 @@ class Run:
         shaped = self.mode.shape(raw, self.teams, self.mode_state)
         return minus_penalties(shaped, unread, self.view.parse_penalty)
 
+    def game(self, episode: Episode, shaped: Rewards) -> Game:
+        """What credit may look at: shaped rewards, and what everyone played."""
+        actions = {
+            seat: [int(step.decision.action) for step in episode.steps_of(seat)]
+            for seat in self.seats
+        }
+        return Game(shaped, actions)
+
+    def seating(self) -> Seating:
+        """Who sits where, as far as credit may depend on it."""
+        return Seating(tuple(self.seats), self.teams, self.speaks_first)
+
     def new_version(self, model: str) -> None:
         """Count an update that changed the model's weights."""
         self.versions[model] += 1
         self.announce_version(model, self.versions[model])
 
+    def draw_opponents(self, number: int, rng: np.random.Generator) -> dict[str, str]:
+        """Seat a past version in every pool for a round; returns pool -> the snapshot's name."""
+        self._grow_pools(number)
+        return {name: pool.draw(rng).name for name, pool in self.pools.items()}
+
+    def meet_first_opponents(self) -> None:
+        """Seat every pool's first snapshot."""
+        self._grow_pools(self.next_round)
+        for pool in self.pools.values():
+            pool.seat_first()
+
+    def _grow_pools(self, rounds: int) -> None:
+        weights = {name: learner.weights() for name, learner in self.learners.items()}
+        for pool in self.pools.values():
+            pool.grow(rounds, weights)
+
     def end_round(self, episodes: Sequence[Episode]) -> None:
-        """Move the mode's balance and the totals by what was played."""
+        """Move the mode's balance, the pools' win rates and the totals by what was played."""
+        for pool in self.pools.values():
+            pool.account(episodes, tuple(self.learners))
         steps = [step for episode in episodes for turn in episode.turns for step in turn]
         rate = round_metrics.cooperation_rate(steps)
         self.mode_state = self.mode.update(self.mode_state, rate)

@@ -1,6 +1,6 @@
 """What a run writes beside its checkpoints: each file whole or not at all.
 
-    RUN/config.yaml  metrics.jsonl  summary.json  episodes/round_00000012.jsonl  models/model_0/
+    RUN/config.yaml  metrics.jsonl  stages.jsonl  summary.json  episodes/  data/  models/model_0/
 """
 
 from __future__ import annotations
@@ -34,6 +34,16 @@ class RunFiles:
         return self.folder / "metrics.jsonl"
 
     @property
+    def stages(self) -> Path:
+        """One line per pass of what is learned from data before the rounds."""
+        return self.folder / "stages.jsonl"
+
+    @property
+    def data(self) -> Path:
+        """The games that were played to be learned from, stage by stage."""
+        return self.folder / "data"
+
+    @property
     def config(self) -> Path:
         """The whole configuration, defaults included."""
         return self.folder / "config.yaml"
@@ -45,7 +55,7 @@ class RunFiles:
 
     def refuse_to_overwrite(self) -> None:
         """Raise ConfigError where another run already lies here."""
-        if self.metrics.exists() and self.metrics.stat().st_size:
+        if any(path.exists() and path.stat().st_size for path in (self.metrics, self.stages)):
             raise ConfigError(
                 f"{self.folder} already holds a run: resume it, remove it, or choose another folder"
             )

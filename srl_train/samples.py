@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from srl_agents.episode import Episode
+from srl_train.modes import Rewards
+from srl_train.returns import discounted_return
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -21,22 +26,50 @@ class TokenSample:
     """Per completion token, under the distribution it was drawn from; 0 where mask is 0."""
     allowed: tuple[tuple[int, ...] | None, ...] | None
     """Per completion token, the ids a constrained choice was made from; None where free."""
-    reward: float
-    """The episode's shaped, discounted return."""
+    turns: tuple[tuple[int, int], ...]
+    """Where each turn's answer stands in the completion: (start, stop)."""
+    rewards: tuple[float, ...]
+    """Shaped, of each turn."""
+    episode_return: float
+    """The rewards' discounted sum."""
     group: tuple[int, int, str]
     """(round, start, seat): samples of one group are compared with each other."""
     version: int
     """The model's update count when it sampled."""
+    advantages: tuple[float, ...] | None = None
+    """Of each turn, where credit was assigned turn by turn; None leaves it to the learner, which
+    compares the episode returns of a group."""
+    states: tuple[tuple[float, ...], ...] | None = None
+    """The joint state before each turn, where the episode recorded it."""
+
+
+def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
+    """One value per turn -> one per completion token: its turn's on answers, 0 elsewhere."""
+    spread = [0.0] * len(sample.completion_ids)
+    for (start, stop), value in zip(sample.turns, values, strict=True):
+        spread[start:stop] = [value] * (stop - start)
+    return spread
 
 
 def sample_of(
-    episode: Episode, agent: str, reward: float, group: tuple[int, int, str], version: int
+    episode: Episode,
+    agent: str,
+    rewards: Sequence[float],
+    *,
+    discount: float,
+    group: tuple[int, int, str],
+    version: int,
+    advantages: Sequence[float] | None = None,
 ) -> TokenSample:
-    """The seat's part of the episode; raises ValueError where a turn carries no tokens."""
+    """The seat's part of the episode, with the shaped reward of each of its turns.
+
+    Raises ValueError where a turn carries no tokens, or has no reward or advantage.
+    """
     completion: list[int] = []
     mask: list[int] = []
     logprobs: list[float] = []
     allowed: list[tuple[int, ...] | None] = []
+    turns: list[tuple[int, int]] = []
     prompt: tuple[int, ...] = ()
     for number, step in enumerate(episode.steps_of(agent)):
         tokens = step.decision.tokens
@@ -50,19 +83,37 @@ def sample_of(
             mask += [0] * told
             logprobs += [0.0] * told
             allowed += [None] * told
+        turns.append((len(completion), len(completion) + len(tokens.completion_ids)))
         completion += tokens.completion_ids
         mask += [1] * len(tokens.completion_ids)
         logprobs += tokens.logprobs
         allowed += tokens.allowed or [None] * len(tokens.completion_ids)
+    for what, values in (("rewards", rewards), ("advantages", advantages)):
+        if values is not None and len(values) != len(turns):
+            raise ValueError(f"{agent} has {len(turns)} turns and {len(values)} {what}")
     return TokenSample(
         prompt,
         tuple(completion),
         tuple(mask),
         tuple(logprobs),
         tuple(allowed) if any(ids is not None for ids in allowed) else None,
-        reward,
+        tuple(turns),
+        tuple(map(float, rewards)),
+        discounted_return(rewards, discount),
         group,
         version,
+        None if advantages is None else tuple(map(float, advantages)),
+        _states_of(episode, agent),
+    )
+
+
+def _states_of(episode: Episode, agent: str) -> tuple[tuple[float, ...], ...] | None:
+    if episode.states is None:
+        return None
+    return tuple(
+        tuple(state.tolist())
+        for state, turn in zip(episode.states, episode.turns, strict=True)
+        if any(step.agent == agent for step in turn)
     )
 
 
@@ -76,26 +127,41 @@ def complete_groups(
     """
     kept: list[Episode] = []
     left_out: list[Episode] = []
-    for start in range(0, len(episodes), group_size):
-        group = episodes[start : start + group_size]
+    for group in in_groups(episodes, group_size):
         (left_out if any(e.failure is not None for e in group) else kept).extend(group)
     return kept, left_out
+
+
+def in_groups(items: Sequence[T], group_size: int) -> list[Sequence[T]]:
+    """`items`, listed group after group, as groups."""
+    return [items[start : start + group_size] for start in range(0, len(items), group_size)]
 
 
 def samples_for(
     seats: Iterable[str],
     episodes: Sequence[Episode],
-    shaped: Sequence[Mapping[str, float]],
+    shaped: Sequence[Rewards],
     *,
+    discount: float,
     round_number: int,
     version: int,
+    advantages: Sequence[Rewards] | None = None,
 ) -> list[TokenSample]:
     """The samples of one model's seats, seat by seat, groups contiguous.
 
-    `shaped[e]` maps each seat of the e-th episode to its shaped return.
+    `shaped[e]` maps each seat of the e-th episode to the shaped rewards of its turns, and
+    `advantages[e]` to their advantages, where credit was assigned.
     """
     return [
-        sample_of(episode, seat, returns[seat], (round_number, episode.seed, seat), version)
+        sample_of(
+            episode,
+            seat,
+            shaped[index][seat],
+            discount=discount,
+            group=(round_number, episode.seed, seat),
+            version=version,
+            advantages=None if advantages is None else advantages[index][seat],
+        )
         for seat in seats
-        for episode, returns in zip(episodes, shaped, strict=True)
+        for index, episode in enumerate(episodes)
     ]

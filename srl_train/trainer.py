@@ -7,11 +7,12 @@ import copy
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from srl_agents.errors import RolloutError
-from srl_train import checkpoints, evaluation, resuming
+from srl_train import checkpoints, evaluation, processes, resuming
 from srl_train.assembly import assemble
 from srl_train.config import RunConfig
 from srl_train.errors import TrainingError
@@ -19,6 +20,7 @@ from srl_train.metrics import JsonlSink, Sink, Tee
 from srl_train.rounds import RoundResult, run_round
 from srl_train.run import Run
 from srl_train.run_files import RunFiles, versions
+from srl_train.stage_state import planned
 from srl_train.updates import UpdateStrategy
 
 
@@ -44,7 +46,8 @@ class MultiModelTrainer:
 
         `make_env` and `strategy` replace the configured environment and update strategy by your
         own; `sinks` get every round's metrics beside RUN/metrics.jsonl, which
-        `record_metrics=False` leaves out.
+        `record_metrics=False` leaves out. Under torchrun every process builds one of these and
+        calls the same methods; only the main process writes (docs/processes.md).
         """
         self.config = config or RunConfig()
         folder = Path(run_dir)
@@ -53,13 +56,14 @@ class MultiModelTrainer:
         self.is_training = False
         self._make_env = make_env
         self._strategy = strategy
-        self._sinks = sinks
-        self._record = record_metrics
+        self._writes = processes.is_main()
+        self._sinks = sinks if self._writes else ()
+        self._record = record_metrics and self._writes
         self._sink: Sink | None = None
         self._run: Run | None = None
         self._built_from: RunConfig | None = None
         self._resumed = False
-        self._saved_round = 0
+        self._saved = (0, 0)
         self._stop = threading.Event()
         self._evaluations: dict[str, Any] = {}
         self._rows: list[dict[str, Any]] = []
@@ -86,7 +90,7 @@ class MultiModelTrainer:
         return assemble(self.config, self._make_env, self._strategy)
 
     def _has_begun(self, run: Run) -> bool:
-        return self._sink is not None or run.next_round > 0
+        return self._sink is not None or run.position > (0, 0)
 
     async def train(self) -> dict[str, Any]:
         """All remaining rounds, in a worker thread; see `fit`.
@@ -103,36 +107,70 @@ class MultiModelTrainer:
             raise
 
     def fit(self) -> dict[str, Any]:
-        """All remaining rounds.
+        """What is left of the stages, then all remaining rounds.
 
         Returns training_completed, total_episodes, training_time (seconds), training_metrics,
-        final_model_states, checkpoints_saved and evaluation.
+        final_model_states, checkpoints_saved, evaluation and stages.
         """
         run = self.run
         self.is_training = True
         try:
             try:
-                self._begin()
-                while run.next_round < run.config.rounds and not self._stop.is_set():
+                self.train_stages()
+                while run.next_round < run.config.rounds and not self._stopping:
                     self.train_round()
             finally:
                 self._close()
-            completed = run.next_round >= run.config.rounds
+            completed = run.completed
             if completed:
                 self._evaluate("after")
                 self.save_models()
-            if run.next_round > self._saved_round:
+            if run.position > self._saved:
                 self.save_checkpoint(final=completed)
             self._write_summary()
         finally:
             self.is_training = False  # only now: `shutdown` waits for it before it saves
         return self._results(completed)
 
+    def train_stages(self) -> None:
+        """What is left to learn from data before the rounds: `sft`, then `dpo`; nothing where
+        neither is configured. Saves where it is due, a pass counting as a round."""
+        run = self.run
+        self._begin()
+        for name in run.stages.left(run.config):
+            if self._stopping:
+                return
+            self._train_stage(name)
+
+    def _train_stage(self, name: str) -> None:
+        from srl_train.stages import Stage  # only now: its trainers cost seconds to import
+
+        run = self.run
+        every = run.config.checkpoints.every
+        began = time.perf_counter()
+        rows = JsonlSink(self.files.stages, run.stages.passes) if self._record else Tee()
+        with closing(rows), Stage(run, name, self.files.data) as stage:
+            while not stage.finished and not self._stopping:
+                rows.write(stage.train_pass())
+                run.seconds += time.perf_counter() - began
+                began = time.perf_counter()
+                if every and run.stages.passes % every == 0 and not stage.finished:
+                    self.save_checkpoint()
+        if not stage.finished:
+            return
+        if run.config.rounds or name != list(planned(run.config))[-1]:  # else it is the one "after"
+            self._evaluate(f"after_{name}")
+        self._write_summary()
+        if every:
+            self.save_checkpoint()
+
     def train_round(self) -> RoundResult:
         """The next round: play, learn, account, and save where it is due."""
         run = self.run
-        if self._sink is None:
-            self._begin()
+        if self._sink is None or run.stages.left(run.config):
+            self.train_stages()
+            if run.stages.left(run.config):
+                raise TrainingError("training was stopped before its first round")
         began = time.perf_counter()
         number = run.next_round
         result = run_round(run, number)
@@ -143,7 +181,7 @@ class MultiModelTrainer:
             self._sink.write(result.row)
         logging = run.config.logging
         last = run.next_round == run.config.rounds
-        if logging.episodes and (number % logging.episodes_every == 0 or last):
+        if self._writes and logging.episodes and (number % logging.episodes_every == 0 or last):
             self.files.write_episodes(number, result.episodes[: logging.episodes])
         every = run.config.checkpoints.every
         if every and run.next_round % every == 0 and not last:
@@ -175,10 +213,13 @@ class MultiModelTrainer:
         """Save everything, prune old checkpoints, and return the new one's id."""
         run = self.run
         name = resuming.save(run, self.files.checkpoints, final=final)
-        self._saved_round = run.next_round
+        self._saved = run.position
         self.checkpoints_saved.append(name)
-        removed = set(checkpoints.prune(self.files.checkpoints, run.config.checkpoints.keep))
-        self.checkpoints_saved = [c for c in self.checkpoints_saved if c not in removed]
+        if self._writes:
+            checkpoints.prune(self.files.checkpoints, run.config.checkpoints.keep)
+        processes.wait()
+        there = set(checkpoints.list_checkpoints(self.files.checkpoints))
+        self.checkpoints_saved = [c for c in self.checkpoints_saved if c in there]
         return name
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
@@ -191,7 +232,7 @@ class MultiModelTrainer:
             found = checkpoints.list_checkpoints(self.files.checkpoints)
             checkpoint_id = found[0] if found else "the newest"
         resuming.load(run, self.files.checkpoints, checkpoint_id)
-        self._saved_round = run.next_round
+        self._saved = run.position
         self._resumed = True
         return True
 
@@ -199,6 +240,7 @@ class MultiModelTrainer:
         """Write every model as its users load it, into RUN/models."""
         for name, learner in self.run.learners.items():
             learner.save_model(self.files.models / name)
+        processes.wait()
         return self.files.models
 
     def get_training_status(self) -> dict[str, Any]:
@@ -208,7 +250,7 @@ class MultiModelTrainer:
             "is_training": self.is_training,
             "current_episode": run.next_round,
             "max_episodes": run.config.rounds,
-            "progress": run.next_round / run.config.rounds,
+            "progress": run.next_round / run.config.rounds if run.config.rounds else 1.0,
             "training_time": run.seconds,
             "model_states": self.get_model_performance_summary(),
             "checkpoints_count": len(checkpoints.list_checkpoints(self.files.checkpoints)),
@@ -225,15 +267,20 @@ class MultiModelTrainer:
         while self.is_training:
             await asyncio.sleep(0.01)
         self._close()
-        if self._run is not None and self._run.next_round > self._saved_round:
+        if self._run is not None and self._run.position > self._saved:
             self.save_checkpoint()
+
+    @property
+    def _stopping(self) -> bool:
+        """Whether any process was told to stop: all of them end after the same round."""
+        return processes.any_of(self._stop.is_set())
 
     def _begin(self) -> None:
         """Open the run's files, and measure the models before they learn."""
         if self._sink is not None:
             return
         run = self.run
-        fresh = run.next_round == 0
+        fresh = run.position == (0, 0)
         if self._record:
             if fresh and not self._resumed:
                 self.files.refuse_to_overwrite()
@@ -274,6 +321,7 @@ class MultiModelTrainer:
                 "models": self.get_model_performance_summary(),
                 "baselines": dict(run.baselines),
                 "evaluation": self._evaluations,
+                "stages": run.stages.reports,
                 "seconds": run.seconds,
                 "versions": versions(),
             }
@@ -300,4 +348,5 @@ class MultiModelTrainer:
             "final_model_states": self.get_model_performance_summary(),
             "checkpoints_saved": list(self.checkpoints_saved),
             "evaluation": dict(self._evaluations),
+            "stages": list(run.stages.reports),
         }

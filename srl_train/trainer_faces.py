@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from srl_train import checkpoints, resuming, trainer
-from srl_train.assembly import assemble, environment_maker
+from srl_train.assembly import assemble
+from srl_train.environment import environment_maker
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.faces import MultiModelConfig, TrainingMode
 from srl_train.metrics import Progress

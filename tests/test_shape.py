@@ -116,6 +116,7 @@ def test_what_is_heavy_or_unwanted_stays_in_its_place(path):
         "import srl_train.cli; srl_train.cli.main(['--help'])",
         "import srl_train.cli; srl_train.cli.main(['train', '--help'])",
         "import srl_train.cli; srl_train.cli.main(['report', '--help'])",
+        "import srl_train.cli; srl_train.cli.main(['collect', '--help'])",
         "import srl_train.cli; srl_train.cli.main(['play', '--help'])",
         "import srl_train.cli; srl_train.cli.main(['replay', '--help'])",
         "import srl_train.metrics.animation",

@@ -31,8 +31,8 @@ SETTING: Mapping[str, Any] = {
     "models.adapters": {"rank": 8},
     # A model with random weights writes nothing legal of its own, and then learns nothing.
     "models.constrained": True,
-    "grpo.group_size": 2,
-    "grpo.groups_per_round": 1,
+    "rollout.group_size": 2,
+    "rollout.groups_per_round": 1,
     "rounds": ROUNDS,
 }
 

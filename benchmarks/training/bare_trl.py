@@ -15,8 +15,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
-from srl_train.assembly import environment_maker
-from srl_train.config import GrpoConfig, RunConfig
+from srl_train.config import RunConfig
+from srl_train.environment import environment_maker
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.lora import adapter_models
 from srl_train.samples import TokenSample
@@ -42,9 +42,9 @@ class BareTrainer:
             self._trainer = GRPOTrainer(
                 model=model,
                 reward_funcs=_recorded_return,
-                args=_arguments(config.grpo, _temperature(config), sizes.pop(), len(updates)),
+                args=_arguments(config, sizes.pop(), len(updates)),
                 train_dataset=Dataset.from_list(
-                    [{"prompt": "-"}] * max(4, config.grpo.groups_per_round)
+                    [{"prompt": "-"}] * max(4, config.rollout.groups_per_round)
                 ),
                 processing_class=tokenizer,
                 rollout_func=self._recorded,
@@ -75,7 +75,7 @@ class BareTrainer:
             "completion_ids": [list(s.completion_ids) for s in samples],
             "logprobs": [list(s.logprobs) for s in samples],
             "env_mask": [list(s.mask) for s in samples],
-            "recorded_return": [s.reward for s in samples],
+            "recorded_return": [s.episode_return for s in samples],
         }
 
 
@@ -124,7 +124,8 @@ def _temperature(config: RunConfig) -> float:
     return config.models.sampling.temperature
 
 
-def _arguments(config: GrpoConfig, temperature: float, samples: int, updates: int) -> GRPOConfig:
+def _arguments(run: RunConfig, samples: int, updates: int) -> GRPOConfig:
+    config = run.grpo
     return GRPOConfig(
         output_dir=tempfile.gettempdir(),  # required; nothing is written there
         save_strategy="no",
@@ -139,10 +140,10 @@ def _arguments(config: GrpoConfig, temperature: float, samples: int, updates: in
         per_device_train_batch_size=samples // config.minibatches,
         steps_per_generation=config.minibatches,
         gradient_accumulation_steps=1,
-        num_generations=config.group_size,
+        num_generations=run.rollout.group_size,
         num_iterations=config.iterations,
         max_steps=updates * config.minibatches * config.iterations,
-        temperature=temperature,
+        temperature=_temperature(run),
         learning_rate=config.learning_rate,
         lr_scheduler_type=config.schedule,
         warmup_steps=config.warmup_steps,

@@ -76,7 +76,7 @@ def measure(
                 "after": after,
                 "train_layouts": len(trainer.layouts),
                 "layouts_in_both": len(trainer.layouts & test.layouts),
-                "episodes": loaded.rounds * loaded.grpo.groups_per_round * loaded.grpo.group_size,
+                "episodes": loaded.rounds * loaded.rollout.episodes,
                 "training_seconds": trainer.run.seconds,
                 "wall_seconds": time.perf_counter() - began,
                 "cpu_seconds": time.process_time() - worked,

@@ -16,8 +16,8 @@ from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 from srl_agents.llm import tiny
 from srl_train import config_file
-from srl_train.assembly import environment_maker
 from srl_train.config import RunConfig
+from srl_train.environment import environment_maker
 
 HEAD = 64  # width of an attention head
 

@@ -18,10 +18,10 @@ QUICK_GROUPS = 4
 
 def measure(setting: Mapping[str, Any], rounds: int) -> dict[str, Any]:
     """Three runs of an asynchronous `setting`, `rounds` rounds each, and what they show."""
-    size, groups = setting["grpo.group_size"], setting["grpo.groups_per_round"]
+    size, groups = setting["rollout.group_size"], setting["rollout.groups_per_round"]
     slow = {"updates.sample_budget": {SLOW: TIMES * size * groups}}
     quick = {
-        "grpo.groups_per_round": QUICK_GROUPS,
+        "rollout.groups_per_round": QUICK_GROUPS,
         "updates.sample_budget": {QUICK: size},
         "updates.max_staleness": MAX_STALENESS,
     }

@@ -62,7 +62,7 @@ def measure(
                 "seed": seed,
                 "before": before,
                 "after": after,
-                "episodes": loaded.rounds * loaded.grpo.groups_per_round * loaded.grpo.group_size,
+                "episodes": loaded.rounds * loaded.rollout.episodes,
                 "training_seconds": trainer.run.seconds,
                 "wall_seconds": time.perf_counter() - began,
                 "cpu_seconds": time.process_time() - worked,

@@ -25,8 +25,8 @@ SETTING: Mapping[str, Any] = {
     "environment.name": "coop_compete_v0",
     "environment.options": {"num_agents": 4, "max_cycles": 4},
     "models.count": 4,
-    "grpo.group_size": 8,
-    "grpo.groups_per_round": 1,
+    "rollout.group_size": 8,
+    "rollout.groups_per_round": 1,
 }
 OF_STRATEGY: Mapping[str, Mapping[str, Any]] = {
     # Patience short enough to be seen at work in a few rounds.

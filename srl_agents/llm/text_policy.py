@@ -13,6 +13,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.backend import Backend, Completion, Request
 from srl_agents.llm.constrained import AnswerTree, answer_tree
 from srl_agents.llm.conversation import Turn
+from srl_agents.llm.partner_notes import History, PartnerNotes
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Seen
 from srl_envs.text import ParseFailure, TextView, default_in_words, feedback
@@ -29,6 +30,8 @@ class Conversation:
     """The backend's, for the next turn; only saves work."""
     failure: ParseFailure | None = None
     """Why the last answer could not be read; the seat is told."""
+    history: History = ()
+    """What it and the others chose so far, where it is told so in notes."""
 
 
 class TextPolicy:
@@ -43,19 +46,22 @@ class TextPolicy:
         per_seat: Mapping[str, Sampling] | None = None,
         adapter: str | Mapping[str, str] | None = None,
         constrained: bool = False,
+        notes: PartnerNotes | None = None,
         name: str | None = None,
     ):
         """Seat the backend's model.
 
         `sampling` holds for every seat that `per_seat` does not name. `adapter` is one adapter
         for all seats, or one per seat (a seat that is not named uses the model as it stands).
-        `constrained` lets only legal answers be written, so no answer is ever unreadable.
+        `constrained` lets only legal answers be written, so no answer is ever unreadable. With
+        `notes`, every turn ends with a line on what the others did so far.
         """
         self.name = name or backend.name
         self._backend, self._view = backend, view
         self._sampling, self._per_seat = sampling or Sampling(), dict(per_seat or {})
         self._adapter = adapter
         self._constrained = constrained
+        self._notes = notes
         self._trees: dict[tuple[str, bytes | None], AnswerTree] = {}
 
     def start(self, seed: int) -> Conversation:
@@ -71,6 +77,11 @@ class TextPolicy:
         Raises BackendError when the backend fails.
         """
         chat = self._backend.chat
+        if self._notes is not None:
+            states = [
+                replace(state, history=self._notes.after(state.history, one.observation))
+                for one, state in zip(seen, states, strict=True)
+            ]
         prompts = chat.prompts(
             [self._turn(one, state) for one, state in zip(seen, states, strict=True)]
         )
@@ -112,15 +123,9 @@ class TextPolicy:
         return decisions, memories
 
     def _turn(self, seen: Seen, state: Conversation) -> Turn:
-        lines = []
-        if state.failure is not None:
-            lines.append(feedback(state.failure, default_in_words(self._view, seen.agent)))
-        lines += [f"{speaker} says: {words}" for speaker, words in seen.heard]
-        lines.append(self._view.describe(seen.agent, seen.observation))
-        words = "\n".join(lines)
-        if not state.context:
-            return Turn(words, rules=self._view.rules(seen.agent))
-        return Turn(words, last=state.context[-1])
+        last = state.context[-1] if state.context else None
+        note = "" if self._notes is None else self._notes.line(state.history)
+        return turn_of(self._view, seen, state.failure, last, note)
 
     def _read(self, seen: Seen, text: str) -> Any | ParseFailure:
         action = self._view.parse(seen.agent, text)
@@ -149,6 +154,30 @@ class TextPolicy:
         if isinstance(self._adapter, Mapping):
             return self._adapter.get(agent)
         return self._adapter
+
+
+def turn_of(
+    view: TextView,
+    seen: Seen,
+    failure: ParseFailure | None = None,
+    last: int | None = None,
+    note: str = "",
+) -> Turn:
+    """What a seat is told next: why its last answer was not read, what it heard, its situation,
+    and a note on it.
+
+    `last` is the final token of its last answer; without one the conversation begins, with the
+    rules.
+    """
+    lines = []
+    if failure is not None:
+        lines.append(feedback(failure, default_in_words(view, seen.agent)))
+    lines += [f"{speaker} says: {words}" for speaker, words in seen.heard]
+    lines.append(view.describe(seen.agent, seen.observation))
+    if note:
+        lines.append(note)
+    words = "\n".join(lines)
+    return Turn(words, rules=view.rules(seen.agent) if last is None else None, last=last)
 
 
 def _tokens(prompt: tuple[int, ...], completion: Completion) -> Tokens:

@@ -23,6 +23,7 @@ import numpy as np
 
 from srl_agents.llm.constrained import answer_tree
 from srl_agents.llm.conversation import ChatFormat, Turn
+from srl_agents.llm.partner_notes import PartnerNotes
 from srl_agents.llm.tiny_dialogues import Dialogue, random_dialogues
 
 try:
@@ -67,18 +68,20 @@ def folder(
     steps: int = 80,
     learning_rate: float = 8e-3,
     size: TinySize | None = None,
+    notes: PartnerNotes | None = None,
 ) -> Path:
     """A folder with a model that plays the environment legally and uniformly at random.
 
     `make_env` gives a fresh ParallelEnv with a text view; `turns` is the longest conversation the
-    model is shown, `steps` the optimizer steps of the warm start. The folder is made once and
-    then found again under the user's cache folder ($CORE_SRL_CACHE, else the platform's): the
-    same texts, settings and library versions give the same weights.
+    model is shown, `steps` the optimizer steps of the warm start. A model that is to be told
+    `notes` is shown them here too: otherwise it forgets how to end an answer as it learns. The
+    folder is made once and then found again under the user's cache folder ($CORE_SRL_CACHE, else
+    the platform's): the same texts, settings and library versions give the same weights.
 
     Raises ValueError for an environment without a text view.
     """
     size = size or TinySize()
-    dialogues = random_dialogues(make_env, GAMES, turns, seed)
+    dialogues = random_dialogues(make_env, GAMES, turns, seed, notes)
     recipe = {
         "format": FORMAT_VERSION,
         "seed": seed,

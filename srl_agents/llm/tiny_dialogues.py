@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from srl_agents.llm.partner_notes import History, PartnerNotes
 from srl_envs.text import ParseFailure, TextView, default_in_words, feedback
 
 UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
@@ -40,13 +41,17 @@ class Dialogue:
 
 
 def random_dialogues(
-    make_env: Callable[[], Any], games: int, turns: int, seed: int
+    make_env: Callable[[], Any],
+    games: int,
+    turns: int,
+    seed: int,
+    notes: PartnerNotes | None = None,
 ) -> list[Dialogue]:
     """Every seat's dialogue in `games` episodes of at most `turns` turns each.
 
     Choices are uniform over the legal answers or, where any text is legal, over those that the
-    environment's `sample_answers` offers. Raises ValueError for an environment without a text
-    view, or with neither.
+    environment's `sample_answers` offers. With `notes`, situations end with them. Raises ValueError
+    for an environment without a text view, or with neither.
     """
     rng = np.random.default_rng(seed)
     dialogues = []
@@ -56,15 +61,18 @@ def random_dialogues(
         view = getattr(env.unwrapped, "text_view", None)
         if view is None:
             raise ValueError(f"{env} has no text view, so a language model cannot play it")
-        dialogues += _play(env, view, turns, rng)
+        dialogues += _play(env, view, turns, rng, notes)
         played += 1 if view.answers(env.possible_agents[0]) else 1 / FREE_GAMES
     return dialogues
 
 
-def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> list[Dialogue]:
+def _play(
+    env: Any, view: TextView, turns: int, rng: np.random.Generator, notes: PartnerNotes | None
+) -> list[Dialogue]:
     observations, infos = env.reset(seed=int(rng.integers(2**31)))
     lines: dict[str, list[Line]] = {agent: [] for agent in env.possible_agents}
-    notes = dict.fromkeys(env.possible_agents, "")
+    feedbacks = dict.fromkeys(env.possible_agents, "")
+    histories: dict[str, History] = dict.fromkeys(env.possible_agents, ())
     for _ in range(turns):
         if not env.agents:
             break
@@ -77,16 +85,19 @@ def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> lis
             mask = infos.get(agent, {}).get("action_mask")
             legal = [i for i in range(len(answers)) if mask is None or mask[i]]
             chosen = int(rng.choice(legal))
-            words = notes[agent] + _heard(env, view, agent, rng)
+            words = feedbacks[agent] + _heard(env, view, agent, rng)
             words += view.describe(agent, observations[agent])
-            notes[agent] = ""
+            if notes is not None:
+                histories[agent] = notes.after(histories[agent], observations[agent])
+                words = f"{words}\n{notes.line(histories[agent])}".rstrip("\n")
+            feedbacks[agent] = ""
             failure = None
             if rng.random() < UNREADABLE_SHARE:
                 answer = UNREADABLE[rng.integers(len(UNREADABLE))]
                 failure = view.parse(agent, answer)
             if isinstance(failure, ParseFailure):
                 actions[agent] = view.default_action
-                notes[agent] = feedback(failure, default_in_words(view, agent)) + "\n"
+                feedbacks[agent] = feedback(failure, default_in_words(view, agent)) + "\n"
             else:
                 failure = None
                 answer = answers[chosen]

@@ -11,6 +11,7 @@ from importlib import metadata
 
 COMMANDS = {
     "train": "train several models at once, as a configuration says",
+    "collect": "play games, and write those worth learning from",
     "eval": "score a policy, a model or a run in scenarios, with partners it never met",
     "report": "write the report of a run, or compare several",
     "play": "take a seat yourself, in the terminal",

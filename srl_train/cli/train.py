@@ -6,13 +6,16 @@ import argparse
 import dataclasses
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from srl_train import config_file
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_train.trainer import MultiModelTrainer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     # Only now: a wrong configuration should not wait for torch to load.
     from transformers.utils import logging as transformers_logging
 
+    from srl_train import processes
     from srl_train.metrics import Progress
     from srl_train.trainer import MultiModelTrainer
 
@@ -57,11 +61,25 @@ def run(args: argparse.Namespace) -> int:
     trainer = MultiModelTrainer(config, folder, sinks=sinks)
     if args.resume:
         trainer.load_checkpoint()
-        print(f"resuming at round {trainer.run.next_round} of {config.rounds}")
+    if processes.is_main():
+        _announce(trainer, args.resume)
     results = trainer.fit()
+    processes.leave()
+    if not processes.is_main():
+        return 0
     _tell(results, trainer.run.baselines)
     print(f"checkpoints, models and metrics are in {folder}; for the report: srl report {folder}")
     return 0
+
+
+def _announce(trainer: MultiModelTrainer, resumed: bool) -> None:
+    """What really started, where several processes were asked for, and from where it goes on."""
+    run = trainer.run
+    started = next(iter(run.learners.values())).parallelism()
+    if started.processes > 1:
+        print(f"training in {started}")
+    if resumed:
+        print(f"resuming at round {run.next_round} of {run.config.rounds}")
 
 
 def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
@@ -69,14 +87,15 @@ def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
         raise ConfigError("give a configuration file, or --resume with --out RUN")
     folder = args.out or Path("runs") / args.config.stem
     source = args.config or folder / "config.yaml"
-    overrides = dict(_setting(text) for text in args.overrides)
+    overrides = dict(setting(text) for text in args.overrides)
     config = config_file.load(source, overrides)
     if args.seed is not None:
         config = dataclasses.replace(config, seed=args.seed)
     return folder, config
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def setting(text: str) -> tuple[str, Any]:
+    """(dotted name, value) of KEY=VALUE; raises ConfigError for anything else."""
     key, equals, value = text.partition("=")
     if not equals:
         raise ConfigError(f"--set {text!r}: give KEY=VALUE, such as grpo.learning_rate=1e-3")
@@ -88,6 +107,8 @@ def _setting(text: str) -> tuple[str, Any]:
 
 def _tell(results: dict[str, Any], baselines: Any) -> None:
     measured = results["evaluation"]
+    for stage in results["stages"]:
+        print(_stage(stage, measured.get(f"after_{stage['stage']}")))
     before, after = measured.get("before"), measured.get("after")
     if not before or not after:
         return
@@ -106,3 +127,25 @@ def _tell(results: dict[str, Any], baselines: Any) -> None:
         )
     for model, reward in after["per_model"].items():
         print(f"  {model}: {before['per_model'][model]:.4f} -> {reward:.4f}")
+
+
+def _stage(report: dict[str, Any], measured: dict[str, Any] | None) -> str:
+    """What a stage learned from, and what came of it."""
+    samples = ", ".join(
+        f"{model} {own['samples']} samples"
+        + (
+            f", loss {own['first_loss']:.4f} -> {own['last_loss']:.4f}"
+            if own["first_loss"] is not None
+            else ""
+        )
+        for model, own in report["models"].items()
+    )
+    games = f" of {report['games']} games" if report["games"] else ""
+    earned = (
+        f"; raw reward {report['games_reward']:.4f} in them, {report['kept_reward']:.4f} in the "
+        "parts learned from"
+        if report["games"]
+        else ""
+    )
+    after = "" if measured is None else f"; the models earn {measured['raw_reward']:.4f} after it"
+    return f"{report['stage']}: {report['passes']} passes{games} ({samples}){earned}{after}"

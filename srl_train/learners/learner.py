@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from srl_train.processes import Parallelism
 from srl_train.samples import TokenSample
 
 
@@ -21,15 +22,18 @@ class Learner(Protocol):
     """model_0, model_1, ..."""
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
-        """Take the samples of one update; returns how many optimizer steps it will be.
+        """Take the samples of one update; returns how many optimizer steps it will be at most.
 
         Groups are contiguous and of equal size. All randomness of the update is from `seed`;
         `version` is the model's update count now, which samples may lag behind.
         """
         ...
 
-    def compute_gradients(self) -> dict[str, Tensor]:
-        """The next step's gradients by parameter name, not yet clipped, owned by the caller."""
+    def compute_gradients(self) -> dict[str, Tensor] | None:
+        """The next step's gradients by parameter name, not yet clipped, owned by the caller.
+
+        None where the learner wants no further step of this update; the rest are None too.
+        """
         ...
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
@@ -62,6 +66,10 @@ class Learner(Protocol):
 
     def counters(self) -> dict[str, Any]:
         """Plain data: schedule position and step counts."""
+        ...
+
+    def parallelism(self) -> Parallelism:
+        """What it really runs on: how many processes, sharing the model how."""
         ...
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:

@@ -112,14 +112,18 @@ class _Rollout:
             if episode.failure is not None:
                 raise RolloutError(f"the game of row {row} was spoilt: {episode.failure}")
             steps = episode.steps_of(seat)
-            unread = sum(step.decision.parse_failure is not None for step in steps)
-            earned = episode.returns()[seat] - penalty * unread
-            sample = sample_of(episode, seat, earned, (0, episode.seed, seat), 0)
+            earned = [
+                step.reward - (penalty if step.decision.parse_failure is not None else 0.0)
+                for step in steps
+            ]
+            sample = sample_of(
+                episode, seat, earned, discount=1.0, group=(0, episode.seed, seat), version=0
+            )
             columns["prompt_ids"].append(list(sample.prompt_ids))
             columns["completion_ids"].append(list(sample.completion_ids))
             columns["logprobs"].append(list(sample.logprobs))
             columns["env_mask"].append(list(sample.mask))
-            columns["episode_return"].append(sample.reward)
+            columns["episode_return"].append(sample.episode_return)
         return columns
 
     def _own_seats(self, env: Any) -> list[str]:

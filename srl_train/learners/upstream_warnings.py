@@ -17,6 +17,9 @@ def quiet_upstream() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "You are using 'rollout_func'", UserWarning)
         warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
+        for call in ("enable", "disable"):
+            name = f"`gradient_checkpointing_{call}` is deprecated"
+            warnings.filterwarnings("ignore", name, FutureWarning)
         warnings.filterwarnings(
             "ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning
         )

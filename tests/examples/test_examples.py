@@ -51,6 +51,14 @@ def test_train(run_example, tmp_path):
     assert (tmp_path / "runs/train/metrics.jsonl").read_text().count("\n") == 5
 
 
+def test_collect_and_dpo(run_example):
+    said = run_example("collect_and_dpo.py")
+    data = float(re.search(r"a seat earned (0\.\d+) a turn", said)[1])
+    before, after = map(float, re.search(r"earned (0\.\d+) before and (0\.\d+)", said).groups())
+    assert data == pytest.approx(before, abs=0.02)
+    assert after > data + 0.05
+
+
 def test_custom_update_strategy(run_example):
     said = run_example("custom_update_strategy.py")
     rounds = re.findall(r"round \d: raw reward 0\.\d+, moved (.+)", said)
@@ -76,8 +84,9 @@ def test_trl_rollout_func(run_example):
 @pytest.mark.parametrize(
     ("name", "smaller"),
     [
-        ("demo.yaml", ["grpo.group_size=4"]),
-        ("team_battle.yaml", ["grpo.group_size=4", "environment.options.max_cycles=4"]),
+        ("demo.yaml", ["rollout.group_size=4"]),
+        ("sft_then_grpo.yaml", ["rollout.group_size=4", "sft.episodes=8", "sft.epochs=1"]),
+        ("team_battle.yaml", ["rollout.group_size=4", "environment.options.max_cycles=4"]),
     ],
 )
 def test_configurations(name, smaller, tmp_path, capsys):
@@ -104,7 +113,7 @@ def any_tiny_model(embedded_models):
     ],
 )
 def test_configurations_of_games_without_baselines(name, smaller, tmp_path, any_tiny_model):
-    wanted = ["rounds=1", "grpo.group_size=4", "logging.evaluation_episodes=4", *smaller]
+    wanted = ["rounds=1", "rollout.group_size=4", "logging.evaluation_episodes=4", *smaller]
     wanted.append(f"models.base={any_tiny_model}")
     overrides = [word for setting in wanted for word in ("--set", setting)]
     assert main(["train", str(EXAMPLES / name), "--out", str(tmp_path / "run"), *overrides]) == 0

@@ -103,7 +103,7 @@ def test_two_models_play_and_learn(game, tmp_path):
     trainer = trainer_module.MultiModelTrainer(
         config.RunConfig(
             models=config.ModelsConfig(count=2, constrained=True),
-            grpo=config.GrpoConfig(group_size=4, groups_per_round=2),
+            rollout=config.RolloutConfig(group_size=4, groups_per_round=2),
             logging=config.LoggingConfig(evaluation_episodes=0),
             rounds=2,
         ),

@@ -120,6 +120,7 @@ any_episode = st.builds(
     turns=st.lists(st.lists(steps, max_size=2).map(tuple), max_size=2).map(tuple),
     failure=st.none() | st.text(),
     extra=st.dictionaries(st.text(), values, max_size=2),
+    states=st.none() | st.lists(arrays, max_size=2).map(tuple),
     made_as=st.none()
     | st.fixed_dictionaries(
         {"name": st.text(), "options": st.dictionaries(st.text(), values, max_size=2)}

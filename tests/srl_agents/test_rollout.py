@@ -320,3 +320,17 @@ def test_a_policy_that_answers_too_few_is_a_fault():
 
     with pytest.raises(ValueError, match="shorter"):
         play(Ledger(), dict.fromkeys("ab", Short("p")), 1)
+
+
+def test_the_joint_state_before_each_turn_is_kept_where_it_is_asked_for():
+    class Stated(Ledger):
+        def state(self):
+            return np.array([self.seed, self.turn])
+
+    seats = {"a": Scribe("x"), "b": Scribe("x")}
+    kept = play_many(lambda: Stated({"a": 2, "b": 1}), seats, [3, 4], record_states=True)
+    broken = play_many(lambda: Stated(breaks_at=1), seats, [3], record_states=True)
+    assert [[s.tolist() for s in e.states] for e in kept] == [[[3, 0], [3, 1]], [[4, 0], [4, 1]]]
+    assert kept[0].states[0].dtype == np.float32
+    assert len(broken[0].states) == len(broken[0].turns) == 1
+    assert play_many(Ledger, seats, [3])[0].states is None

@@ -33,7 +33,7 @@ def short_run(tiny_folder):
             },
             "models": {"count": 2, "base": tiny_folder},
             "mode": {"name": "cooperative"},
-            "grpo": {"group_size": 4, "groups_per_round": 1},
+            "rollout": {"group_size": 4, "groups_per_round": 1},
             "checkpoints": {"every": 0},
             "logging": {"evaluation_episodes": 0, "episodes": 0},
             "rounds": 2,

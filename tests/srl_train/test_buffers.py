@@ -15,7 +15,9 @@ def sample(number, round_number=0, version=0, allowed=None):
         mask=(1, 0),
         logprobs=(-0.1, 0.0),
         allowed=allowed,
-        reward=float(number),
+        turns=((0, 1),),
+        rewards=(float(number),),
+        episode_return=float(number),
         group=(round_number, 9, "a"),
         version=version,
     )

@@ -19,7 +19,7 @@ def colours(words=("red", "green", "blue")):
 CONFIG = """
 environment: {{name: "games_of_mine:colours", options: {{words: [rot, gelb, blau]}}}}
 models: {{count: 2, base: "{folder}", constrained: true}}
-grpo: {{group_size: 4, groups_per_round: 1}}
+rollout: {{group_size: 4, groups_per_round: 1}}
 logging: {{evaluation_episodes: 0}}
 rounds: 2
 """

@@ -43,7 +43,8 @@ def test_the_defaults_as_a_run():
         "num_agents": 4, "cooperation_level": 0.6, "difficulty": 0.3, "max_cycles": 32,
     }  # fmt: skip
     assert run.models.bases == ("tiny",) * 4
-    assert (run.grpo.group_size, run.grpo.groups_per_round, run.grpo.minibatches) == (10, 1, 1)
+    assert (run.rollout.group_size, run.rollout.groups_per_round) == (10, 1)
+    assert run.grpo.minibatches == 1
     assert run.rounds == 100
     assert (run.checkpoints.every, run.checkpoints.keep, run.logging.every) == (10, 10, 1)
 
@@ -58,7 +59,7 @@ READ = {  # documented field -> another value -> what it becomes
     "episode_length": (16, lambda run: run.environment.options["max_cycles"] == 16),
     "update_frequency": (
         48,
-        lambda run: (run.grpo.group_size, run.grpo.groups_per_round) == (16, 3),
+        lambda run: (run.rollout.group_size, run.rollout.groups_per_round) == (16, 3),
     ),
     "learning_rate": (1e-5, lambda run: run.grpo.learning_rate == 1e-5),
     "cooperation_strength": (0.8, lambda run: run.mode.cooperation_strength == 0.8),
@@ -165,8 +166,9 @@ def test_optimizer_steps_are_as_large_as_batch_size_allows(games, batch_size, se
         with pytest.raises(ConfigError, match=f"^batch_size is {batch_size}: the {samples} "):
             config.to_run_config(seats)
         return
-    grpo = config.to_run_config(seats).grpo
-    assert (grpo.group_size, grpo.groups_per_round) == (group, games // group)
+    run = config.to_run_config(seats)
+    grpo, rollout = run.grpo, run.rollout
+    assert (rollout.group_size, rollout.groups_per_round) == (group, games // group)
     assert grpo.minibatches == min(allowed)
 
 

@@ -14,8 +14,8 @@ def trainer_for(config, folder, **settings):
 
 LEARNING = {
     "environment__options": {"variant": "pair", "max_cycles": 4},
-    "grpo__group_size": 8,
-    "grpo__groups_per_round": 2,
+    "rollout__group_size": 8,
+    "rollout__groups_per_round": 2,
     "grpo__scale_rewards": "none",
     "grpo__learning_rate": 5e-3,
     "logging__evaluation_episodes": 64,

@@ -5,7 +5,8 @@ import copy
 import pytest
 import torch
 
-from srl_train.config import AdapterConfig, GrpoConfig
+from srl_train.config import AdapterConfig
+from srl_train.learner_config import GrpoConfig
 from srl_train.learners.trl_grpo import GrpoLearner
 from srl_train.lora import adapter_models, share, side_by_side
 from tests.srl_train.learners.reference_grpo import (
@@ -108,7 +109,8 @@ def test_learning_touches_one_adapter_only(family, beta):
             name,
             model,
             small_tokenizer(),
-            GrpoConfig(group_size=4, beta=beta),
+            GrpoConfig(beta=beta),
+            group_size=4,
             temperature=1.0,
             planned_updates=4,
         )

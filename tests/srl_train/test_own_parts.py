@@ -8,9 +8,9 @@ from srl_train import config_file
 from srl_train.assembly import environment_maker
 from srl_train.config import (
     EnvironmentConfig,
-    GrpoConfig,
     LoggingConfig,
     ModelsConfig,
+    RolloutConfig,
     RunConfig,
     UpdatesConfig,
 )
@@ -21,7 +21,7 @@ from srl_train.updates import UpdateStrategy, chain, synchronized
 CONFIG = RunConfig(
     environment=EnvironmentConfig("coop_compete_v0", {"num_agents": 4, "max_cycles": 8}),
     models=ModelsConfig(count=2, device="cpu"),
-    grpo=GrpoConfig(group_size=4, groups_per_round=1),
+    rollout=RolloutConfig(group_size=4, groups_per_round=1),
     logging=LoggingConfig(evaluation_episodes=0, episodes=0),
     rounds=2,
 )

@@ -30,7 +30,7 @@ def plays(episodes):
 
 
 def test_a_group_starts_alike_and_goes_its_own_ways(short_run):
-    run = assemble(short_run(grpo__group_size=3, grpo__groups_per_round=2))
+    run = assemble(short_run(rollout__group_size=3, rollout__groups_per_round=2))
     episodes = play_groups(run, 4)
     seeds = [e.seed for e in episodes]
     assert seeds[0] == seeds[1] == seeds[2] != seeds[3] == seeds[4] == seeds[5]
@@ -54,7 +54,7 @@ def test_environments_are_told_the_number_of_their_episode(short_run):
             told.append(options["episode"])
             return super().reset(seed=seed, options=options)
 
-    config = short_run(grpo__group_size=2, grpo__groups_per_round=2)
+    config = short_run(rollout__group_size=2, rollout__groups_per_round=2)
     run = assemble(config, lambda: Told(variant="pair", max_cycles=2))
     for number in range(3):
         play_groups(run, number)
@@ -116,21 +116,21 @@ def test_the_rewards_trained_on_are_the_modes_and_those_shown_are_raw(short_run)
         team = sum(raw.values()) / 2
         for seat, model in run.seats.items():
             unread = sum(s.decision.parse_failure is not None for s in episode.steps_of(seat))
-            assert taken[model][i].reward == pytest.approx(team - penalty * unread)
+            assert taken[model][i].episode_return == pytest.approx(team - penalty * unread)
     for seat, model in run.seats.items():
         returns = [e.returns()[seat] for e in result.episodes]
         assert result.row["models"][model]["raw_return"] == pytest.approx(sum(returns) / 4)
 
 
 def test_returns_are_discounted(short_run):
-    run = assemble(short_run(grpo__discount=0.0, mode__cooperation_strength=0.0))
+    run = assemble(short_run(rollout__discount=0.0, mode__cooperation_strength=0.0))
     taken = []
     run.buffers["model_0"].add = taken.extend
     episodes = run_round(run, 0).episodes
     for sample, episode in zip(taken, episodes, strict=True):
         first = episode.steps_of("agent_0")[0]
         unread = first.decision.parse_failure is not None
-        assert sample.reward == pytest.approx(first.reward - 0.1 * unread)
+        assert sample.episode_return == pytest.approx(first.reward - 0.1 * unread)
 
 
 class Breaks(coop_compete_v0.CoopCompete):
@@ -157,7 +157,7 @@ def broken_run(config, *broken):
 
 
 def test_failed_episodes_are_counted_and_kept_out_with_their_group(short_run, monkeypatch):
-    run = broken_run(short_run(grpo__groups_per_round=2), 5)
+    run = broken_run(short_run(rollout__groups_per_round=2), 5)
     result = run_round(run, 0)
     environment = result.row["environment"]
     assert (environment["episodes"], environment["failed_episodes"]) == (8, 1)
@@ -169,7 +169,7 @@ def test_failed_episodes_are_counted_and_kept_out_with_their_group(short_run, mo
     assert run.totals["model_0"].episodes == 4
 
     # The group that was kept teaches what it teaches alone.
-    kept = broken_run(short_run(grpo__groups_per_round=2))
+    kept = broken_run(short_run(rollout__groups_per_round=2))
     halves = lambda episodes, size: (list(episodes[:4]), list(episodes[4:]))  # noqa: E731
     monkeypatch.setattr(rounds, "complete_groups", halves)
     run_round(kept, 0)
@@ -216,7 +216,7 @@ def test_a_round_without_a_whole_group_teaches_nothing_and_the_next_goes_on(shor
 
 
 def test_a_group_that_failed_puts_a_budget_out_of_step_and_old_samples_are_known(short_run):
-    config = short_run(grpo__group_size=2, grpo__groups_per_round=2,
+    config = short_run(rollout__group_size=2, rollout__groups_per_round=2,
                        updates__sample_budget={"model_0": 4})  # fmt: skip
     run = broken_run(config, 0)
     learner, seen = run.learners["model_0"], []

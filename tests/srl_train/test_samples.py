@@ -3,7 +3,7 @@
 import pytest
 
 from srl_agents.episode import AgentStep, Decision, Episode, Tokens
-from srl_train.samples import TokenSample, complete_groups, sample_of, samples_for
+from srl_train.samples import TokenSample, complete_groups, per_token, sample_of, samples_for
 
 FIRST = Tokens((1, 2, 3), (10, 11), (-0.5, -0.25), "m@3")
 SECOND = Tokens((4, 5), (12,), (-1.0,), "m@3")
@@ -19,14 +19,17 @@ def episode(*turns, seed=5, failure=None, seats=("a",)):
 
 
 def test_one_turn():
-    sample = sample_of(episode((step("a", FIRST),)), "a", 1.5, (0, 5, "a"), 3)
+    sample = sample_of(episode((step("a", FIRST),)), "a", [1.5], discount=0.5,
+                       group=(0, 5, "a"), version=3)  # fmt: skip
     assert sample == TokenSample(
         prompt_ids=(1, 2, 3),
         completion_ids=(10, 11),
         mask=(1, 1),
         logprobs=(-0.5, -0.25),
         allowed=None,
-        reward=1.5,
+        turns=((0, 2),),
+        rewards=(1.5,),
+        episode_return=1.5,
         group=(0, 5, "a"),
         version=3,
     )
@@ -34,17 +37,23 @@ def test_one_turn():
 
 def test_later_turns_are_appended_and_what_was_told_is_masked():
     turns = [(step("a", FIRST), step("b", CHOSEN)), (step("a", SECOND),), (step("a", CHOSEN),)]
-    sample = sample_of(episode(*turns, seats=("a", "b")), "a", 0.0, (0, 5, "a"), 0)
+    played = episode(*turns, seats=("a", "b"))
+    sample = sample_of(played, "a", [1.0, 2.0, 4.0], discount=0.5, advantages=[3.0, 0.0, -1.0],
+                       group=(0, 5, "a"), version=0)  # fmt: skip
     assert sample.prompt_ids == (1, 2, 3)
     #                               answer | told | answer | told | constrained answer
     assert sample.completion_ids == (10, 11, 4, 5, 12, 6, 13, 14)
     assert sample.mask == (1, 1, 0, 0, 1, 0, 1, 1)
     assert sample.logprobs == (-0.5, -0.25, 0.0, 0.0, -1.0, 0.0, -2.0, 0.0)
     assert sample.allowed == (None, None, None, None, None, None, (13, 15), (14,))
+    assert sample.turns == ((0, 2), (4, 5), (6, 8))
+    assert (sample.rewards, sample.episode_return) == ((1.0, 2.0, 4.0), 3.0)
+    assert per_token(sample, sample.advantages) == [3.0, 3.0, 0.0, 0.0, 0.0, 0.0, -1.0, -1.0]
 
 
 def test_a_constrained_seat_from_its_first_turn():
-    sample = sample_of(episode((step("a", CHOSEN),)), "a", 0.0, (0, 5, "a"), 0)
+    sample = sample_of(episode((step("a", CHOSEN),)), "a", [0.0], discount=1.0,
+                       group=(0, 5, "a"), version=0)  # fmt: skip
     assert sample.prompt_ids == (6,)
     assert sample.allowed == ((13, 15), (14,))
 
@@ -53,7 +62,14 @@ def test_a_constrained_seat_from_its_first_turn():
 def test_a_decision_without_tokens_cannot_be_trained_on(turns):
     played = episode(*[(step("a", tokens),) for tokens in turns])
     with pytest.raises(ValueError, match=f"a answered turn {len(turns) - 1} without tokens"):
-        sample_of(played, "a", 0.0, (0, 5, "a"), 0)
+        sample_of(played, "a", [0.0] * len(turns), discount=1.0, group=(0, 5, "a"), version=0)
+
+
+@pytest.mark.parametrize("rewards, advantages", [([], None), ([0.0, 1.0], None), ([0.0], [])])
+def test_every_turn_has_one_reward_and_one_advantage(rewards, advantages):
+    with pytest.raises(ValueError, match="a has 1 turns and"):
+        sample_of(episode((step("a", FIRST),)), "a", rewards, discount=1.0, advantages=advantages,
+                  group=(0, 5, "a"), version=0)  # fmt: skip
 
 
 def test_samples_go_seat_by_seat_with_groups_together():
@@ -62,20 +78,14 @@ def test_samples_go_seat_by_seat_with_groups_together():
         episode((step("a", FIRST), step("b", SECOND)), seed=seed, seats=seats)
         for seed in (7, 7, 8, 8)
     ]
-    shaped = [{"a": float(i), "b": 10.0 + i} for i in range(4)]
-    samples = samples_for(("b", "a"), played, shaped, round_number=2, version=6)
+    shaped = [{"a": [float(i)], "b": [10.0 + i]} for i in range(4)]
+    samples = samples_for(("b", "a"), played, shaped, discount=1.0, round_number=2, version=6)
     assert [s.group for s in samples] == [
         *[(2, 7, "b")] * 2, *[(2, 8, "b")] * 2, *[(2, 7, "a")] * 2, *[(2, 8, "a")] * 2,
     ]  # fmt: skip
-    assert [s.reward for s in samples] == [10.0, 11.0, 12.0, 13.0, 0.0, 1.0, 2.0, 3.0]
+    assert [s.episode_return for s in samples] == [10.0, 11.0, 12.0, 13.0, 0.0, 1.0, 2.0, 3.0]
     assert [s.prompt_ids for s in samples] == [SECOND.prompt_ids] * 4 + [FIRST.prompt_ids] * 4
     assert {s.version for s in samples} == {6}
-
-
-def test_shaped_returns_must_match_the_episodes():
-    with pytest.raises(ValueError, match="shorter"):
-        samples_for(("a",), [episode((step("a", FIRST),))] * 2, [{"a": 0.0}], round_number=0,
-                    version=0)  # fmt: skip
 
 
 def test_a_group_with_a_failed_member_is_left_out_whole():

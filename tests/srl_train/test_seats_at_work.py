@@ -15,8 +15,9 @@ def sampled_and_recomputed(run, number):
     pairs = []
     for model, learner in run.learners.items():
         samples = samples_for(
-            run.seats_of(model), episodes, [dict.fromkeys(run.seats, 0.0)] * len(episodes),
-            round_number=number, version=run.versions[model],
+            run.seats_of(model), episodes,
+            [{seat: [0.0] * len(e.steps_of(seat)) for seat in run.seats} for e in episodes],
+            discount=1.0, round_number=number, version=run.versions[model],
         )  # fmt: skip
         learner.begin_update(samples, 0, run.versions[model])
         trainer = learner._trainer

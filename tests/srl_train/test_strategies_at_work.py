@@ -100,7 +100,7 @@ def updates_per_round(run, number_of_rounds):
 
 
 def test_a_ten_times_slower_model_delays_nobody(short_run):
-    small = {"grpo__group_size": 2}
+    small = {"rollout__group_size": 2}
     alone = updates_per_round(assemble(short_run(**small)), 10)
     run = assemble(short_run(**small, updates__sample_budget={"model_1": 20}))
     start = weights(run)["model_1"]
@@ -119,8 +119,8 @@ def test_a_ten_times_slower_model_delays_nobody(short_run):
 def test_staleness_is_recorded_and_bounded(bound, updates, short_run):
     run = assemble(
         short_run(
-            grpo__group_size=2,
-            grpo__groups_per_round=3,
+            rollout__group_size=2,
+            rollout__groups_per_round=3,
             updates__sample_budget={"model_0": 2},
             updates__max_staleness=bound,
         )
@@ -137,7 +137,9 @@ def test_staleness_is_recorded_and_bounded(bound, updates, short_run):
 def test_stale_samples_are_trained_on_as_such(short_run):
     run = assemble(
         short_run(
-            grpo__group_size=2, grpo__groups_per_round=2, updates__sample_budget={"model_0": 2}
+            rollout__group_size=2,
+            rollout__groups_per_round=2,
+            updates__sample_budget={"model_0": 2},
         )
     )
     learner, seen = run.learners["model_0"], []

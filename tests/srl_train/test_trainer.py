@@ -326,13 +326,13 @@ def test_another_run_is_not_overwritten(short_run, tmp_path):
 def test_the_configuration_is_settled_once_training_began(short_run, tmp_path):
     trainer = trainer_for(short_run(), tmp_path)
     assert len(trainer.run.learners) == 2
-    trainer.config = short_run(models__count=1, grpo__group_size=2)
+    trainer.config = short_run(models__count=1, rollout__group_size=2)
     assert list(trainer.run.learners) == ["model_0"], "nothing had begun"
     trainer.train_round()
     trainer.config = short_run()
     with pytest.raises(TrainingError, match="configuration was changed after training began"):
         trainer.train_round()
-    trainer.config = short_run(models__count=1, grpo__group_size=2)
+    trainer.config = short_run(models__count=1, rollout__group_size=2)
     asyncio.run(trainer.shutdown())
     assert trainer.run.next_round == 1
 

@@ -31,7 +31,7 @@ def ended(tiny_folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "one"
     config = from_tree({}, {
         "environment.options": {"num_agents": 2, "max_cycles": 2}, "models.base": tiny_folder,
-        "models.count": 2, "grpo.group_size": 2, "grpo.groups_per_round": 1, "rounds": 1,
+        "models.count": 2, "rollout.group_size": 2, "rollout.groups_per_round": 1, "rounds": 1,
         "logging.evaluation_episodes": 2,
     })  # fmt: skip
     MultiModelTrainer(config, out).fit()

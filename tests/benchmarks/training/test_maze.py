@@ -12,8 +12,8 @@ def result(tiny_folder, tmp_path_factory):
     overrides = {
         "environment.options.max_cycles": 6,
         "models.base": tiny_folder,
-        "grpo.group_size": 2,
-        "grpo.groups_per_round": 2,
+        "rollout.group_size": 2,
+        "rollout.groups_per_round": 2,
         "logging.evaluation_episodes": 0,
         "rounds": 2,
     }

@@ -15,7 +15,7 @@ from srl_train import rounds
 def test_both_sides_do_the_same_work(small_setting, empty_config, extra):
     overrides = {**small_setting, "models.count": 2, "grpo.schedule": "linear", **extra}
     overrides["environment.options"] = {"num_agents": 2, "max_cycles": 2}
-    overrides["grpo.group_size"] = 4
+    overrides["rollout.group_size"] = 4
     play = rounds.play_groups
     result = round_cost.measure(empty_config, overrides, repeats=1)
     assert rounds.play_groups is play

@@ -11,8 +11,8 @@ def result(tiny_folder, tmp_path_factory):
     overrides = {
         "environment.options": {"team_size": 2, "max_cycles": 2, "warmup_episodes": 0},
         "models.base": tiny_folder,
-        "grpo.group_size": 2,
-        "grpo.groups_per_round": 1,
+        "rollout.group_size": 2,
+        "rollout.groups_per_round": 1,
         "logging.evaluation_episodes": 3,
         "rounds": 1,
     }

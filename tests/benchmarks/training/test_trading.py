@@ -18,8 +18,8 @@ def result(tiny_folder, tmp_path_factory):
     overrides = {
         "environment.options.max_cycles": 4,
         "models.base": tiny_folder,
-        "grpo.group_size": 4,
-        "grpo.groups_per_round": 1,
+        "rollout.group_size": 4,
+        "rollout.groups_per_round": 1,
         "logging.evaluation_episodes": 0,
         "rounds": 1,
     }

@@ -17,8 +17,8 @@ def observed(tiny_folder):
     setting = {
         "environment.options": {"num_agents": 4, "max_cycles": 2},
         "models.base": tiny_folder,
-        "grpo.group_size": 2,
-        "grpo.groups_per_round": 2,
+        "rollout.group_size": 2,
+        "rollout.groups_per_round": 2,
         "rounds": 2,
     }
     found = {}

@@ -28,7 +28,7 @@ def trained(tmp_path_factory, tiny_folder):
             },
             "models": {"count": 2, "base": tiny_folder, "constrained": True, **models},
             "mode": {"name": "cooperative"},
-            "grpo": {"group_size": 4, "groups_per_round": 1},
+            "rollout": {"group_size": 4, "groups_per_round": 1},
             "checkpoints": {"every": 0},
             "logging": {"evaluation_episodes": 0, "episodes": 0},
             "rounds": 1,

@@ -42,6 +42,13 @@ def small_model(seed=0):
         return LlamaForCausalLM(config).eval()
 
 
+def answers(mask):
+    """The spans (start, stop) that the model wrote."""
+    wrote = (0, *mask, 0)
+    edges = [i for i in range(len(mask) + 1) if wrote[i] != wrote[i + 1]]
+    return tuple(zip(edges[::2], edges[1::2], strict=True))
+
+
 def sample(prompt, completion, reward, *, mask=None, logprobs=None, allowed=None, version=0):
     completion = tuple(completion)
     return TokenSample(
@@ -50,7 +57,9 @@ def sample(prompt, completion, reward, *, mask=None, logprobs=None, allowed=None
         mask=tuple(mask or (1,) * len(completion)),
         logprobs=tuple(logprobs or (-1.0,) * len(completion)),
         allowed=allowed,
-        reward=reward,
+        turns=answers(mask or (1,) * len(completion)),
+        rewards=(0.0,) * (len(answers(mask or (1,) * len(completion))) - 1) + (reward,),
+        episode_return=reward,
         group=(0, 0, "a"),
         version=version,
     )
@@ -71,7 +80,7 @@ def some_samples(version=0):
 
 
 def advantages(samples, group_size, scale):
-    rewards = torch.tensor([s.reward for s in samples], dtype=torch.float64)
+    rewards = torch.tensor([s.episode_return for s in samples], dtype=torch.float64)
     groups = rewards.view(-1, group_size)
     found = groups - groups.mean(1, keepdim=True)
     if scale == "group":

@@ -2,22 +2,34 @@
 
 import torch
 
-from srl_train.config import GrpoConfig
+from srl_train.learner_config import GrpoConfig
 from srl_train.learners.trl_grpo import GrpoLearner
+from srl_train.learners.trl_options import check_trl_options
 from tests.srl_train.learners.reference_grpo import small_model, small_tokenizer
 
 EXACT = 1e-5  # relative to float64; the learner's own float32 is good for about 1e-6
 
 
-def learner(model=None, *, temperature=1.0, replays=False, planned_updates=10, **grpo):
+def learner(
+    model=None,
+    *,
+    temperature=1.0,
+    replays=False,
+    planned_updates=10,
+    group_size=4,
+    trl=None,
+    **grpo,
+):
     return GrpoLearner(
         "model_0",
         small_model() if model is None else model,
         small_tokenizer(),
-        GrpoConfig(**{"group_size": 4, **grpo}),
+        GrpoConfig(**grpo),
+        group_size=group_size,
         temperature=temperature,
         planned_updates=planned_updates,
         replays=replays,
+        trl=check_trl_options(trl or {}),
     )
 
 

@@ -110,7 +110,7 @@ def test_what_the_environment_wrote_has_no_gradient():
 
 
 def test_equal_rewards_teach_nothing():
-    samples = [dataclasses.replace(s, reward=2.0) for s in some_samples()]
+    samples = [dataclasses.replace(s, episode_return=2.0) for s in some_samples()]
     found = first_gradients(learner(), samples)
     assert all(not gradient.any() for gradient in found.values())
 

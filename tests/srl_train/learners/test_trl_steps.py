@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from srl_train.config import AdapterConfig
 from srl_train.errors import TrainingError
-from srl_train.learners.trl_grpo import isolated_randomness
+from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.lora import adapter_models
 from tests.srl_train.learners.reference_grpo import (
@@ -84,7 +84,7 @@ def test_an_update_that_was_broken_off_is_forgotten():
     one = learner(minibatches=2)
     one.begin_update(some_samples(), 3, 0)
     one.compute_gradients()
-    changed = [dataclasses.replace(s, reward=-s.reward) for s in some_samples()]
+    changed = [dataclasses.replace(s, episode_return=-s.episode_return) for s in some_samples()]
     found = first_gradients(one, changed)
     assert equal(found, first_gradients(learner(minibatches=2), changed))
 
@@ -157,8 +157,8 @@ def test_a_frozen_model_is_no_less_frozen_after_a_step():
 @pytest.mark.parametrize(
     "count, grpo, says",
     [
-        (0, {}, "model_0 has 0 samples.*grpo.group_size"),
-        (6, {}, r"model_0 has 6 samples.*multiple of grpo.group_size \(4\)"),
+        (0, {}, "model_0 has 0 samples.*rollout.group_size"),
+        (6, {}, r"model_0 has 6 samples.*multiple of rollout.group_size \(4\)"),
     ],
 )
 def test_samples_that_make_no_update(count, grpo, says):

@@ -1,0 +1,44 @@
+"""Record games, then let models learn from what was better and what was worse in them (DPO)."""
+
+import dataclasses
+from pathlib import Path
+
+from srl_agents.episode import write_jsonl
+from srl_train.collecting import cast, play_games
+from srl_train.config import EnvironmentConfig, LoggingConfig, ModelsConfig, RunConfig
+from srl_train.environment import environment_maker
+from srl_train.offline_config import DpoConfig
+from srl_train.trainer import MultiModelTrainer
+
+GAME = EnvironmentConfig(
+    "coop_compete_v0", {"num_agents": 4, "cooperation_level": 1.0, "max_cycles": 2}
+)
+
+
+def main() -> None:
+    """Two models, two seats each."""
+    config = RunConfig(
+        environment=GAME,
+        models=ModelsConfig(count=2),
+        logging=LoggingConfig(evaluation_episodes=64),
+        rounds=1,
+    )
+    # The same as: srl collect CONFIG --episodes 64 --group-size 16 --out games.jsonl
+    make_env = environment_maker(config)
+    games = play_games(make_env, cast(config, make_env, {}), 64, seed=0, group_size=16)
+    path = Path("runs/collect_and_dpo/games.jsonl")
+    write_jsonl(path, games)
+
+    # Every model learns from all four seats, and no round follows.
+    dpo = DpoConfig(data=(str(path),), seats="all", epochs=6, batch_size=8, learning_rate=3e-3)
+    config = dataclasses.replace(config, dpo=dpo, rounds=0)
+    results = MultiModelTrainer(config, path.parent / "run").fit()
+    [stage] = results["stages"]
+    before, after = (results["evaluation"][when]["raw_reward"] for when in ("before", "after"))
+    print(f"{stage['games']} games gave {stage['models']['model_0']['samples']} pairs")
+    print(f"a seat earned {stage['games_reward']:.4f} a turn in these games")
+    print(f"the models earned {before:.4f} before and {after:.4f} after")
+
+
+if __name__ == "__main__":
+    main()

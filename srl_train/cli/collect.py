@@ -1,0 +1,157 @@
+"""`srl collect`: play games, and write those worth learning from."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from srl_train import config_file
+from srl_train.cli.train import setting
+from srl_train.config import RunConfig
+from srl_train.errors import ConfigError
+from srl_train.held_out import refuse_levels
+
+if TYPE_CHECKING:
+    from srl_agents.episode import Episode
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument(
+        "config", nargs="?", type=Path,
+        help="a YAML file (its game, seats and base models), or a run's folder (its trained ones)",
+    )  # fmt: skip
+    parser.add_argument("--environment", metavar="ENV", help="a game, in place of the config's")
+    parser.add_argument(
+        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE",
+        help="replace one setting, such as environment.options.max_cycles=4; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--players", nargs="+", default=[], metavar="WHO",
+        help="WHO for every seat, or SEAT=WHO: a classic policy, 'tiny', a model's folder or hub "
+        "name, a run's folder, or RUN:model_0 (default: as the config seats them)",
+    )  # fmt: skip
+    parser.add_argument("--episodes", type=int, default=64, metavar="N", help="(default: 64)")
+    parser.add_argument(
+        "--group-size", type=int, default=1, metavar="G",
+        help="games in a row from the same start; preferences need 2 or more (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seat", dest="seats", action="append", metavar="SEAT",
+        help="keep only this seat's part of each game; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--min-return", type=float, metavar="X", help="keep only parts with at least this return"
+    )
+    parser.add_argument(
+        "--top-share", type=float, default=1.0, metavar="S",
+        help="keep only this share of the parts, the best returns first (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--read-only", action="store_true", help="keep only parts whose every answer was read"
+    )
+    parser.add_argument("--seed", type=int, help="all randomness (default: the config's)")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON lines")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play, filter, write and tell."""
+    _check(args)
+    config, trained = _config(args)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from srl_agents.episode import write_jsonl
+    from srl_agents.errors import RolloutError
+    from srl_train.collecting import cast, filtered, play_games
+    from srl_train.environment import environment_maker
+
+    make_env = environment_maker(config)
+    env = make_env()
+    refuse_levels(config.environment, env)  # what is collected is trained on
+    agents = list(env.possible_agents)
+    for seat in args.seats or ():
+        if seat not in agents:
+            raise ConfigError(f"--seat: no seat {seat!r}: the seats are {', '.join(agents)}")
+    policies = cast(config, make_env, _wanted(args.players, agents), trained)
+    played = play_games(make_env, policies, args.episodes, config.seed, group_size=args.group_size)
+    failed = [episode.failure for episode in played if episode.failure is not None]
+    if len(failed) == len(played):
+        raise RolloutError(f"every game failed; the first: {failed[0]}")
+    kept = filtered(
+        played,
+        seats=args.seats,
+        min_return=args.min_return,
+        top_share=args.top_share,
+        readable_only=args.read_only,
+    )
+    write_jsonl(args.out, kept)
+    print("\n".join(_told(played, kept)))
+    print(f"written: {args.out}")
+    return 0
+
+
+def _told(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
+    from srl_train.demonstrations import parts_of
+    from srl_train.round_metrics import parse_failures
+
+    lines = []
+    good = [episode for episode in played if episode.failure is None]
+    for what, episodes in (("played", good), ("kept", kept)):
+        parts = parts_of(episodes)
+        steps = [step for index, seat in parts for step in episodes[index].steps_of(seat)]
+        if not parts:
+            lines.append(f"{what}: 0 games")
+            continue
+        total = sum(step.reward for step in steps)
+        lines.append(
+            f"{what}: {len(episodes)} games, {len(parts)} seats' parts with {len(steps)} answers, "
+            f"{parse_failures(steps):.1%} of them unread; mean return {total / len(parts):.4f}, "
+            f"reward a turn {total / len(steps):.4f}"
+        )
+    if len(good) < len(played):
+        lines.append(f"left out: {len(played) - len(good)} games that failed")
+    return lines
+
+
+def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
+    overrides = dict(map(setting, args.overrides))
+    if args.environment is not None:
+        overrides["environment.name"] = args.environment
+    if args.config is None:
+        config, trained = config_file.from_tree({}, overrides), None
+    elif args.config.is_dir():
+        config, trained = config_file.load(args.config / "config.yaml", overrides), args.config
+    else:
+        config, trained = config_file.load(args.config, overrides), None
+    if args.seed is not None:
+        config = dataclasses.replace(config, seed=args.seed)
+    return config, trained
+
+
+def _wanted(words: Sequence[str], agents: Sequence[str]) -> Mapping[str, str]:
+    """Seat -> who, from WHO and SEAT=WHO."""
+    wanted: dict[str, str] = {}
+    for word in words:
+        seat, equals, who = word.partition("=")
+        wanted |= {seat: who} if equals else dict.fromkeys(agents, word)
+    return wanted
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.config is None and args.environment is None:
+        raise ConfigError("give a configuration, a run's folder, or --environment ENV")
+    if args.config is None and not args.players:
+        raise ConfigError("give --players WHO: a classic policy, 'tiny', a model's or run's folder")
+    for name in ("episodes", "group_size"):
+        value = getattr(args, name)
+        if value < 1:
+            raise ConfigError(f"--{name.replace('_', '-')} is {value}: give 1 or more")
+    if args.episodes % args.group_size:
+        raise ConfigError(
+            f"--episodes is {args.episodes}: give a multiple of --group-size ({args.group_size})"
+        )
+    if not 0.0 < args.top_share <= 1.0:
+        raise ConfigError(f"--top-share is {args.top_share}: give more than 0, and at most 1")

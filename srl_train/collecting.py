@@ -1,0 +1,190 @@
+"""Games played to be learned from: who sits where, and which parts of the games are kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from srl_agents.classic.table import POLICIES, classic_policy
+from srl_agents.classic.table import names as policy_names
+from srl_agents.episode import Decision, Episode
+from srl_agents.errors import PolicyError
+from srl_agents.llm.partner_notes import notes_for
+from srl_agents.policy import Policy, Seen
+from srl_agents.population import deal
+from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
+from srl_envs.text import TextView
+from srl_train.config import RunConfig
+from srl_train.demonstrations import KEPT, best_of, parts_of
+from srl_train.errors import ConfigError
+from srl_train.named_models import models_of_run, named_models
+
+# Games for data start where neither rounds nor evaluations do: those have other numbers here.
+_COLLECTING = 104_729
+
+
+class InWords:
+    """A policy whose actions are also said in the game's words, so that models learn from it."""
+
+    def __init__(self, policy: Policy, view: TextView) -> None:
+        """`policy` chooses, `view` has the words."""
+        self.name = policy_name(policy)
+        self._policy, self._view = policy, view
+
+    def start(self, seed: int) -> Any:
+        """The policy's own memory."""
+        return self._policy.start(seed)
+
+    def act(self, seen: Sequence[Seen], states: Sequence[Any]) -> tuple[list[Decision], list[Any]]:
+        """The policy's decisions, with their words."""
+        decisions, memories = self._policy.act(seen, states)
+        said = [
+            dataclasses.replace(choice, text=self._view.answers(one.agent)[int(choice.action)])
+            for one, choice in zip(seen, decisions, strict=True)
+        ]
+        return said, memories
+
+
+def classic_player(name: str, env: Any) -> Policy:
+    """The classic policy of that name, in words.
+
+    Raises ConfigError where it cannot play, or is kept for evaluation: what is played here is
+    trained on.
+    """
+    if name in POLICIES and POLICIES[name].held_out:
+        offered = ", ".join(policy_names(env, held_out=False))
+        raise ConfigError(f"{name} is kept for evaluation (srl eval): give one of {offered}")
+    try:
+        return InWords(classic_policy(name, env), env.unwrapped.text_view)
+    except PolicyError as error:
+        raise ConfigError(str(error)) from error
+
+
+def play_games(
+    make_env: Callable[[], Any],
+    policies: Mapping[str, Policy],
+    games: int,
+    seed: int | Sequence[int],
+    *,
+    group_size: int = 1,
+    names: Mapping[str, str] | None = None,
+    speaks_first: SpeaksFirst = ALL_AT_ONCE,
+) -> list[Episode]:
+    """`games` games, `group_size` in a row from the same start; the same ones for one seed.
+
+    As in evaluations, a game that changes over training is in its last phase.
+    """
+    rng = np.random.default_rng([*np.atleast_1d(seed).tolist(), _COLLECTING])
+    starts = [int(s) for s in rng.integers(2**31, size=-(-games // group_size))]
+    seeds = [start for start in starts for _ in range(group_size)][:games]
+    return play_many(
+        make_env,
+        policies,
+        seeds,
+        policy_seeds=[int(s) for s in rng.integers(2**63, size=games)],
+        speaks_first=speaks_first,
+        reset_options=[{"episode": 2**31}] * games,
+        names=names,
+    )
+
+
+def filtered(
+    episodes: Sequence[Episode],
+    *,
+    seats: Sequence[str] | None = None,
+    min_return: float | None = None,
+    top_share: float = 1.0,
+    readable_only: bool = False,
+) -> list[Episode]:
+    """The games with a part that passes, each with the seats whose part does in its `extra`.
+
+    A part is one seat's play of one game: of `seats`, with at least `min_return` (raw), all its
+    answers read with `readable_only`, and among the best `top_share` of those left.
+    """
+    played = [episode for episode in episodes if episode.failure is None]
+    parts = [
+        (index, seat)
+        for index, seat in parts_of(played, seats)
+        if not readable_only
+        or all(step.decision.parse_failure is None for step in played[index].steps_of(seat))
+    ]
+    best = best_of(parts, played, Episode.returns, min_return=min_return, top_share=top_share)
+    kept: dict[int, list[str]] = {}
+    for index, seat in best:
+        kept.setdefault(index, []).append(seat)
+    return [
+        episode
+        if len(kept[index]) == len(episode.seats)
+        else dataclasses.replace(episode, extra={**episode.extra, KEPT: kept[index]})
+        for index, episode in enumerate(played)
+        if index in kept
+    ]
+
+
+def cast(
+    config: RunConfig,
+    make_env: Callable[[], Any],
+    wanted: Mapping[str, str],
+    trained: Path | None = None,
+) -> dict[str, Policy]:
+    """Seat -> policy.
+
+    `wanted` says who sits where: a classic policy, 'tiny', a model's folder or hub name, a run's
+    folder (its models in turn), or 'RUN:model_0' for one of them. The other seats are held as
+    `config` says, by the models of the run in `trained`, or by their bases. Raises ConfigError,
+    also for policies that are kept for evaluation: what is collected is trained on.
+    """
+    env = make_env()
+    agents, view = list(env.possible_agents), env.unwrapped.text_view
+    for seat in wanted:
+        if seat not in agents:
+            raise ConfigError(f"no seat {seat!r}: the seats are {', '.join(agents)}")
+    try:
+        seated = deal(agents, config.models.names, config.seats)
+    except ValueError as error:
+        if set(wanted) != set(agents):
+            raise ConfigError(f"seats: {error}") from error
+        seated = {}
+    own = dict(zip(config.models.names, config.models.bases, strict=True))
+    if trained is not None:
+        own |= models_of_run(trained)
+    loaded: dict[str, Any] = {}
+    found: dict[str, Policy] = {}
+    taken: dict[str, int] = {}
+    for seat in agents:
+        who = wanted.get(seat) or own.get(seated[seat], seated[seat])
+        if who in POLICIES:
+            found[seat] = classic_player(who, env)
+            continue
+        sources = list(named_models(who).sources.values())
+        taken[who] = taken.get(who, -1) + 1  # the models of a run are taken in turn
+        source = sources[taken[who] % len(sources)]
+        if source not in loaded:
+            loaded[source] = _writer(source, config, make_env, view)
+        found[seat] = loaded[source]
+    return found
+
+
+def _writer(source: str, config: RunConfig, make_env: Callable[[], Any], view: TextView) -> Policy:
+    from srl_agents.llm.text_policy import TextPolicy
+    from srl_train.backends import load_all
+
+    models = config.models
+    notes = notes_for(make_env()) if models.partner_notes else None
+    [(_, backend, adapter)] = load_all(
+        {Path(source).name: source}, make_env, device=models.device, dtype=models.dtype, notes=notes
+    )
+    return TextPolicy(
+        backend,
+        view,
+        sampling=models.sampling,
+        per_seat=models.seat_sampling,
+        adapter=adapter,
+        constrained=models.constrained,
+        notes=notes,
+        name=source,
+    )

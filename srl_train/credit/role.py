@@ -1,0 +1,52 @@
+"""Every role against its own past: a moving average of its returns is the baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from srl_train.credit.assignment import Advantages, CreditAssignment, Group, Seating, State
+from srl_train.credit.comparison import Scores, game_returns, on_all_turns
+
+
+def role(discount: float, decay: float) -> CreditAssignment:
+    """A = R - b, of a seat's return R and its role's average b; all turns of the game share it.
+
+    Role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL", sec. 3.3). Games are taken in
+    the order in which they were played. In each, all seats of a role are scored against b as it is,
+    and then b <- decay * b + (1 - decay) * mean of their R: no return is compared with itself.
+    Nothing is divided. A role is a team, or leader or follower in the hierarchical mode, or else a
+    seat (`Seating.role`).
+
+    A role that is new starts with the mean of its returns in its first round, where SPIRAL starts
+    with 0: no round consists of praise or blame alone. State: {role: b}.
+    """
+
+    def assign(
+        groups: Sequence[Group], seating: Seating, state: State
+    ) -> tuple[Advantages | None, State]:
+        returns = [{s: game_returns(g, s, discount) for s in seating.seats} for g in groups]
+        roles: dict[str, list[str]] = {}
+        for seat in seating.seats:
+            roles.setdefault(seating.role(seat), []).append(seat)
+        averages = dict(state)
+        scores: list[dict[str, dict[int, float]]] = [
+            {seat: {} for seat in seating.seats} for _ in groups
+        ]
+        for name, seats in roles.items():
+            everything = [r for own in returns for seat in seats for r in own[seat].values()]
+            if everything:
+                averages.setdefault(name, math.fsum(everything) / len(everything))
+            for group, own, found in zip(groups, returns, scores, strict=True):
+                for number in range(len(group)):
+                    here = {seat: own[seat][number] for seat in seats if number in own[seat]}
+                    if not here:
+                        continue
+                    for seat, value in here.items():
+                        found[seat][number] = value - averages[name]
+                    mean = math.fsum(here.values()) / len(here)
+                    averages[name] = decay * averages[name] + (1.0 - decay) * mean
+        given: list[Scores] = list(scores)
+        return on_all_turns(groups, seating.seats, given), averages
+
+    return CreditAssignment("role", assign)

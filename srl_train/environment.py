@@ -1,0 +1,25 @@
+"""The game that a configuration names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from srl_envs import catalogue
+from srl_envs.errors import EnvConfigError
+from srl_train.config import RunConfig
+from srl_train.errors import ConfigError
+
+
+def environment_maker(config: RunConfig) -> Callable[[], Any]:
+    """Makes the configured environment; a wrong name or option is a ConfigError now."""
+    section = config.environment
+
+    def make() -> Any:
+        return catalogue.make(section.name, **section.options)
+
+    try:
+        make()
+    except (EnvConfigError, TypeError) as error:
+        raise ConfigError(f"environment: {error}") from error
+    return make

@@ -1,0 +1,159 @@
+"""Direct preference optimisation by TRL's own DPOTrainer, stepped from outside.
+
+TRL keeps the losses, clipping, the schedule and the metrics. It is handed pairs as tokens. What
+the model is held to is the model as it stood when the stage began: its log-probabilities of both
+answers are computed once, by TRL, and no second model is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import datasets
+from datasets import Dataset
+from torch import Tensor
+from trl import DPOConfig as TrlDpoConfig
+from trl import DPOTrainer
+
+from srl_train.learners.trl_offline import OfflineLearner
+from srl_train.learners.trl_stepped import common_arguments, isolated_randomness
+from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.offline_config import DpoConfig
+from srl_train.preferences import COLUMNS, Preference
+
+REFERENCE = "ref"
+"""The adapter that TRL adds to a PeftModel: a copy of the one that trains."""
+
+
+_CONSTRUCTOR = "train"
+"""How TRL calls the rows that its constructor is shown; batches are handed to each step."""
+
+
+class PreparedDPOTrainer(DPOTrainer):  # type: ignore[misc]
+    """DPOTrainer whose batches bring their tokens and reference log-probabilities."""
+
+    def _prepare_dataset(
+        self, dataset: Any, processing_class: Any, args: Any, dataset_name: str
+    ) -> Any:
+        if dataset_name == _CONSTRUCTOR:
+            return dataset
+        return super()._prepare_dataset(dataset, processing_class, args, dataset_name)
+
+    def _precompute_ref_logps(self, dataset: Any, name: str, batch_size: int) -> Any:
+        return dataset
+
+
+class DpoLearner(OfflineLearner):
+    """One model under DPO; see the Learner protocol for the methods."""
+
+    _config: DpoConfig
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        config: DpoConfig,
+        *,
+        planned_steps: int,
+        seed: int = 0,
+    ) -> None:
+        """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours;
+        `planned_steps` is the length of the learning-rate schedule."""
+        super().__init__(name, model, config, seed)
+        self._model = model
+        with isolated_randomness(seed), quiet_upstream():
+            trainer = PreparedDPOTrainer(
+                model=model,
+                args=TrlDpoConfig(
+                    **common_arguments(config, model, planned_steps),
+                    per_device_train_batch_size=config.batch_size,
+                    max_length=None,
+                    precompute_ref_log_probs=True,
+                    disable_dropout=False,  # it would stay disabled after the stage
+                    beta=config.beta,
+                    loss_type=[config.loss],
+                    label_smoothing=config.label_smoothing,
+                ),
+                train_dataset=Dataset.from_list([dict.fromkeys(COLUMNS, "-")]),
+                processing_class=tokenizer,
+            )
+            self._step_from_outside(trainer, planned_steps)
+
+    def __exit__(self, *reason: object) -> None:
+        super().__exit__(*reason)
+        if REFERENCE in getattr(self._model, "peft_config", ()):
+            self._model.delete_adapter(REFERENCE)
+
+    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
+        """Rows of preference files as TRL itself tokenises them."""
+        if not rows:
+            return []
+        with quiet_upstream(), _without_bars():
+            trainer = self._trainer
+            found = trainer._prepare_dataset(
+                Dataset.from_list([dict(row) for row in rows]),
+                trainer.processing_class,
+                trainer.args,
+                "preference",
+            )
+        return [Preference(*(tuple(row[f"{column}_ids"]) for column in COLUMNS)) for row in found]
+
+    def prepared(self, samples: Sequence[Preference]) -> list[Preference]:
+        """The pairs with the log-probabilities of both answers under the model as it stands."""
+        trainer = self._trainer
+        trainer.model.eval()
+        found: list[Preference] = []
+        with quiet_upstream():
+            for start in range(0, len(samples), self._config.batch_size):
+                batch = samples[start : start + self._config.batch_size]
+                inputs = trainer._prepare_inputs(self._collated(batch))
+                chosen, rejected = trainer.compute_ref_log_probs(trainer.model, inputs)
+                found += [
+                    dataclasses.replace(pair, reference=(float(better), float(worse)))
+                    for pair, better, worse in zip(batch, chosen, rejected, strict=True)
+                ]
+        return found
+
+    def preparation(self, samples: Sequence[Preference]) -> list[tuple[float, float] | None]:
+        """The reference's log-probabilities, pair by pair."""
+        return [pair.reference for pair in samples]
+
+    def as_prepared(self, samples: Sequence[Preference], preparation: Any) -> list[Preference]:
+        """The pairs with the reference's log-probabilities that were kept."""
+        return [
+            dataclasses.replace(pair, reference=(float(better), float(worse)))
+            for pair, (better, worse) in zip(samples, preparation, strict=True)
+        ]
+
+    def _inputs(self) -> dict[str, Tensor]:
+        return self._collated(self._own(self._next_batch()))
+
+    def _collated(self, batch: Sequence[Preference]) -> dict[str, Tensor]:
+        rows = []
+        for pair in batch:
+            row: dict[str, Any] = {
+                "prompt_ids": list(pair.prompt_ids),
+                "chosen_ids": list(pair.chosen_ids),
+                "rejected_ids": list(pair.rejected_ids),
+            }
+            if pair.reference is not None:
+                row["ref_chosen_logps"], row["ref_rejected_logps"] = pair.reference
+            rows.append(row)
+        inputs: dict[str, Tensor] = self._trainer.data_collator(rows)
+        return inputs
+
+
+@contextlib.contextmanager
+def _without_bars() -> Iterator[None]:
+    """No progress bars of `datasets`, which would be drawn over ours."""
+    shown = not datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            datasets.enable_progress_bars()

@@ -1,0 +1,76 @@
+"""A TRL trainer stepped over data that lies there already: what SFT and DPO share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from srl_train import processes
+from srl_train.learners.trl_stepped import SteppedLearner
+from srl_train.offline_config import OfflineConfig
+
+T = TypeVar("T")
+
+
+class OfflineLearner(SteppedLearner):
+    """One model on a fixed list of samples; an update is one pass over it in batches.
+
+    Used in a `with` block: TRL puts a forward of its own on the model, and afterwards the model
+    gets back the one that it came with, which other learners of the same model rely on.
+    """
+
+    def __init__(self, name: str, model: Any, config: OfflineConfig, seed: int) -> None:
+        """Before the trainer is built around `model`, which stays ours."""
+        super().__init__(name, config, model, seed)
+        self._config = config
+        self._patched = model.get_base_model() if hasattr(model, "peft_config") else model
+        self._forward = vars(self._patched).get("forward")
+        self._batches: list[list[Any]] = []
+
+    def __enter__(self) -> OfflineLearner:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        if self._forward is None:
+            vars(self._patched).pop("forward", None)
+        else:
+            self._patched.forward = self._forward
+
+    def prepared(self, samples: Sequence[Any]) -> list[Any]:
+        """The samples with what has to be known of the model before it learns from them."""
+        return list(samples)
+
+    def preparation(self, samples: Sequence[Any]) -> Any:
+        """What `prepared` found out, as plain data for a checkpoint."""
+        return None
+
+    def as_prepared(self, samples: Sequence[Any], preparation: Any) -> list[Any]:
+        """The samples as `prepared` once gave them, from what `preparation` kept."""
+        return list(samples)
+
+    def begin_update(self, samples: Sequence[Any], seed: int, version: int) -> int:
+        """One pass over the samples, in an order drawn from `seed`; returns its steps."""
+        self._begin(seed)
+        order = np.random.default_rng(seed).permutation(len(samples))
+        size = self._config.batch_size
+        self._batches = [
+            [samples[index] for index in order[start : start + size]]
+            for start in range(0, len(samples), size)
+        ]
+        return len(self._batches)
+
+    def end_update(self) -> dict[str, float]:
+        """TRL's metrics since `begin_update`, averaged."""
+        self._batches = []
+        metrics = super().end_update()
+        metrics.pop("num_tokens", None)  # of the trainer's life, which ends when a run is stopped
+        return metrics
+
+    def _own(self, batch: Sequence[T]) -> Sequence[T]:
+        """This process's share of a batch; all of it where equal shares are not to be had."""
+        return batch if len(batch) % processes.count() else processes.share_of(batch)
+
+    def _next_batch(self) -> list[Any]:
+        return self._batches[self._steps_done]

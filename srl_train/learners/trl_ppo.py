@@ -1,0 +1,352 @@
+"""PPO: TRL's clipped surrogate, which is PPO's, with advantages from a critic of ours.
+
+Of TRL's GRPOTrainer four methods are extended, none is replaced: what a batch is made of, the
+loss, the log-probabilities (which are looked at in passing) and the optimizer. Formulas and
+settings: docs/ppo.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from srl_train import processes
+from srl_train.advantage_estimation import (
+    Floats,
+    actions_of,
+    explained_variance,
+    generalised_advantages,
+    standardised,
+)
+from srl_train.errors import TrainingError
+from srl_train.learner_config import PpoConfig
+from srl_train.learners.critics import CRITICS, Critic, JointState, backbone_of, last_hidden
+from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner
+from srl_train.learners.trl_stepped import isolated_randomness
+from srl_train.samples import TokenSample
+
+_CRITIC = "critic."  # before the names of the critic's parameters
+_TOO_FAR = 1.5  # times target_kl
+
+
+class PlayedPPOTrainer(PlayedGRPOTrainer):
+    """GRPOTrainer with a critic: advantages (B, T) by GAE, and the value loss beside TRL's own."""
+
+    def __init__(
+        self,
+        *args: Any,
+        critic: Critic,
+        settings: PpoConfig,
+        discount: float,
+        seats: Sequence[str],
+        **kwargs: Any,
+    ) -> None:
+        """`critic` lies where the model does; `seats` are what its states tell apart."""
+        super().__init__(*args, **kwargs)
+        self.critic = critic
+        self.settings = settings
+        self.discount = discount
+        self.seats = seats
+        self.divergence: list[tuple[float, float]] = []
+        """(sum, tokens) of the divergence from the policy that played, of each pass."""
+
+    def create_optimizer(self, model: Any = None) -> Any:
+        """TRL's, and the critic's parameters as a group of their own, without weight decay."""
+        super().create_optimizer(model)
+        rate = self.settings.value_learning_rate
+        parameters = [p for p in self.critic.parameters() if p.requires_grad]
+        own = {} if rate is None else {"lr": rate}
+        self.optimizer.add_param_group({"params": parameters, "weight_decay": 0.0, **own})
+        return self.optimizer
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        batch = super()._generate_and_score_completions(inputs)
+        # Tensors with a row per sample: TRL shuffles and splits them with all others.
+        return {**batch, **self._estimates(batch)}
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        found = super()._get_per_token_logps_and_entropies(
+            model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+        )
+        self._newest_logps = found[0].detach()
+        return found
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        with self._watched_backbone() as seen:
+            policy_loss: Tensor = super()._compute_loss(model, inputs)
+        [hidden] = seen  # one pass forward for both losses
+        self._note_divergence(inputs)
+        loss = self._value_loss(inputs, self.critic(inputs, hidden))
+        self._metrics["train"]["value_loss"].append(loss.item())
+        return policy_loss + self.settings.value_coefficient * loss
+
+    def _value_loss(self, batch: Mapping[str, Any], values: Tensor) -> Tensor:
+        """Half the squared error, clipped as in PPO2, weighted so that a step's passes add up."""
+        errors = (values - batch["returns"]) ** 2
+        limit = self.settings.value_clip
+        if limit is not None:
+            old = batch["old_values"]
+            clipped = old + (values - old).clamp(-limit, limit)
+            errors = torch.maximum(errors, (clipped - batch["returns"]) ** 2)
+        loss: Tensor = 0.5 * (batch["value_weights"] * errors).sum()
+        return loss
+
+    def _note_divergence(self, batch: Mapping[str, Any]) -> None:
+        """Schulman's k3 estimate of KL(policy that played || policy now), over answer tokens."""
+        mask = batch["completion_mask"] * batch["tool_mask"]
+        old = batch.get("old_per_token_logps")
+        ratio = torch.zeros_like(self._newest_logps) if old is None else self._newest_logps - old
+        k3 = ratio.exp() - 1 - ratio
+        self.divergence.append(((k3 * mask).sum().item(), mask.sum().item()))
+
+    @contextmanager
+    def _watched_backbone(self) -> Iterator[list[Tensor]]:
+        """Inside, the policy's last hidden states are collected as they are computed."""
+        seen: list[Tensor] = []
+        backbone = backbone_of(self.accelerator.unwrap_model(self.model))
+        handle = backbone.register_forward_hook(
+            lambda module, inputs, output: seen.append(output.last_hidden_state)
+        )
+        try:
+            yield seen
+        finally:
+            handle.remove()
+
+    def _estimates(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
+        """advantages (B, T), and per action, padded to (B, K): old_values, returns, value_weights
+        and what the critic reads."""
+        like = batch["completion_ids"]
+        actions = [actions_of(s, self.settings.level, self.discount) for s in self.played]
+        counts = [len(one.spans) for one in actions]
+        places = torch.zeros((len(counts), max(counts)), dtype=torch.long)
+        for row, one in zip(places, actions, strict=True):
+            row[: len(one.spans)] = torch.tensor([start for start, _ in one.spans])
+        batch = {**batch, "value_positions": places.to(like.device)}
+        if self.settings.critic == "central":
+            batch["states"] = joint_states(self.played, self.seats).to(like.device)
+        values = self._values_now(batch).double().cpu().numpy()
+
+        advantages: list[Floats] = []
+        returns: list[Floats] = []
+        for row, count, one in zip(values, counts, actions, strict=True):
+            found = generalised_advantages(
+                one.rewards, [*row[:count], 0.0], one.discounts, self.settings.gae_lambda
+            )
+            advantages.append(found)
+            returns.append(found + row[:count])
+        old = np.concatenate([row[:count] for row, count in zip(values, counts, strict=True)])
+        # Of all processes' samples: they are explained, normalised and weighed as one update.
+        old, _ = _whole(old)
+        explained = explained_variance(old, _whole(np.concatenate(returns))[0])
+        if explained is not None:
+            self._metrics["train"]["explained_variance"].append(explained)
+        flat, own = _whole(np.concatenate(advantages))
+        if self.settings.normalise_advantages == "group":
+            pairs = zip(self.played, actions, strict=True)
+            kinds = [(s.group, turn) for s, one in pairs for turn in one.turns]
+            flat = standardised(flat, processes.gather(kinds))
+        elif self.settings.normalise_advantages == "update":
+            flat = standardised(flat)
+        # As TRL's token mean: an optimizer step's share of the update's actions, on average; over
+        # processes the gradients' mean is taken.
+        weight = self.settings.minibatches * processes.count() / len(flat)
+        flat = flat[own]
+
+        spread = torch.zeros(like.shape)
+        told = torch.zeros(places.shape)
+        weights = torch.zeros(places.shape)
+        first = 0
+        for number, (count, one) in enumerate(zip(counts, actions, strict=True)):
+            for (start, stop), value in zip(one.spans, flat[first : first + count], strict=True):
+                spread[number, start:stop] = float(value)
+            told[number, :count] = torch.from_numpy(returns[number]).float()
+            weights[number, :count] = weight
+            first += count
+        kept = ("value_positions", "states")
+        return {
+            "advantages": spread.to(like.device),
+            "returns": told.to(like.device),
+            "old_values": torch.from_numpy(values).float().to(like.device),
+            "value_weights": weights.to(like.device),
+            **{name: batch[name] for name in kept if name in batch},
+        }
+
+    @torch.no_grad()
+    def _values_now(self, batch: Mapping[str, Any]) -> Tensor:
+        """(B, K) by the critic as it is, without dropout, in parts of TRL's batch size."""
+        names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask",
+                 "value_positions", "states")  # fmt: skip
+        rows = {name: batch[name] for name in names if name in batch}
+        backbone = backbone_of(self.accelerator.unwrap_model(self.model))
+        self.model.eval()
+        self.critic.eval()
+        found = []
+        for start in range(0, len(batch["completion_ids"]), self.args.per_device_train_batch_size):
+            stop = start + self.args.per_device_train_batch_size
+            part = {name: tensor[start:stop] for name, tensor in rows.items()}
+            hidden = last_hidden(backbone, part) if self.critic.reads_policy else None
+            found.append(self.critic(part, hidden))
+        self.critic.train()
+        self.model.train()  # TRL tells training from evaluation by this
+        return torch.cat(found)
+
+
+def joint_states(samples: Sequence[TokenSample], seats: Sequence[str]) -> Tensor:
+    """(B, K, S): before each turn the joint state, and after it a 1 in the place of the seat that
+    asks; all 0 beyond a row's turns.
+
+    Raises ValueError for samples without states, TrainingError where their length changes.
+    """
+    rows: list[Tensor] = []
+    for sample in samples:
+        if sample.states is None:
+            raise ValueError(
+                "a central critic needs the states of episodes: play with record_states"
+            )
+        if len({len(state) for state in sample.states}) > 1:
+            raise TrainingError(
+                "the environment's state() changes its length within a game: a central critic "
+                "needs one length, choose ppo.critic shared or separate"
+            )
+        asks = [float(seat == sample.group[2]) for seat in seats]
+        rows.append(torch.tensor([[*state, *asks] for state in sample.states]))
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+class PpoLearner(PlayedLearner):
+    """One model under PPO; see the Learner protocol for the methods.
+
+    The critic's parameters are among the weights and gradients, named "critic. ...": strategies
+    average them with all others, checkpoints hold them. Their gradient is clipped apart from the
+    policy's, so that a critic that is far off does not slow the policy down.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        config: PpoConfig,
+        *,
+        group_size: int,
+        temperature: float,
+        planned_updates: int,
+        discount: float = 1.0,
+        joint: JointState | None = None,
+        trl: Mapping[str, Any] = MappingProxyType({}),
+        seed: int = 0,
+    ) -> None:
+        """Build critic and trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
+
+        `discount` is per turn, `joint` what a central critic is shown; the others as for GRPO.
+        `group_size` only says how many samples make a batch.
+        """
+        with isolated_randomness(seed):  # equal in all models: averaging wants equal starts
+            critic = CRITICS[config.critic](model, joint)
+        critic.to(next(model.parameters()).device)
+        super().__init__(
+            name,
+            model,
+            tokenizer,
+            config,
+            partial(
+                PlayedPPOTrainer,
+                critic=critic,
+                settings=config,
+                discount=discount,
+                seats=joint.seats if joint else (),
+            ),
+            {"entropy_coef": config.entropy_coef},
+            group_size=group_size,
+            temperature=temperature,
+            planned_updates=planned_updates,
+            replays=True,
+            trl=trl,
+            seed=seed,
+        )
+        self._critic = {n: p for n, p in critic.named_parameters() if p.requires_grad}
+        self._parameters |= {f"{_CRITIC}{n}": p for n, p in self._critic.items()}
+        self._target_kl = config.target_kl
+        self._warmup_steps = config.critic_warmup * self.steps_per_update
+        self._stopped = False
+
+    def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
+        """Take the samples of one update; returns its number of optimizer steps at most."""
+        if any(s.advantages is not None for s in samples):
+            raise ValueError(f"{self.name}: samples bring advantages, PPO has a critic")
+        self._stopped = False
+        return super().begin_update(samples, seed, version)
+
+    def compute_gradients(self) -> dict[str, Tensor] | None:
+        """The next step's gradients; None once the policy has moved further than target_kl.
+
+        During the critic's warm-up they are the critic's own alone.
+        """
+        if self._stopped:
+            return None
+        self._trainer.divergence.clear()
+        gradients = super().compute_gradients()
+        sums, tokens = processes.sums(
+            [sum(column) for column in zip(*self._trainer.divergence, strict=True)]
+        )
+        divergence = sums / max(tokens, 1.0)
+        self._trainer._metrics["train"]["approx_kl"].append(divergence)
+        if self._target_kl is not None and divergence > _TOO_FAR * self._target_kl:
+            self._stopped = True
+            return None
+        if gradients is not None and self._trainer.state.global_step < self._warmup_steps:
+            return _critics(gradients)
+        return gradients
+
+    def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
+        """Clip the critic's and the policy's gradient to max_grad_norm each, then one step."""
+        if gradients is not None:
+            own = _critics(gradients)
+            norm = torch.nn.utils.get_total_norm(list(own.values()))
+            scale = min(1.0, self._config.max_grad_norm / (float(norm) + 1e-6))
+            gradients = {**gradients, **{n: g * scale for n, g in own.items()}}
+        super().apply_gradients(gradients)
+
+    def end_update(self) -> dict[str, float]:
+        """The update's metrics, averaged over its steps."""
+        return {**super().end_update(), "stopped_early": float(self._stopped)}
+
+    def save_model(self, folder: Path) -> None:
+        """Write the policy as its users load it, and what trains of its critic in `critic/`.
+
+        A folder below: some loaders read every safetensors file of a model's own folder.
+        """
+        super().save_model(folder)
+        if not processes.is_main():
+            return
+        (folder / "critic").mkdir(exist_ok=True)
+        tensors = {n: p.detach().cpu().contiguous() for n, p in self._critic.items()}
+        save_file(tensors, folder / "critic" / "critic.safetensors")
+
+
+def _whole(own: Floats) -> tuple[Floats, slice]:
+    """The numbers of all processes, and where this one's are among them."""
+    parts = processes.gather([own])
+    start = sum(len(part) for part in parts[: processes.index()])
+    return np.concatenate(parts), slice(start, start + len(own))
+
+
+def _critics(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: own for name, own in gradients.items() if name.startswith(_CRITIC)}

@@ -1,0 +1,247 @@
+"""A TRL trainer stepped from outside: what all learners share, whatever their loss."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from srl_train import processes
+from srl_train.errors import TrainingError
+from srl_train.learner_config import OptimizerConfig
+from srl_train.learners import sharding
+from srl_train.learners.upstream_warnings import quiet_upstream
+
+_APART = 1_000_003  # between the seeds of processes, so that no two drop out the same places
+
+class SteppedLearner:
+    """The part of the Learner protocol that does not depend on the loss.
+
+    A subclass builds its trainer, hands it over once with `_step_from_outside`, says in
+    `begin_update` what is trained on, and gives each step's input in `_inputs`.
+    """
+
+    def __init__(self, name: str, config: OptimizerConfig, model: Any, seed: int) -> None:
+        """Before the trainer is built: TRL may add parameters of its own to `model`, a
+        PreTrainedModel or PeftModel that stays ours; ours are those that train now."""
+        self.name = name
+        self._optimizer_config = config
+        self._names = [n for n, p in model.named_parameters() if p.requires_grad]
+        self._seed = seed
+        self._steps_done = 0
+
+    def _step_from_outside(self, trainer: Any, planned_steps: int) -> None:
+        """Give the trainer what its own loop would have set up, without letting it run."""
+        if trainer.args.activation_checkpointing:
+            options = dict(trainer.args.activation_checkpointing_kwargs or {})
+            trainer.model.activation_checkpointing_enable(
+                every_n_layers=options.pop("every_n_layers", 1),
+                offload=options.pop("offload", False),
+                activation_checkpointing_kwargs=options or None,
+            )
+        trainer.create_optimizer_and_scheduler(planned_steps)
+        if sharding.is_sharded(trainer.model):  # before it came here: nothing to wrap
+            trainer.model_wrapped = trainer.model
+            trainer.optimizer = trainer.accelerator.prepare(trainer.optimizer)
+        else:
+            trainer.model_wrapped, trainer.optimizer = trainer.accelerator.prepare(
+                trainer.model, trainer.optimizer
+            )
+        trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
+        parameters = dict(trainer.model.named_parameters())
+        self._trainer = trainer
+        self._parameters = {n: parameters[n] for n in self._names}
+
+    def parallelism(self) -> processes.Parallelism:
+        """What the trainer really runs on."""
+        accelerator = self._trainer.accelerator
+        wrapped = isinstance(self._trainer.model_wrapped, DistributedDataParallel)
+        return processes.Parallelism(
+            processes=accelerator.num_processes,
+            kind="fsdp" if sharding.is_sharded(self._trainer.model)
+            else "ddp" if wrapped else "single",
+            device=accelerator.device.type,
+            accelerate=accelerator.distributed_type.value,
+        )  # fmt: skip
+
+    def _inputs(self) -> Any:
+        """What the trainer's training_step is given."""
+        raise NotImplementedError
+
+    def _begin(self, seed: int) -> None:
+        """Start an update: all randomness of its steps is from `seed`."""
+        self._seed = seed
+        self._steps_done = 0
+
+    def compute_gradients(self) -> dict[str, Tensor] | None:
+        """TRL's own forward, loss and backward for the next step, in as many parts as told."""
+        trainer = self._trainer
+        trainer.model.train()  # TRL tells training from evaluation by this
+        parts = trainer.args.gradient_accumulation_steps
+        loss = 0.0
+        seed = self._seed + self._steps_done + _APART * processes.index()
+        with isolated_randomness(seed), quiet_upstream():
+            for part in range(1, parts + 1):
+                # As in the trainer's own loop: what is due once a step waits for its last part.
+                trainer.accelerator.gradient_state._set_sync_gradients(part == parts)
+                with self._averaging_gradients(part == parts):
+                    loss += trainer.training_step(
+                        trainer.model_wrapped, self._inputs(), None
+                    ).item()
+        self._steps_done += 1
+        loss = processes.mean(loss)  # before it is looked at: no process may stop alone
+        if not math.isfinite(loss):
+            section, rate = self._optimizer_config.section, self._optimizer_config.learning_rate
+            raise TrainingError(
+                f"{self.name}: the loss is {loss}; lower {section}.learning_rate ({rate}) "
+                "or look at the last episodes' rewards"
+            )
+        trainer._metrics["train"]["loss"].append(loss)
+        # Copies made now lie apart from the activations that were just freed; the originals were
+        # allocated among them and would keep their memory from going back. All are copied before
+        # one is let go, or the next copy would take its place.
+        gradients = {
+            name: parameter.grad.clone()
+            for name, parameter in self._parameters.items()
+            if parameter.grad is not None
+        }
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        beside = {n: own for n, own in gradients.items() if n not in self._names}
+        return {**gradients, **processes.mean_tensors(beside)}
+
+    def _averaging_gradients(self, last: bool) -> contextlib.AbstractContextManager[None]:
+        """The processes' gradients are averaged in a step's last backward pass alone."""
+        if last:
+            return contextlib.nullcontext()
+        accelerator, model = self._trainer.accelerator, self._trainer.model_wrapped
+        waiting: contextlib.AbstractContextManager[None] = accelerator.no_sync(model)
+        return waiting
+
+    def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
+        """Clip to max_grad_norm, then one AdamW and schedule step."""
+        if gradients is None:
+            return  # no step at all: AdamW would move even on zeros
+        trainer = self._trainer
+        for name, gradient in gradients.items():
+            # Clipping works in place, and averaged gradients are shared between models.
+            self._parameters[name].grad = gradient.clone()
+        norm = sharding.full(trainer._clip_grad_norm(trainer.model_wrapped))
+        trainer._metrics["train"]["grad_norm"].append(float(norm))
+        trainer._metrics["train"]["learning_rate"].append(trainer.lr_scheduler.get_last_lr()[0])
+        trainer.optimizer.step()
+        trainer.lr_scheduler.step()
+        trainer.state.global_step += 1
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    def end_update(self) -> dict[str, float]:
+        """TRL's metrics since `begin_update`, averaged."""
+        collected = self._trainer._metrics["train"]
+        metrics = {name: sum(values) / len(values) for name, values in collected.items() if values}
+        collected.clear()
+        return processes.mean_metrics(metrics)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The trainable parameters by name: the live tensors, detached."""
+        return {name: parameter.detach() for name, parameter in self._parameters.items()}
+
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy the given values into the trainable parameters."""
+        sharding.let_go(self._trainer.model)
+        with torch.no_grad():
+            for name, value in weights.items():
+                self._parameters[name].copy_(sharding.like(value, self._parameters[name]))
+
+    def save_model(self, folder: Path) -> None:
+        """Write a Hugging Face folder, or a PEFT adapter, with the tokenizer beside it.
+
+        Of several processes the main one writes; all must call it where they share the model.
+        """
+        model = self._trainer.accelerator.unwrap_model(self._trainer.model)
+        own: dict[str, Any] = {}
+        if hasattr(model, "peft_config"):
+            own["selected_adapters"] = ["default"]
+        if sharding.is_sharded(model):
+            own["state_dict"] = sharding.whole_state_dict(model)
+        if processes.is_main():
+            model.save_pretrained(folder, **own)
+            self._trainer.processing_class.save_pretrained(folder)
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """AdamW's state_dict."""
+        state: dict[str, Any] = self._trainer.optimizer.state_dict()
+        return state
+
+    def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
+        """Restore AdamW's moments and step counts."""
+        optimizer = self._trainer.optimizer
+        optimizer.load_state_dict(sharding.optimizer_state_like(state, optimizer))
+
+    def counters(self) -> dict[str, Any]:
+        """The schedule's state_dict (its plain numbers) and the optimizer steps so far."""
+        schedule = self._trainer.lr_scheduler.state_dict()
+        plain = {k: v for k, v in schedule.items() if isinstance(v, int | float | list | bool)}
+        return {"schedule": plain, "global_step": self._trainer.state.global_step}
+
+    def load_counters(self, counters: Mapping[str, Any]) -> None:
+        """Restore what `counters` gave."""
+        self._trainer.lr_scheduler.load_state_dict(dict(counters["schedule"]))
+        self._trainer.state.global_step = counters["global_step"]
+
+
+def common_arguments(
+    config: OptimizerConfig, model: Any, steps: int, accumulation: int = 1
+) -> dict[str, Any]:
+    """The TrainingArguments that every learner sets alike."""
+    return {
+        # Required by transformers; nothing is written there: we save, log and report ourselves.
+        "output_dir": str(Path(tempfile.gettempdir()) / "core-srl-unused"),
+        "save_strategy": "no",
+        "report_to": [],
+        "disable_tqdm": True,
+        "use_cpu": next(model.parameters()).device.type == "cpu",
+        "bf16": False,
+        "activation_checkpointing": False,
+        "remove_unused_columns": False,
+        "dataloader_pin_memory": False,
+        "gradient_accumulation_steps": accumulation,
+        "max_steps": steps,
+        "learning_rate": config.learning_rate,
+        "lr_scheduler_type": config.schedule,
+        "warmup_steps": config.warmup_steps,
+        "weight_decay": config.weight_decay,
+        "max_grad_norm": config.max_grad_norm,
+    }
+
+
+def in_parts(name: str, samples: Sequence[Any], sizes: Mapping[str, int]) -> None:
+    """Raises TrainingError where the samples do not divide by each of `sizes` (setting: size)."""
+    for what, size in sizes.items():
+        if not samples or len(samples) % size:
+            raise TrainingError(
+                f"{name} has {len(samples)} samples for an update: "
+                f"give a multiple of {what} ({size})"
+            )
+
+
+@contextlib.contextmanager
+def isolated_randomness(seed: int) -> Iterator[None]:
+    """Inside, the global generators that TRL draws from start at `seed`; outside, untouched."""
+    python, numpy_ = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy_)

@@ -1,0 +1,185 @@
+"""Who plays: the models that learn, frozen ones, pools of past versions and classic policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from srl_agents.classic.table import classic_policy
+from srl_agents.errors import PolicyError
+from srl_agents.llm.backends.huggingface import HuggingFaceBackend
+from srl_agents.llm.partner_notes import PartnerNotes, notes_for
+from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.policy import Policy
+from srl_agents.population import deal
+from srl_train.backends import load_backend
+from srl_train.config import RunConfig
+from srl_train.errors import ConfigError
+from srl_train.held_out import refuse_partners
+from srl_train.lora import adapter_models, side_by_side
+from srl_train.opponents import OpponentPool
+
+
+@dataclass(frozen=True)
+class Players:
+    """Everyone with weights who takes part."""
+
+    backends: Mapping[str, HuggingFaceBackend]
+    """Model, frozen model or pool -> what samples for it."""
+    modules: Mapping[str, Any]
+    """Model -> the module that its learner trains."""
+    pools: Mapping[str, OpponentPool]
+    adapted: bool
+    """Models and pools are adapters on one base, which one backend samples for."""
+
+    def announce(self, name: str, version: int) -> None:
+        """Tell whoever samples from `name` that its weights changed."""
+        _announce(self.backends[name], name, version, self.adapted)
+
+
+def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
+    """Load every model once; raises BackendError where one cannot be loaded."""
+    models = config.models
+    notes = _notes(config, make_env())
+
+    def load(base: str, name: str | None = None) -> HuggingFaceBackend:
+        return load_backend(
+            base, make_env, device=models.device, dtype=models.dtype, name=name, notes=notes
+        )
+
+    frozen = {name: load(base, name) for name, base in models.frozen.items()}
+    for backend in frozen.values():
+        backend.model.requires_grad_(False)
+    if models.adapters is None:
+        own = {
+            name: load(base, name) for name, base in zip(models.names, models.bases, strict=True)
+        }
+        bases = dict(zip(models.names, models.bases, strict=True))
+        past = {name: load(bases[pool.of[0]], name) for name, pool in config.pools.items()}
+        trees = {name: backend.model for name, backend in (own | past).items()}
+        backends = own | past
+    else:
+        base = load(models.bases[0])
+        names = (*models.names, *config.pools)
+        trees = adapter_models(base.model, names, models.adapters, config.seed)
+        together = HuggingFaceBackend(
+            side_by_side(base.model, trees, models.adapters), base.tokenizer, name=base.name
+        )
+        backends = dict.fromkeys(names, together)
+    adapted = models.adapters is not None
+    pools = {}
+    for name, settings in config.pools.items():
+        trained = [n for n, p in trees[name].named_parameters() if p.requires_grad]
+        trees[name].requires_grad_(False)
+        pools[name] = OpponentPool(
+            name, settings, _chair(trees[name], trained, backends[name], name, adapted)
+        )
+    modules = {name: trees[name] for name in models.names}
+    return Players({**backends, **frozen}, modules, pools, adapted)
+
+
+def seat_players(config: RunConfig, env: Any) -> dict[str, str]:
+    """Seat -> who holds it; raises ConfigError for a seat or player that is not there, and for
+    policies that are kept for evaluation."""
+    known = (*config.models.names, *config.models.frozen, *config.pools)
+    refuse_partners(config.seats, known, env)
+    try:
+        return deal(env.possible_agents, config.models.names, config.seats)
+    except ValueError as error:
+        raise ConfigError(f"seats: {error}") from error
+
+
+def sampling_of_seats(config: RunConfig, seats: Mapping[str, str]) -> dict[str, Sampling]:
+    """Seat -> how its answers are sampled; raises ConfigError where a model cannot train so."""
+    models = config.models
+    for seat in models.seat_sampling:
+        if seat not in seats:
+            raise ConfigError(
+                f"models.seat_sampling names {seat!r}: the seats are {', '.join(seats)}"
+            )
+    sampling = {seat: models.seat_sampling.get(seat, models.sampling) for seat in seats}
+    for name in models.names:
+        own = {sampling[seat].temperature for seat, who in seats.items() if who == name}
+        if len(own) > 1 or own == {0.0}:
+            raise ConfigError(
+                f"{name} samples at temperatures {sorted(own)}: a model that trains needs one "
+                "temperature above 0 in all its seats"
+            )
+    return sampling
+
+
+def policies_of_seats(
+    config: RunConfig,
+    env: Any,
+    seats: Mapping[str, str],
+    players: Players,
+    view: Any,
+    sampling: Mapping[str, Sampling],
+) -> dict[str, Policy]:
+    """Seat -> policy; one object per backend, so that its seats are answered in one batch."""
+    adapters = {
+        seat: who
+        for seat, who in seats.items()
+        if players.adapted and who not in config.models.frozen
+    }
+    writers = {
+        id(backend): TextPolicy(
+            backend,
+            view,
+            per_seat=sampling,
+            adapter={s: w for s, w in adapters.items() if players.backends.get(w) is backend}
+            or None,
+            constrained=config.models.constrained,
+            notes=_notes(config, env),
+        )
+        for backend in players.backends.values()
+    }
+    policies: dict[str, Policy] = {}
+    for seat, who in seats.items():
+        if who in players.backends:
+            policies[seat] = writers[id(players.backends[who])]
+        else:
+            policies[seat] = _classic(who, env)
+    return policies
+
+
+def _notes(config: RunConfig, env: Any) -> PartnerNotes | None:
+    if not config.models.partner_notes:
+        return None
+    try:
+        return notes_for(env)
+    except ValueError as error:
+        raise ConfigError(f"models.partner_notes: {error}") from error
+
+
+def _classic(name: str, env: Any) -> Policy:
+    try:
+        return classic_policy(name, env)
+    except PolicyError as error:
+        raise ConfigError(f"seats: {error}") from error
+
+
+def _chair(
+    module: Any, trained: list[str], backend: HuggingFaceBackend, name: str, adapted: bool
+) -> Callable[[Mapping[str, Tensor], int], None]:
+    parameters = dict(module.named_parameters())
+
+    def sit_down(weights: Mapping[str, Tensor], version: int) -> None:
+        with torch.no_grad():
+            for parameter in trained:
+                parameters[parameter].copy_(weights[parameter])
+        _announce(backend, name, version, adapted)
+
+    return sit_down
+
+
+def _announce(backend: HuggingFaceBackend, name: str, version: int, adapted: bool) -> None:
+    if adapted:
+        backend.adapter_versions[name] = version
+    else:
+        backend.weights_version = version

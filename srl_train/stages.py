@@ -1,0 +1,304 @@
+"""What a run learns from data before its rounds: SFT, then DPO, each where it is configured.
+
+A stage takes its games from files, or has them played when it begins. Each pass over them is one
+update of every model, through the same seam as in a round, so that update strategies work alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from srl_agents.episode import Episode, write_jsonl
+from srl_agents.llm.partner_notes import notes_for
+from srl_train import processes, round_metrics
+from srl_train.buffers import Taken
+from srl_train.collecting import InWords, classic_player, play_games
+from srl_train.demonstrations import (
+    Demonstration,
+    Part,
+    best_of,
+    demonstration,
+    parts_of,
+    read_episodes,
+)
+from srl_train.errors import DataError
+from srl_train.learners.trl_dpo import DpoLearner
+from srl_train.learners.trl_sft import SftLearner
+from srl_train.offline_config import DpoConfig, SftConfig
+from srl_train.preferences import is_preference_file, preferences, read_preferences
+from srl_train.rounds import check_failures, update_wave
+from srl_train.run import Run
+from srl_train.stage_state import ORDER, planned
+from srl_train.updates import RoundContext
+
+# Waves of a round are counted from 0; a stage's has a number that no round comes to, so that no
+# seed is used twice.
+_WAVES = 2**31
+
+
+class Stage:
+    """One stage under way; leaving its `with` block gives the models back as they came."""
+
+    def __init__(self, run: Run, name: str, folder: Path) -> None:
+        """Read or play the data, build the learners, and go on from `run.stages.saved`.
+
+        Games that are played lie in `folder` then. Raises DataError where there is nothing to
+        learn from, ConfigError where the configured players cannot play.
+        """
+        began = time.perf_counter()
+        self.name = name
+        self.config = planned(run.config)[name]
+        self.passes = 0
+        """Over the data, so far."""
+        self._run = run
+        saved = run.stages.saved
+        self._episodes, rows = self._data(folder, resumed=saved is not None)
+        self._parts = {model: self._parts_of(model) for model in run.learners}
+        texts = {model: self._samples_of(model) for model in run.learners}
+        if not rows and not any(texts.values()):
+            raise DataError(
+                f"{name}: nothing in {len(self._episodes)} games is left to learn from; look at "
+                f"{name}.data and {name}.seats, and at what chooses among them"
+            )
+        self._exits = ExitStack()
+        self._learners = self._built({m: len(own) + len(rows) for m, own in texts.items()})
+        self._samples = {
+            model: [*own, *(learner.tokenised(rows) if isinstance(learner, DpoLearner) else ())]
+            for (model, own), learner in zip(texts.items(), self._learners.values(), strict=True)
+        }
+        self._losses: dict[str, list[float]] = {model: [] for model in run.learners}
+        strategy_state = run.strategy.init(list(run.learners))
+        if saved is None:
+            self._samples = {
+                model: learner.prepared(self._samples[model])
+                for model, learner in self._learners.items()
+            }
+            self._seconds = time.perf_counter() - began
+        else:
+            strategy_state = saved["strategy"]
+            self._restore(saved)
+        # The run with the stage's learners and strategy state in place of its own.
+        self._stepped = dataclasses.replace(
+            run, learners=self._learners, strategy_state=strategy_state
+        )
+        run.stages.open, run.stages.saved = self, None
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        stages = self._run.stages
+        if self.finished:
+            stages.reports.append(self.report())
+        else:
+            stages.saved = self.state()
+        stages.open = None
+        self._exits.close()
+
+    @property
+    def finished(self) -> bool:
+        """Whether all passes are done."""
+        return self.passes >= self.config.epochs
+
+    def train_pass(self) -> dict[str, Any]:
+        """One pass over the data, as one update of all models; returns its row of metrics."""
+        began = time.perf_counter()
+        accounts = {model: round_metrics.UpdateAccount() for model in self._learners}
+        batches = {model: Taken(tuple(own), (), ()) for model, own in self._samples.items()}
+        # Nobody plays, so nobody scores better than the others.
+        context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0))
+        number = self._run.stages.passes
+        update_wave(self._stepped, batches, context, _WAVES + ORDER.index(self.name), accounts)
+        self.passes += 1
+        for model, account in accounts.items():
+            if "loss" in account.metrics:  # not of a model that there is no data for
+                self._losses[model].append(account.metrics["loss"])
+        spent = time.perf_counter() - began
+        self._seconds += spent
+        return {
+            "round": number,
+            "stage": self.name,
+            "pass": self.passes - 1,
+            "seconds": spent,
+            "models": {
+                model: {
+                    "samples": account.samples,
+                    "updated": account.updates > 0,
+                    "updates": self._run.versions[model],
+                    **account.metrics,
+                }
+                for model, account in accounts.items()
+            },
+        }
+
+    def report(self) -> dict[str, Any]:
+        """What the stage did; rewards are raw, per seat and turn, None without games."""
+        kept = {part for own in self._parts.values() for part in own}
+        return {
+            "stage": self.name,
+            "passes": self.passes,
+            "seconds": self._seconds,
+            "games": len(self._episodes),
+            "games_reward": _mean_reward(self._episodes, parts_of(self._episodes)),
+            "kept_reward": _mean_reward(self._episodes, sorted(kept)),
+            "models": {
+                model: {
+                    "samples": len(own),
+                    "first_loss": self._losses[model][0] if self._losses[model] else None,
+                    "last_loss": self._losses[model][-1] if self._losses[model] else None,
+                }
+                for model, own in self._samples.items()
+            },
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Plain data and tensors, for a checkpoint. The data themselves are read again."""
+        return {
+            "passes": self.passes,
+            "seconds": self._seconds,
+            "losses": self._losses,
+            "strategy": self._stepped.strategy_state,
+            "learners": {
+                model: {
+                    "optimizer": learner.optimizer_state(),
+                    "counters": learner.counters(),
+                    "prepared": learner.preparation(self._samples[model]),
+                }
+                for model, learner in self._learners.items()
+            },
+        }
+
+    def _restore(self, saved: Mapping[str, Any]) -> None:
+        self.passes, self._seconds = saved["passes"], saved["seconds"]
+        self._losses = {model: list(losses) for model, losses in saved["losses"].items()}
+        for model, learner in self._learners.items():
+            own = saved["learners"][model]
+            learner.load_optimizer_state(own["optimizer"])
+            learner.load_counters(own["counters"])
+            self._samples[model] = learner.as_prepared(self._samples[model], own["prepared"])
+
+    def _data(self, folder: Path, *, resumed: bool) -> tuple[list[Episode], list[dict[str, Any]]]:
+        """(episodes, rows of preference files)."""
+        game, seats = self._run.make_env().metadata["name"], list(self._run.seats)
+        episodes: list[Episode] = []
+        rows: list[dict[str, Any]] = []
+        for path in self.config.data:
+            if self.name == "dpo" and is_preference_file(path):
+                rows += read_preferences(path)
+            else:
+                episodes += read_episodes(path, game, seats)
+        if not self.config.data:
+            kept = folder / f"{self.name}.jsonl"
+            if resumed:
+                return read_episodes(kept, game, seats), rows
+            played = self._played()  # of several processes each plays the same
+            episodes = [one for one in played if one.failure is None and one.turns]
+            if processes.is_main():
+                write_jsonl(kept, episodes)
+        return episodes, rows
+
+    def _played(self) -> list[Episode]:
+        run, who = self._run, self.config.players
+        if who == "models":
+            policies = {
+                seat: policy if run.seats[seat] in run.players.backends
+                else InWords(policy, run.view)
+                for seat, policy in run.policies.items()
+            }  # fmt: skip
+        else:
+            policies = dict.fromkeys(run.seats, classic_player(who, run.make_env()))
+        played = play_games(
+            run.make_env,
+            policies,
+            self.config.episodes,
+            [run.config.seed, ORDER.index(self.name)],
+            group_size=run.config.rollout.group_size if self.name == "dpo" else 1,
+            names=run.seats if who == "models" else None,
+            speaks_first=run.speaks_first,
+        )
+        check_failures(run, played)
+        return played
+
+    def _parts_of(self, model: str) -> list[Part]:
+        own = self._run.seats_of(model) if self.config.seats == "own" else None
+        parts = parts_of(self._episodes, own)
+        if not isinstance(self.config, SftConfig):
+            return parts
+        return best_of(
+            parts,
+            self._episodes,
+            self._returns,
+            min_return=self.config.min_return,
+            top_share=self.config.top_share,
+        )
+
+    def _returns(self, episode: Episode) -> dict[str, float]:
+        return {seat: sum(rewards) for seat, rewards in self._run.shape(episode).items()}
+
+    def _samples_of(self, model: str) -> list[Any]:
+        view, chat = self._run.view, self._run.players.backends[model].chat
+        parts = self._parts[model]
+        notes = None
+        if self._run.config.models.partner_notes:
+            notes = notes_for(self._run.make_env())
+        if isinstance(self.config, SftConfig):
+            found = [
+                demonstration(
+                    self._episodes[index],
+                    seat,
+                    view,
+                    chat,
+                    notes=notes,
+                    readable_only=self.config.readable_only,
+                )
+                for index, seat in parts
+            ]
+            return [one for one in found if self._teaches(one)]
+        assert isinstance(self.config, DpoConfig)
+        return preferences(
+            parts,
+            self._episodes,
+            view,
+            chat,
+            self._run.shape,
+            notes=notes,
+            margin=self.config.margin,
+        )
+
+    def _teaches(self, one: Demonstration) -> bool:
+        """Whether a token of it has a weight; the first of a conversation is never predicted."""
+        assert isinstance(self.config, SftConfig)
+        weights = self.config.answer_weight, self.config.observation_weight
+        return bool(weights[0] * sum(one.answers[1:]) + weights[1] * sum(one.observations[1:]))
+
+    def _built(self, samples: Mapping[str, int]) -> dict[str, SftLearner | DpoLearner]:
+        run, config = self._run, self.config
+        steps = config.epochs * max(-(-count // config.batch_size) for count in samples.values())
+        learners: dict[str, SftLearner | DpoLearner] = {}
+        for model in run.learners:
+            module, tokenizer = run.players.modules[model], run.players.backends[model].tokenizer
+            seed = run.config.seed
+            learner: SftLearner | DpoLearner
+            if isinstance(config, SftConfig):
+                learner = SftLearner(
+                    model, module, tokenizer, config, planned_steps=steps, seed=seed
+                )
+            else:
+                assert isinstance(config, DpoConfig)
+                learner = DpoLearner(
+                    model, module, tokenizer, config, planned_steps=steps, seed=seed
+                )
+            self._exits.enter_context(learner)
+            learners[model] = learner
+        return learners
+
+
+def _mean_reward(episodes: Sequence[Episode], parts: Sequence[Part]) -> float | None:
+    """Raw, per seat and turn."""
+    rewards = [step.reward for index, seat in parts for step in episodes[index].steps_of(seat)]
+    return sum(rewards) / len(rewards) if rewards else None

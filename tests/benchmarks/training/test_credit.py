@@ -1,0 +1,79 @@
+"""The key game, the tabular learners and the claims that are judged by them."""
+
+import numpy as np
+import pytest
+
+from benchmarks.training import credit, tabular
+from benchmarks.training.key_game import COLOUR, HOLDER, PRIZE, SEATS, TURNS, WHEN, KeyGame, rewards
+from srl_envs.conformance import check_environment
+from srl_train.credit.settings import CreditConfig
+
+
+def test_the_environment_keeps_the_contract():
+    check_environment(KeyGame)
+
+
+def test_one_act_alone_matters():
+    weather = np.random.default_rng(0).normal(size=(SEATS, TURNS))
+    for seat in range(SEATS):
+        for turn in range(TURNS):
+            chosen = np.full((SEATS, TURNS), COLOUR - 1)
+            chosen[seat, turn] = COLOUR
+            extra = rewards(chosen, weather) - weather
+            expected = np.zeros((SEATS, TURNS))
+            expected[HOLDER, WHEN] = PRIZE * ((seat, turn) == (HOLDER, WHEN))
+            np.testing.assert_allclose(extra, expected, atol=1e-12)
+
+
+def test_the_environment_pays_what_the_rule_says():
+    def total(colours):
+        env = KeyGame()
+        env.reset(seed=3)
+        paid = 0.0
+        for colour in colours:
+            _, earned, *_ = env.step(
+                {a: colour if a == f"agent_{HOLDER}" else 0 for a in env.agents}
+            )
+            paid += earned[f"agent_{HOLDER}"]
+        return paid
+
+    wrong = [0] * TURNS
+    right = [COLOUR if turn == WHEN else 0 for turn in range(TURNS)]
+    late = [COLOUR if turn == WHEN + 1 else 0 for turn in range(TURNS)]
+    assert total(right) == pytest.approx(total(wrong) + PRIZE)
+    assert total(late) == pytest.approx(total(wrong))
+
+
+def test_per_agent_and_agent_turn_find_it_in_three_times_fewer_games(monkeypatch):
+    monkeypatch.setattr(credit, "RATES", (3.0,))
+    found = credit.key_games([0], learners=9)
+    ratios = credit._ratios(found)
+    assert min(ratios["per_agent"]) >= 3 and min(ratios["agent_turn"]) >= 3
+
+
+def test_who_does_not_find_it_is_said_so():
+    assert tabular.games_until_found(CreditConfig(name="team_joint"), 0.01, 0, most=200) is None
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_advantage_alignment_cooperates_in_a_dilemma(seed):
+    plain, aligned = (
+        tabular.dilemma(own, 0.3, seed, updates=80, games=32)["cooperation"]
+        for own in credit.DILEMMA_NAMES.values()
+    )
+    assert plain < 0.1
+    assert aligned > 0.6
+
+
+def test_the_whole_table(tiny_folder, monkeypatch):
+    monkeypatch.setattr(credit, "RATES", (3.0,))
+    monkeypatch.setattr(credit, "MOST", 40)
+    small = {**credit.TINY, "rollout.group_size": 2, "rounds": 1, "models.base": tiny_folder}
+    result = {
+        "key": credit.key_games([0], learners=1),
+        "dilemma": credit.dilemmas([0], updates=2),
+        "model": credit.with_the_model([0], small),
+    }
+    text = credit.markdown(result)
+    assert "**The key game**" in text and "NOT HELD" in text
+    assert [check.held for check in credit.checks(result)][-1] is False

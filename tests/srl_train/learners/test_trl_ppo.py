@@ -1,0 +1,426 @@
+"""The PPO learner's gradients are the formula's, its critics are what they say, and TRL still has
+the seams that PPO hangs on."""
+
+import dataclasses
+import inspect
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+from trl import GRPOTrainer
+
+from srl_train.errors import TrainingError
+from srl_train.learners.critics import CRITICS, JointState, backbone_of
+from srl_train.learners.trl_grpo import PlayedGRPOTrainer
+from srl_train.learners.trl_ppo import PlayedPPOTrainer, joint_states
+from srl_train.learners.upstream_warnings import quiet_upstream
+from tests.srl_train.learners.reference_grpo import log_probs, relative_error, small_model
+from tests.srl_train.learners.reference_ppo import (
+    SEATS,
+    Reference,
+    adapter_model,
+    played,
+    ppo_learner,
+)
+from tests.srl_train.learners.small_learner import (
+    EXACT,
+    copied,
+    equal,
+    first_gradients,
+    optimizer_tensors,
+    update,
+)
+
+KINDS = [("shared", "turn"), ("shared", "token"), ("separate", "turn"), ("separate", "token"),
+         ("central", "turn")]  # fmt: skip
+
+
+def parts(gradients):
+    critic = {n: g for n, g in gradients.items() if n.startswith("critic.")}
+    return {n: g for n, g in gradients.items() if n not in critic}, critic
+
+
+@pytest.mark.parametrize("build", [small_model, adapter_model], ids=["full", "adapter"])
+@pytest.mark.parametrize("critic, level", KINDS)
+def test_policy_and_value_gradients_are_those_of_the_formula(critic, level, build):
+    one = ppo_learner(build(), critic=critic, level=level, gae_lambda=0.8)
+    samples = played()
+    reference = Reference(one).remember(samples)
+    expected, loss = reference.gradients(samples)
+    found = first_gradients(one, samples)
+    for mine, theirs in zip(parts(found), parts(expected), strict=True):
+        assert relative_error(mine, theirs) < EXACT
+        assert all(g.any() for g in theirs.values())
+    metrics = one.end_update()
+    assert metrics["loss"] == pytest.approx(loss, abs=1e-5)
+    assert metrics["value_loss"] == pytest.approx(reference.loss(samples)[1].item(), rel=1e-5)
+    assert metrics["approx_kl"] == 0.0 and metrics["stopped_early"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"normalise_advantages": "none"},
+        {"normalise_advantages": "update"},
+        {"gae_lambda": 0.5},
+        {"gae_lambda": 0.0},
+        {"entropy_coef": 0.3},
+        {"value_coefficient": 3.0},
+    ],
+)
+def test_every_setting_of_the_loss_does_what_it_says(settings):
+    samples = played()
+    one = ppo_learner(**settings)
+    expected, _ = Reference(one).remember(samples).gradients(samples)
+    found = first_gradients(one, samples)
+    assert relative_error(found, expected) < EXACT
+    assert relative_error(found, first_gradients(ppo_learner(), samples)) > 0.01
+
+
+@pytest.mark.parametrize("value_clip", [None, 0.02, 10.0])
+@pytest.mark.parametrize("critic", CRITICS)
+def test_a_second_pass_is_weighed_against_the_first(critic, value_clip):
+    samples = played()
+    one = ppo_learner(critic=critic, iterations=2, learning_rate=0.02, value_clip=value_clip)
+    start = Reference(one).remember(samples)
+    one.begin_update(samples, 3, 0)
+    one.apply_gradients(one.compute_gradients())
+    now = Reference(one)
+    now.old = start.old
+    expected, _ = now.gradients(samples)
+    found = one.compute_gradients()
+    assert relative_error(found, expected) < EXACT
+    loose = Reference(one)
+    loose.old, loose.config = start.old, dataclasses.replace(one._config, value_clip=None)
+    assert (relative_error(found, loose.gradients(samples)[0]) > 0.01) is (value_clip == 0.02)
+
+    old, now_logps = start.old[3], [log_probs(now.model, s).detach() for s in samples]
+    kl = [((new - then).exp() - 1 - (new - then))[torch.tensor(s.mask).bool()]
+          for s, new, then in zip(samples, now_logps, old, strict=True)]  # fmt: skip
+    mean = float(torch.cat(kl).mean())
+    assert mean > 1e-4
+    assert one.end_update()["approx_kl"] == pytest.approx(mean / 2, rel=1e-3)  # 0 at the first
+
+
+@pytest.mark.parametrize("split", [{"minibatches": 2}, {"minibatches": 4}, {"accumulation": 2},
+                                   {"minibatches": 2, "accumulation": 2}])  # fmt: skip
+@pytest.mark.parametrize("critic", CRITICS)
+def test_parts_make_up_the_whole(critic, split):
+    samples = played()
+    whole = first_gradients(ppo_learner(critic=critic), samples)
+    one = ppo_learner(critic=critic, **split)
+    found = []
+    for _ in range(one.begin_update(samples, 3, 0)):
+        found.append(one.compute_gradients())
+        one.apply_gradients(None)
+    assert all(not equal(a, b) for a, b in itertools.pairwise(found))
+    mean = {n: sum(g[n].double() for g in found) / len(found) for n in whole}
+    for mine, theirs in zip(parts(mean), parts(whole), strict=True):
+        assert relative_error(mine, theirs) < EXACT
+
+
+def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled():
+    one = ppo_learner()
+    reference = Reference(one)
+    rng = np.random.default_rng(0)
+    samples, old = [], []
+    for s in played(version=4):
+        now = log_probs(reference.model, s).detach().numpy()
+        logprobs = now + 0.3 * rng.choice([-1.0, 1.0], size=len(now))
+        old.append(torch.tensor(logprobs))
+        samples.append(dataclasses.replace(s, logprobs=tuple(logprobs.tolist())))
+    values, returns, advantages, _ = reference.remember(samples).old
+    reference.old = values, returns, advantages, old
+    expected, _ = reference.gradients(samples)
+    assert relative_error(first_gradients(one, samples, version=5), expected) < EXACT
+    assert one.end_update()["approx_kl"] > 0.01
+
+
+def test_constrained_samples_under_their_own_distribution():
+    samples = []
+    for s in played():
+        wrote = zip(s.completion_ids, s.mask, strict=True)
+        allowed = tuple((token, 20, 21) if mine else None for token, mine in wrote)
+        samples.append(dataclasses.replace(s, allowed=allowed))
+    one = ppo_learner()
+    expected, _ = Reference(one).remember(samples).gradients(samples)
+    assert relative_error(first_gradients(one, samples), expected) < EXACT
+
+
+def test_the_value_loss_reaches_the_backbone_of_a_shared_critic_only():
+    for critic in CRITICS:
+        policy = {}
+        for weight in (0.0, 2.0):
+            one = ppo_learner(critic=critic, value_coefficient=weight)
+            policy[weight] = parts(first_gradients(one, played()))[0]
+        assert equal(policy[0.0], policy[2.0]) is (critic != "shared")
+
+
+# ---- a learner among others ----------------------------------------------------------------------
+
+
+def test_an_update_stops_when_the_policy_has_moved_too_far():
+    samples = played()
+    free = ppo_learner(iterations=6, learning_rate=0.003)
+    seen = []
+    for _ in range(free.begin_update(samples, 3, 0)):
+        free.apply_gradients(free.compute_gradients())
+        sums, tokens = free._trainer.divergence[0]
+        seen.append(sums / tokens)
+    target = seen[2] / 1.6  # the third step is the first beyond 1.5 targets
+    assert max(seen[:2]) <= 1.5 * target
+    one = ppo_learner(iterations=6, learning_rate=0.003, target_kl=target)
+    given = []
+    for _ in range(one.begin_update(samples, 3, 0)):
+        given.append(one.compute_gradients())
+        one.apply_gradients(given[-1])
+    assert [g is None for g in given] == [False, False, True, True, True, True]
+    assert one.counters()["global_step"] == 2
+    assert one.end_update()["stopped_early"] == 1.0
+    assert all(p.grad is None for p in one._parameters.values())
+    one.begin_update(samples, 4, 0)
+    assert one.compute_gradients() is not None, "a new update starts anew"
+
+
+def test_samples_with_advantages_are_refused():
+    samples = [dataclasses.replace(s, advantages=s.rewards) for s in played()]
+    with pytest.raises(ValueError, match="samples bring advantages, PPO has a critic"):
+        ppo_learner().begin_update(samples, 0, 0)
+
+
+def test_policy_and_critic_are_clipped_apart_and_stepped_at_their_own_rates():
+    one = ppo_learner(max_grad_norm=0.5, learning_rate=1e-3, value_learning_rate=1e-1)
+    before = copied(one.weights())
+    gradients = {n: torch.full_like(w, 3.0) for n, w in before.items()}
+    kept = copied(gradients)
+    one.apply_gradients(gradients)
+    assert equal(gradients, kept)
+    for name, after in one.weights().items():  # AdamW's first step is its rate, whatever the scale
+        rate = 1e-1 if name.startswith("critic.") else 1e-3
+        torch.testing.assert_close(before[name] - after, torch.full_like(after, rate))
+    names = list(one.weights())
+    moments = [e["exp_avg"] for e in one.optimizer_state()["state"].values()]
+    critic = sum(n.startswith("critic.") for n in names)
+    for own in (moments[-critic:], moments[:-critic]):
+        norm = torch.cat([m.flatten() for m in own]).norm()
+        assert float(norm) == pytest.approx(0.1 * 0.5, rel=1e-4)  # (1 - beta1) * max_grad_norm
+
+
+def test_without_a_gradient_nothing_moves():
+    one = ppo_learner(iterations=2)
+    update(one, played())
+    weights, moments = copied(one.weights()), optimizer_tensors(one)
+    one.apply_gradients(None)
+    assert equal(weights, one.weights()) and equal(moments, optimizer_tensors(one))
+
+
+def test_equal_seeds_are_equal_critics_and_the_policy_is_left_alone():
+    one, other = (ppo_learner(critic="central", seed=7) for _ in range(2))
+    assert equal(one.weights(), other.weights())
+    assert not equal(one.weights(), ppo_learner(critic="central", seed=8).weights())
+    names = {n for n, _ in small_model().named_parameters()}
+    assert {n for n, _ in one._trainer.model.named_parameters()} == names
+
+
+def test_a_critic_of_its_own_shares_what_is_frozen_and_nothing_else():
+    model = adapter_model()
+    critic = CRITICS["separate"](model, None)
+    frozen = {id(p) for p in backbone_of(model).parameters() if not p.requires_grad}
+    own = {id(p) for p in backbone_of(model).parameters() if p.requires_grad}
+    assert frozen <= {id(p) for p in critic.parameters()}
+    assert own.isdisjoint({id(p) for p in critic.parameters()})
+    trained = [n for n, p in critic.named_parameters() if p.requires_grad]
+    assert all("lora_" in n or n.startswith("head.") for n in trained) and len(trained) > 4
+
+
+@pytest.mark.parametrize("critic", CRITICS)
+def test_values_start_at_zero(critic):
+    with torch.no_grad():
+        made = CRITICS[critic](small_model(), JointState(SEATS, 3))
+        batch = {
+            "prompt_ids": torch.tensor([[1, 2]]),
+            "prompt_mask": torch.ones(1, 2, dtype=torch.long),
+            "completion_ids": torch.tensor([[3, 4]]),
+            "completion_mask": torch.ones(1, 2, dtype=torch.long),
+            "value_positions": torch.tensor([[0, 1]]),
+            "states": torch.ones(1, 2, 5),
+        }
+        assert made(batch, torch.ones(1, 4, 16)).tolist() == [[0.0, 0.0]]
+
+
+def test_joint_states_say_who_asks():
+    found = joint_states(played()[3:5], SEATS)
+    assert found.shape == (2, 3, 5)
+    torch.testing.assert_close(found[0, 2], torch.tensor([0.3, 2.0, -0.5, 1.0, 0.0]))
+    torch.testing.assert_close(found[1, 1], torch.tensor([0.4, 1.0, -0.5, 0.0, 1.0]))
+    assert not found[1, 2].any()
+    with pytest.raises(ValueError, match="record_states"):
+        joint_states([dataclasses.replace(played()[0], states=None)], SEATS)
+    with pytest.raises(TrainingError, match="changes its length"):
+        joint_states([dataclasses.replace(played()[0], states=((1.0,), (1.0, 2.0)))], SEATS)
+    with pytest.raises(ValueError, match="central critic needs to know the joint state"):
+        CRITICS["central"](small_model(), None)
+
+
+@pytest.mark.parametrize("critic", CRITICS)
+def test_a_restored_learner_goes_on_to_the_bit(critic):
+    settings = {"critic": critic, "minibatches": 2, "iterations": 2, "schedule": "linear"}
+    whole = ppo_learner(planned_updates=4, **settings)
+    for seed in range(2):
+        update(whole, played(), seed=seed)
+    restored = ppo_learner(small_model(seed=9), planned_updates=4, seed=4, **settings)
+    restored.set_weights(copied(whole.weights()))
+    state = whole.optimizer_state()
+    saved = {
+        k: {n: torch.as_tensor(t).clone() for n, t in e.items()} for k, e in state["state"].items()
+    }
+    restored.load_optimizer_state({"state": saved, "param_groups": state["param_groups"]})
+    restored.load_counters(whole.counters())
+    for one in (whole, restored):
+        update(one, played(), seed=2)
+    assert equal(whole.weights(), restored.weights())
+    assert equal(optimizer_tensors(whole), optimizer_tensors(restored))
+
+
+@pytest.mark.parametrize("critic", CRITICS)
+def test_a_saved_model_is_the_policy_with_its_critic_in_a_folder_below(critic, tmp_path):
+    one = ppo_learner(critic=critic)
+    update(one, played())
+    one.save_model(tmp_path)
+    assert [p.name for p in tmp_path.glob("*.safetensors")] == ["model.safetensors"]
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+    for name, weight in loaded.named_parameters():
+        assert torch.equal(weight, one.weights()[name]), name
+    saved = load_file(tmp_path / "critic" / "critic.safetensors")
+    assert equal({f"critic.{n}": w for n, w in saved.items()}, parts(one.weights())[1])
+
+
+# ---- the seams in TRL ----------------------------------------------------------------------------
+
+
+def overrides():
+    return {
+        name
+        for name, thing in vars(PlayedPPOTrainer).items()
+        if inspect.isfunction(thing) and hasattr(GRPOTrainer, name)
+    }
+
+
+def test_nothing_else_of_trl_is_overridden():
+    assert overrides() == {
+        "__init__",
+        "create_optimizer",
+        "_generate_and_score_completions",
+        "_get_per_token_logps_and_entropies",
+        "_compute_loss",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(overrides() - {"__init__"}))
+def test_an_override_takes_what_trl_gives_and_asks_trl(name):
+    ours = list(inspect.signature(vars(PlayedPPOTrainer)[name]).parameters.values())
+    theirs = list(inspect.signature(getattr(GRPOTrainer, name)).parameters.values())
+    named = [p.name for p in ours if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert named == [p.name for p in theirs][: len(named)]
+    open_ended = {p.kind for p in ours} >= {inspect.Parameter.VAR_POSITIONAL}
+    assert open_ended or len(named) == len(theirs)
+    assert f"super().{name}(" in inspect.getsource(vars(PlayedPPOTrainer)[name])
+
+
+def test_trl_has_a_place_for_advantages_per_token():
+    source = inspect.getsource(GRPOTrainer._compute_loss)
+    assert 'advantages = inputs["advantages"]' in source
+    assert "if advantages.dim() == 1:" in source
+    assert 'inputs.get("old_per_token_logps")' in source
+    assert "per_token_loss1 = coef_1 * advantages" in source
+    assert 'completion_mask * inputs["tool_mask"]' in source
+
+
+def test_trl_calls_the_optimizer_before_the_schedule():
+    one = ppo_learner(schedule="linear", value_learning_rate=0.5, learning_rate=0.1)
+    rates = [group["lr"] for group in one._trainer.optimizer.param_groups]
+    assert rates == [0.1, 0.1, 0.5]
+    assert one._trainer.lr_scheduler.base_lrs == rates
+    critic = one._trainer.optimizer.param_groups[-1]
+    assert critic["weight_decay"] == 0.0
+    assert {id(p) for p in critic["params"]} == {id(p) for p in one._critic.values()}
+
+
+def generated(one, samples):
+    one.begin_update(samples, 0, 0)
+    one._trainer.model.train()
+    with quiet_upstream():
+        return one._trainer._generate_and_score_completions([{"prompt": "-"} for _ in samples])
+
+
+@pytest.mark.parametrize("critic", CRITICS)
+def test_our_tensors_have_a_row_per_sample_and_are_shuffled_and_split_with_the_others(critic):
+    samples = played()
+    batch = generated(ppo_learner(critic=critic), samples)
+    own = ["returns", "old_values", "value_weights", "value_positions"]
+    own += ["states"] if critic == "central" else []
+    assert batch["advantages"].shape == batch["completion_ids"].shape
+    assert all(batch[name].shape[:2] == (8, 3) for name in own)
+
+    one = ppo_learner(critic=critic, minibatches=2)
+    one.begin_update(samples, 1, 0)
+    one.compute_gradients()
+    buffered = one._trainer._buffered_inputs
+    assert len(buffered) == 2
+    rows = {tuple(r[m.bool()].tolist()): number for number, (r, m) in enumerate(
+        zip(batch["completion_ids"], batch["completion_mask"], strict=True))}  # fmt: skip
+    order = []
+    for part in buffered:
+        for row in range(4):
+            ids, mask = part["completion_ids"][row], part["completion_mask"][row]
+            order.append(rows[tuple(ids[mask.bool()].tolist())])
+            for name in ["advantages", *own]:
+                scale = 2 if name == "value_weights" else 1  # shares of two steps
+                torch.testing.assert_close(part[name][row], batch[name][order[-1]] * scale)
+    assert sorted(order) == list(range(8)) != order
+
+
+def test_a_value_loss_of_no_weight_leaves_trls_own_loss():
+    one = ppo_learner(value_coefficient=0.0)
+    batch = generated(one, played())
+    trainer = one._trainer
+    assert torch.equal(
+        trainer._compute_loss(trainer.model, batch),
+        PlayedGRPOTrainer._compute_loss(trainer, trainer.model, batch),
+    )
+    assert PlayedGRPOTrainer._compute_loss is GRPOTrainer._compute_loss
+
+
+def test_the_loss_reads_the_backbone_once():
+    one = ppo_learner()
+    batch = generated(one, played())
+    trainer, calls = one._trainer, []
+    handle = backbone_of(trainer.model).register_forward_hook(lambda *_: calls.append(1))
+    trainer._compute_loss(trainer.model, batch)
+    handle.remove()
+    assert calls == [1]
+    assert not backbone_of(trainer.model)._forward_hooks, "a hook was left behind"
+
+
+def test_estimates_leave_the_model_in_training():
+    one = ppo_learner(adapter_model(), critic="separate")
+    generated(one, played())
+    assert one._trainer.model.training and one._trainer.critic.training
+
+
+def test_the_critic_may_learn_alone_at_first():
+    one = ppo_learner(iterations=2, critic_warmup=2)
+    policies = []
+    for _ in range(3):
+        before = copied(one.weights())
+        for _ in range(one.begin_update(played(), 3, 0)):
+            found = one.compute_gradients()
+            one.apply_gradients(found)
+        one.end_update()
+        policy, critic = parts(found)
+        assert critic and equal(parts(before)[1], parts(one.weights())[1]) is False
+        policies.append((bool(policy), equal(parts(before)[0], parts(one.weights())[0])))
+    assert policies == [(False, True), (False, True), (True, False)]

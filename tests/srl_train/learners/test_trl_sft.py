@@ -1,0 +1,141 @@
+"""The SFT learner's gradients are the formula's, and TRL still has the seams we use."""
+
+import inspect
+
+import pytest
+import torch
+from trl import SFTTrainer
+
+from srl_train.demonstrations import Demonstration
+from srl_train.learners.trl_sft import SftLearner, WeightedSFTTrainer
+from srl_train.offline_config import SftConfig
+from tests.srl_train.learners.reference_grpo import (
+    END,
+    double,
+    relative_error,
+    small_model,
+    small_tokenizer,
+    some_samples,
+)
+from tests.srl_train.learners.small_learner import EXACT, copied, equal, first_gradients, learner
+
+
+def sft_learner(model=None, *, planned_steps=10, **sft):
+    return SftLearner(
+        "model_0",
+        small_model() if model is None else model,
+        small_tokenizer(),
+        SftConfig(**sft),
+        planned_steps=planned_steps,
+    )
+
+
+def lesson(*spans):
+    """From ("told" | "said" | "unread", ids) in turn; what comes first is no observation."""
+    ids, answers, observations = [], [], []
+    for number, (kind, own) in enumerate(spans):
+        ids += own
+        answers += [int(kind == "said")] * len(own)
+        observations += [int(kind == "told" and number > 0)] * len(own)
+    return Demonstration(tuple(ids), tuple(answers), tuple(observations))
+
+
+LESSONS = [
+    lesson(("told", [1, 2, 3]), ("said", [10, END]), ("told", [4, 5]), ("said", [11, END])),
+    lesson(("told", [7, 8]), ("unread", [15, 16, END]), ("told", [9]), ("said", [16, 12, END])),
+    lesson(("told", [7]), ("said", [17, 18, END])),
+]
+
+
+def reference(model, lessons, answer_weight, observation_weight):
+    """(gradients, loss) of the documented formula, one conversation at a time."""
+    totals = {"answers": 0.0, "observations": 0.0}
+    counts = dict.fromkeys(totals, 0)
+    for one in lessons:
+        ids = torch.tensor([one.input_ids])
+        logps = model(input_ids=ids).logits[0, :-1].log_softmax(-1)
+        own = logps.gather(1, ids[0, 1:, None])[:, 0]
+        for kind in totals:
+            mask = torch.tensor(getattr(one, kind)[1:], dtype=own.dtype)
+            totals[kind] = totals[kind] - (own * mask).sum()
+            counts[kind] += int(mask.sum())
+    loss = answer_weight * totals["answers"] / counts["answers"]
+    loss = loss + observation_weight * totals["observations"] / counts["observations"]
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    gradients = torch.autograd.grad(loss, parameters)
+    return dict(zip(names, gradients, strict=True)), float(loss.detach())
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (0.7, 0.2)])
+def test_the_gradient_is_that_of_the_formula(weights):
+    model = small_model()
+    exact = double(model)
+    with sft_learner(model, answer_weight=weights[0], observation_weight=weights[1]) as one:
+        found = first_gradients(one, LESSONS)
+        expected, loss = reference(exact, LESSONS, *weights)
+        assert relative_error(found, expected) < EXACT
+        for name in expected:
+            assert relative_error({name: found[name]}, {name: expected[name]}) < 3 * EXACT, name
+        metrics = one.end_update()
+    assert metrics["loss"] == pytest.approx(loss, abs=1e-5)
+    assert metrics["entropy"] > 0 and 0 <= metrics["mean_token_accuracy"] <= 1
+
+
+def test_a_pass_visits_every_sample_once_in_an_order_of_its_seed():
+    with sft_learner(batch_size=2) as one:
+        seen = []
+        for seed in (1, 1, 2, 3, 4):
+            assert one.begin_update(LESSONS, seed, 0) == 2
+            seen.append([sample for batch in one._batches for sample in batch])
+    assert all(sorted(map(id, own)) == sorted(map(id, LESSONS)) for own in seen)
+    assert seen[0] == seen[1]
+    assert len({tuple(map(id, own)) for own in seen}) > 1
+
+
+def test_an_unread_answer_is_context_and_not_imitated():
+    unread = lesson(("told", [1, 2]), ("unread", [15, END]), ("told", [3]), ("said", [10, END]))
+    last = Demonstration(unread.input_ids, (0,) * 5 + (1, 1), (0,) * 7)
+    with sft_learner() as one:
+        assert equal(first_gradients(one, [unread]), first_gradients(one, [last]))
+
+
+def test_other_learners_of_the_model_compute_as_before():
+    # TRL's fused head carries GRPO's temperature: the last trainer built must not leave its own.
+    model = small_model()
+    grpo = learner(model, temperature=0.5)
+    before = first_gradients(grpo, some_samples())
+    weights = copied(grpo.weights())
+    with sft_learner(model) as one:
+        assert not equal(before, first_gradients(grpo, some_samples()))
+        one.begin_update(LESSONS, 0, 0)
+        one.apply_gradients(one.compute_gradients())
+    assert not equal(weights, grpo.weights())
+    grpo.set_weights(weights)
+    assert equal(before, first_gradients(grpo, some_samples()))
+
+
+def test_a_model_that_nobody_else_trains_is_left_without_trls_forward():
+    model = small_model()
+    with sft_learner(model):
+        assert "forward" in vars(model)
+    assert "forward" not in vars(model)
+
+
+# ---- the seams in TRL ----------------------------------------------------------------------------
+
+
+def test_nothing_else_of_trl_is_overridden():
+    own = {name for name, thing in vars(WeightedSFTTrainer).items() if inspect.isfunction(thing)}
+    assert own == {"compute_loss"}
+    ours, theirs = (
+        list(inspect.signature(kind.compute_loss).parameters)
+        for kind in (WeightedSFTTrainer, SFTTrainer)
+    )
+    assert ours == theirs
+
+
+def test_trl_sums_the_log_probabilities_that_leave_the_model():
+    source = inspect.getsource(SFTTrainer.compute_loss)
+    assert "outputs = model(**inputs, fused_lm_head=True)" in source
+    assert "per_token_loss = -outputs.log_probs" in source
+    assert "loss = per_token_loss.sum() / torch.as_tensor(num_tokens).clamp(min=1)" in source
