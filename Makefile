@@ -2,6 +2,7 @@
 # make test      the default tests                make test-slow   the ones that take minutes
 # make check     lint, types and tests: what CI and pre-commit run
 # make bench     the matrix-game benchmark        make bench-envs  how fast the environments are
+# make bench-train   GRPO, PPO, RLOO, SFT; credit; notes; one to eight models (about an hour)
 # make clean     what the other targets made
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
 #
@@ -22,9 +23,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-interop check lint types bench bench-envs clean
+.PHONY: help demo test test-slow test-interop check lint types bench bench-envs bench-train clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,9p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,10p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -71,6 +72,15 @@ types: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.run
+
+# Each is a command of its own, whose result docs/results.md keeps.
+bench-train: $(VENV)/.installed-run
+	for game in coop_compete team_battle maze; do \
+		$(BIN)/python -m benchmarks.training.algorithms $$game \
+			--figure docs/figures/algorithms_$$game.png || exit 1; done
+	$(BIN)/python -m benchmarks.training.credit --seeds 0 1 2
+	$(BIN)/python -m benchmarks.training.our_method_llm
+	$(BIN)/python -m benchmarks.training.scaling
 
 bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed
