@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from srl_agents.episode import Decision
 from srl_agents.errors import BackendError
 from srl_agents.policy import Seen
-from srl_envs.text import LISTED, NOT_LEGAL_NOW, ParseFailure, TextView
+from srl_envs.text import LISTED, NOT_LEGAL_NOW, ParseFailure, TextView, default_in_words
 
 HELP, QUIT, SAY = "?", ("q", "quit"), "say "
 WIDTH = 88  # characters of a line
@@ -59,7 +60,9 @@ class Human:
             self._tell(f"{speaker} says: {said}")
         self._tell(_wrapped(self._view.describe(seen.agent, seen.observation)))
         legal = self._legal(seen)
-        if len(legal) <= LISTED:
+        if not legal:
+            self._tell(f"You answer in your own words, on one line; {HELP} shows the rules.")
+        elif len(legal) <= LISTED:
             self._tell(f"You may answer: {', '.join(legal)}")
         else:
             self._tell(f"There are {len(legal)} legal answers; {HELP} shows them.")
@@ -76,18 +79,20 @@ class Human:
                     raise self._leaving(seen)
                 if plain == HELP:
                     self._tell_rules(seen)
-                    self._tell(_wrapped(f"Legal now: {', '.join(legal)}"))
+                    if legal:
+                        self._tell(_wrapped(f"Legal now: {', '.join(legal)}"))
                     continue
-                if plain.casefold().startswith(SAY):
+                if legal and plain.casefold().startswith(SAY):
                     self._keep(plain[len(SAY) :].strip(), words)
                     continue
             answer = "\n".join([*words, plain])
             action = self._read(seen, answer)
             if not isinstance(action, ParseFailure):
                 return Decision(action, text=answer)
-            default = self._view.answers(seen.agent)[self._view.default_action]
+            default = default_in_words(self._view, seen.agent)
+            instead = "lost its turn" if default is None else f"played {default!r} now"
             self._tell(
-                f"That was not read: {action.reason}. A model would have played {default!r} now; "
+                f"That was not read: {action.reason}. A model would have {instead}; "
                 f"you may try again ({HELP} shows the rules and the legal answers)."
             )
 
@@ -102,7 +107,7 @@ class Human:
         answers, mask = self._view.answers(seen.agent), seen.action_mask
         return [words for action, words in enumerate(answers) if mask is None or mask[action]]
 
-    def _read(self, seen: Seen, answer: str) -> int | ParseFailure:
+    def _read(self, seen: Seen, answer: str) -> Any | ParseFailure:
         action = self._view.parse(seen.agent, answer)
         if isinstance(action, ParseFailure) or seen.action_mask is None:
             return action

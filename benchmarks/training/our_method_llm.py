@@ -20,7 +20,7 @@ import numpy as np
 import transformers
 
 from benchmarks.training import records
-from srl_agents.classic.table import POLICIES
+from srl_agents.classic.table import classic_policy
 from srl_agents.episode import Decision
 from srl_agents.policy import Policy, Seen
 from srl_train import config_file
@@ -182,8 +182,8 @@ def _trained(settings: Mapping[str, Any], partner: str, games: int) -> dict[str,
     named = PARTNERS[0] if partner == MIXTURE else partner
     run = assemble(config_file.from_tree({}, {**settings, f"seats.{PARTNER_SEAT}": named}))
     if partner == MIXTURE:
-        game = run.make_env().metadata["name"]
-        drawn = DrawnPartner([POLICIES[name](game) for name in PARTNERS])
+        game = run.make_env()
+        drawn = DrawnPartner([classic_policy(name, game) for name in PARTNERS])
         run.policies = {**run.policies, PARTNER_SEAT: drawn}
     before, _ = evaluate(run, games)
     during = []

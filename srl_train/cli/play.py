@@ -146,6 +146,8 @@ class _Shown:
             print(f"  {agent} ({policy_name(self._seats[agent])}): {total:.3f}")
 
     def _in_words(self, agent: str, action: Any) -> str:
+        if isinstance(action, str):  # whatever is written is a move
+            return f'"{action}"'
         words: str = self.unwrapped.text_view.answers(agent)[int(action)]
         said = message_in(action.text) if self._talks and isinstance(action, Spoken) else ""
         return f'"{said}" {words}' if said else words

@@ -169,3 +169,12 @@ def test_classic_opponents_need_no_torch():
         cwd=ROOT, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.stdout.splitlines()[-1] == "HEAVY [] 0", done.stderr
+
+
+def test_a_task_is_answered_in_ones_own_words(play):
+    code, out, _ = play(["say 12", "?", "Answer: -1"], "math_v0", "--set", "max_cycles=2",
+                        "--seed", "1")  # fmt: skip
+    assert code == 0
+    assert "You answer in your own words" in out and "Legal now" not in out
+    assert 'agent_0 (you): "say 12"' in out and 'agent_0 (you): "Answer: -1"' in out
+    assert "The game is over after 2 rounds." in out
