@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from srl_train import round_metrics
 from srl_train.buffers import SampleBuffer
 from srl_train.config import RunConfig
 from srl_train.credit import CreditAssignment, Game, Seating
+from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learner
 from srl_train.modes import Mode, Rewards, State, minus_penalties
 from srl_train.opponents import OpponentPool
@@ -101,9 +103,19 @@ class Run:
         return tuple(seat for seat, who in self.seats.items() if who == model)
 
     def shape(self, episode: Episode) -> Rewards:
-        """The rewards that are trained on: the mode's, less the penalties for unread answers."""
+        """The rewards that are trained on: the mode's, less the penalties for unread answers.
+
+        Raises TrainingError for a raw reward that is not finite: TRL would pass over it unseen.
+        """
         steps = {seat: episode.steps_of(seat) for seat in self.seats}
         raw = {seat: [step.reward for step in own] for seat, own in steps.items()}
+        for seat, rewards in raw.items():
+            for turn, reward in enumerate(rewards):
+                if not math.isfinite(reward):
+                    raise TrainingError(
+                        f"{seat} was paid {reward} in turn {turn} of the game from seed "
+                        f"{episode.seed}: rewards must be finite numbers, look at the environment"
+                    )
         unread = {
             seat: [step.decision.parse_failure is not None for step in own]
             for seat, own in steps.items()

@@ -231,3 +231,15 @@ def test_a_group_that_failed_puts_a_budget_out_of_step_and_old_samples_are_known
     for number in range(3):
         run_round(run, number)
     assert seen == [([0] * 4, False), ([1, 1, 0, 0], True)]
+
+
+class PaysNothingReal(coop_compete_v0.CoopCompete):
+    def step(self, actions):
+        seen, rewards, *rest = super().step(actions)
+        return seen, {**rewards, "agent_1": float("nan")}, *rest
+
+
+def test_a_reward_that_is_no_number_stops_the_run(short_run):
+    run = assemble(short_run(), lambda: PaysNothingReal(variant="pair", max_cycles=2))
+    with pytest.raises(TrainingError, match=r"^agent_1 was paid nan in turn 0 of the game from se"):
+        run_round(run, 0)
