@@ -126,7 +126,7 @@ class Run:
     def game(self, episode: Episode, shaped: Rewards) -> Game:
         """What credit may look at: shaped rewards, and what everyone played."""
         actions = {
-            seat: [int(step.decision.action) for step in episode.steps_of(seat)]
+            seat: [_played(step.decision.action) for step in episode.steps_of(seat)]
             for seat in self.seats
         }
         return Game(shaped, actions)
@@ -176,3 +176,8 @@ class Run:
                 total.wins += returns[seat] == best > worst
                 total.choices += len(choices)
                 total.cooperations += sum(map(int, choices))
+
+
+def _played(action: Any) -> int | str:
+    """An action's number, or the text itself where whatever is written is one."""
+    return action if isinstance(action, str) else int(action)

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from srl_train.modes import Rewards, Teams
 
-Actions = Mapping[str, Sequence[int]]
+Action = int | str
+"""A choice's number, or what was written where any text is a move."""
+Actions = Mapping[str, Sequence[Action]]
 """Seat -> what it chose in each of its turns."""
 
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 
 from srl_train.credit.assignment import (
+    Action,
     Actions,
     Advantages,
     CreditAssignment,
@@ -16,9 +17,9 @@ from srl_train.credit.assignment import (
 )
 from srl_train.credit.comparison import compared_turns
 
-Met = tuple[tuple[int, ...], tuple[int, ...]]
-"""What the team mates and what the opponents chose at one turn, each in order of size."""
-Situation = tuple[int, Met] | None
+Met = tuple[tuple[Action, ...], tuple[Action, ...]]
+"""What the team mates and what the opponents chose at one turn, each sorted."""
+Situation = tuple[Action, Met] | None
 """The own choice and the others' the turn before; None at the first turn."""
 
 
@@ -64,7 +65,7 @@ def opponent_model(discount: float, scale: str) -> CreditAssignment:
 def without_luck(group: Group, seat: str, seating: Seating) -> list[list[float]]:
     """The seat's rewards r_t - l_t, by game and turn."""
     met = [_met(game.actions, seat, seating) for game in group]
-    paid: dict[int, dict[Met, list[float]]] = defaultdict(lambda: defaultdict(list))
+    paid: dict[Action, dict[Met, list[float]]] = defaultdict(lambda: defaultdict(list))
     seen: dict[Hashable, Counter[Met]] = defaultdict(Counter)
     situations: list[list[Situation]] = []
     for game, others in zip(group, met, strict=True):
@@ -80,7 +81,7 @@ def without_luck(group: Group, seat: str, seating: Seating) -> list[list[float]]
         for choice, table in paid.items()
     }
 
-    def luck(situation: Situation, choice: int, other: Met) -> float:
+    def luck(situation: Situation, choice: Action, other: Met) -> float:
         weight = {o: n for o, n in seen[situation].items() if o in pay[choice]}
         expected = math.fsum(n * pay[choice][o] for o, n in weight.items()) / sum(weight.values())
         return pay[choice][other] - expected
@@ -100,7 +101,7 @@ def _met(actions: Actions, seat: str, seating: Seating) -> list[Met]:
     opponents = seating.opponents(seat)
     mates = [s for s in seating.seats if s != seat and s not in opponents]
 
-    def chosen(by: Sequence[str], turn: int) -> tuple[int, ...]:
-        return tuple(sorted(actions[s][turn] for s in by if turn < len(actions[s])))
+    def chosen(by: Sequence[str], turn: int) -> tuple[Action, ...]:
+        return tuple(sorted((actions[s][turn] for s in by if turn < len(actions[s])), key=str))
 
     return [(chosen(mates, turn), chosen(opponents, turn)) for turn in range(len(actions[seat]))]

@@ -1,0 +1,1 @@
+"""Programming problems: generated ones, and files in the layouts of HumanEval and MBPP."""

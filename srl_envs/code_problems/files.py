@@ -1,0 +1,134 @@
+"""Files of problems, one JSON object a line: the layouts of HumanEval and of MBPP, as they are.
+
+HumanEval (Chen et al. 2021): {"task_id", "prompt", "entry_point", "canonical_solution", "test"}.
+MBPP (Austin et al. 2021): {"text" (or "prompt"), "code", "test_list"}, and what tests need before
+them in "test_setup_code", "test_setup_list" or "test_imports".
+
+Their tests are code. Each is run in a process apart from the program under test (Sandbox.judge),
+so it must call functions with plain data and be answered with plain data. A test that uses a class
+which the program is to define cannot be run so; such problems are left out, and logged.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.problem import QUESTION_LENGTH, Problem
+
+LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'
+_logger = logging.getLogger(__name__)
+
+
+def load(path: str | Path) -> tuple[Problem, ...]:
+    """All problems of a file that can be judged; empty lines are passed over.
+
+    Raises EnvConfigError, with the line's number, for what is no problem of either layout, and
+    where none is left.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EnvConfigError(f"cannot read the problems of {path}: {error}") from error
+    problems = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            found = _problem(json.loads(line), number)
+        except (ValueError, RecursionError) as error:
+            raise EnvConfigError(f"{path}, line {number}: {error}") from error
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            _logger.warning("%s, line %d is left out: %s", path, number, found)
+    if not problems:
+        raise EnvConfigError(f"{path} holds no problem: give lines of {LAYOUTS}")
+    return tuple(problems)
+
+
+def _problem(row: Any, number: int) -> Problem | str:
+    """The problem of a row, or why it cannot be judged."""
+    if not isinstance(row, dict):
+        raise EnvConfigError(f"it must be an object, got {row!r}")
+    if "entry_point" in row:
+        found = _human_eval(row, number)
+    elif "test_list" in row:
+        found = _mbpp(row, number)
+    else:
+        raise EnvConfigError(f"it is of neither layout: give lines of {LAYOUTS}")
+    return found
+
+
+def _human_eval(row: Mapping[str, Any], number: int) -> Problem | str:
+    prompt, entry, test = _text(row, "prompt"), _text(row, "entry_point"), _text(row, "test")
+    solution = row.get("canonical_solution", "")
+    question = f"Complete the function {entry}.\n{prompt.strip()}"
+    # The prompt's other functions are the test's too; the one under test is the program's.
+    trial = f"{prompt}\n    ...\n\n{entry} = elsewhere[{entry!r}]\n{test}\n\ncheck({entry})\n"
+    return _made(
+        question,
+        number,
+        "HumanEval",
+        {
+            "prompt": prompt,
+            "entry": entry,
+            "visible": (),
+            "hidden": (trial,),
+            "shown": (),
+            "functions": (entry,),
+            "solution": prompt + solution,
+        },
+    )
+
+
+def _mbpp(row: Mapping[str, Any], number: int) -> Problem | str:
+    words = _text(row, "text" if "text" in row else "prompt")
+    code, tests = _text(row, "code"), row["test_list"]
+    if not isinstance(tests, list) or not tests or not all(isinstance(t, str) for t in tests):
+        raise EnvConfigError(f"test_list must be a list of texts, got {tests!r}")
+    before = [row.get("test_setup_code", ""), *row.get("test_setup_list", [])]
+    setup = "\n".join([*before, *row.get("test_imports", [])])
+    defined = ast.parse(code).body
+    functions = tuple(node.name for node in defined if isinstance(node, ast.FunctionDef))
+    classes = {node.name for node in defined if isinstance(node, ast.ClassDef)}
+    used = {node.id for t in tests for node in ast.walk(ast.parse(t)) if isinstance(node, ast.Name)}
+    if classes & used:
+        return f"its tests use the program's class {min(classes & used)}"
+    if not set(functions) & used:
+        return "its tests call no function of its code"
+    called = tuple(name for name in functions if name in used)
+    question = f"{words.strip()}\nYour code must pass this test:\n{tests[0].strip()}"
+    trials = tuple(f"{setup}\n{test}\n" for test in tests)
+    return _made(
+        question,
+        number,
+        "MBPP",
+        {
+            "prompt": "",
+            "entry": called[0],
+            "visible": trials[:1],
+            "hidden": trials[1:],
+            "shown": (tests[0].strip(),),
+            "functions": called,
+            "solution": code,
+        },
+    )
+
+
+def _made(question: str, number: int, family: str, data: dict[str, Any]) -> Problem | str:
+    if len(question) > QUESTION_LENGTH:
+        return f"its question has {len(question)} characters, more than {QUESTION_LENGTH}"
+    return Problem(question, data=data, info={"family": family, "line": number})
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise EnvConfigError(f"{name} must be a text, got {value!r}")
+    return value

@@ -1,0 +1,25 @@
+"""Untrusted Python, run where it can reach nothing: see Sandbox, and docs/sandbox.md."""
+
+from __future__ import annotations
+
+from srl_envs.sandbox.errors import NotPlainError, SandboxError
+from srl_envs.sandbox.limits import Limits
+from srl_envs.sandbox.protections import FEATURES, LEVELS, Protections
+from srl_envs.sandbox.sandbox import Sandbox
+from srl_envs.sandbox.verdicts import Call, Outcome, Run, Test, TestReport, Verdict
+
+__all__ = [
+    "FEATURES",
+    "LEVELS",
+    "Call",
+    "Limits",
+    "NotPlainError",
+    "Outcome",
+    "Protections",
+    "Run",
+    "Sandbox",
+    "SandboxError",
+    "Test",
+    "TestReport",
+    "Verdict",
+]

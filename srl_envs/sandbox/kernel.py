@@ -1,0 +1,142 @@
+"""What we ask of the Linux kernel that Python's standard library does not offer.
+
+Only the standard library is imported here: this runs inside the sandbox's own interpreter. The
+numbers are the kernel's interface (see the manual pages named in the docstrings).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Sequence
+
+NEW_MOUNT, NEW_UTS, NEW_IPC = 0x00020000, 0x04000000, 0x08000000
+NEW_USER, NEW_PID, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+
+READ_ONLY, NO_SETUID, NO_DEVICES, NO_EXECUTION = 1, 2, 4, 8
+REMOUNT, BIND, RECURSIVE, PRIVATE = 32, 4096, 16384, 1 << 18
+DETACH = 2
+
+_SET_DEATH_SIGNAL, _SET_DUMPABLE, _SET_SECCOMP, _DROP_BOUNDING = 1, 4, 22, 24
+_SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVILEGES = 36, 38
+_CAPABILITY_VERSION, _LAST_CAPABILITY = 0x20080522, 63
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+
+# Landlock's rights on files, by the version of its interface that brought them.
+_FILE_RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
+_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute (for shared libraries), read files, read folders
+_NETWORK_VERSION, _NETWORK_RIGHTS = 4, 3  # TCP: bind, connect
+_SCOPE_VERSION, _SCOPES = 6, 3  # abstract sockets and signals to processes outside
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def _done(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{os.strerror(number)} ({what})")
+    return result
+
+
+def _call(number: int, *arguments: int | bytes | None) -> int:
+    typed = [ctypes.c_long(part) if isinstance(part, int) else part for part in arguments]
+    return int(_libc.syscall(ctypes.c_long(number), *typed))
+
+
+def _process(option: int, value: int = 0) -> None:
+    zero = ctypes.c_ulong(0)
+    _done(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
+
+
+def unshare(namespaces: int) -> None:
+    """New namespaces for this process, or for its children (pid); unshare(2)."""
+    _done(_libc.unshare(namespaces), "unshare")
+
+
+def join(namespace: int, kind: int) -> None:
+    """Enter the namespace of an open file; setns(2)."""
+    _done(_libc.setns(namespace, kind), "setns")
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    """Mount; mount(2)."""
+    given = options.encode() or None
+    kind_given = kind.encode() if kind else None
+    result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)
+    _done(result, f"mount {target}")
+
+
+def make_root(folder: str) -> None:
+    """Make `folder`, a mount point, the root of all paths, and let go of the old; pivot_root(2)."""
+    os.chdir(folder)
+    _done(_libc.pivot_root(b".", b"."), "pivot_root")
+    _done(_libc.umount2(b".", DETACH), "umount2")
+    os.chdir("/")
+
+
+def die_with_parent() -> None:
+    """Be killed when the process that started this one ends."""
+    _process(_SET_DEATH_SIGNAL, 9)
+
+
+def set_dumpable(dumpable: bool) -> None:
+    """Whether processes of the same user may look into this one."""
+    _process(_SET_DUMPABLE, int(dumpable))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parents end."""
+    _process(_SET_CHILD_SUBREAPER, 1)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability for good; capabilities(7)."""
+    for capability in range(_LAST_CAPABILITY + 1):
+        # One that this kernel does not know, or that is not ours to drop, cannot be gained either:
+        # no_new_privs follows.
+        _libc.prctl(_DROP_BOUNDING, ctypes.c_ulong(capability), *[ctypes.c_ulong(0)] * 3)
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    _done(_libc.capset(header, struct.pack("=6I", *[0] * 6)), "capset")
+
+
+def forbid_new_privileges() -> None:
+    """No program that is started from here on gains what this process has not."""
+    _process(_SET_NO_NEW_PRIVILEGES, 1)
+
+
+def filter_calls(program: bytes) -> None:
+    """Obey a compiled seccomp filter from now on; seccomp(2)."""
+    kept = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("@HP", len(program) // 8, ctypes.addressof(kept))
+    pointer = ctypes.create_string_buffer(header, len(header))
+    zero = ctypes.c_ulong(0)
+    result = _libc.prctl(
+        _SET_SECCOMP, ctypes.c_ulong(2), ctypes.c_ulong(ctypes.addressof(pointer)), zero, zero
+    )
+    _done(result, "seccomp")
+
+
+def landlock_version() -> int:
+    """The version of Landlock's interface that the kernel has; 0 for none. landlock(7)."""
+    return max(0, _call(_CREATE_RULESET, None, 0, 1))
+
+
+def restrict_files(version: int, readable: Sequence[str], writable: Sequence[str]) -> None:
+    """Allow only what is beneath these folders; and, where the kernel can, no TCP nor signals."""
+    rights = sum(bits for since, bits in _FILE_RIGHTS.items() if since <= version)
+    network = _NETWORK_RIGHTS if version >= _NETWORK_VERSION else 0
+    scopes = _SCOPES if version >= _SCOPE_VERSION else 0
+    size = 24 if scopes else 16 if network else 8
+    handled = struct.pack("=QQQ", rights, network, scopes)[:size]
+    rules = _done(_call(_CREATE_RULESET, handled, size, 0), "landlock_create_ruleset")
+    special = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11  # devices, sockets and pipes with a name
+    for folders, allowed in ((readable, _READ), (writable, rights & ~special & ~1)):
+        for folder in folders:
+            beneath = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+            rule = struct.pack("=Qi", allowed if os.path.isdir(folder) else 1 << 2, beneath)
+            _done(_call(_ADD_RULE, rules, 1, rule, 0), f"landlock_add_rule {folder}")
+            os.close(beneath)
+    _done(_call(_RESTRICT_SELF, rules, 0), "landlock_restrict_self")
+    os.close(rules)

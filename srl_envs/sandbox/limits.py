@@ -1,0 +1,43 @@
+"""What one run may use."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from srl_envs.checks import number_between, whole_number
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run may use. It may never start a process or a thread."""
+
+    wall: float = 5.0
+    """Seconds from start to end."""
+    cpu: int = 4
+    """Seconds of computing."""
+    memory: int = 256 * MIB
+    """Bytes of address space, the interpreter's own few tens of MiB included."""
+    disk: int = 8 * MIB
+    """Bytes of all files in the working folder; nothing can be written without namespaces."""
+    files: int = 64
+    """Files in the working folder; also files open at once."""
+    output: int = 64 * 1024
+    """Bytes of standard output and standard error together."""
+    results: int = 256 * 1024
+    """Bytes of all that the calls returned, as plain data."""
+
+    def __post_init__(self) -> None:
+        number_between("wall", self.wall, 0.01)
+        whole_number("cpu", self.cpu, 1)
+        whole_number("memory", self.memory, 64 * MIB)
+        whole_number("disk", self.disk, 4096)
+        whole_number("files", self.files, 16)
+        whole_number("output", self.output, 0)
+        whole_number("results", self.results, 1024)
+
+    def as_data(self) -> dict[str, Any]:
+        """The fields by name."""
+        return asdict(self)

@@ -1,0 +1,249 @@
+"""One worker of the pool, as its owner sees it: a process that forks one run after another.
+
+Whatever comes back over its pipes is read in bounded amounts and believed in nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from srl_envs.sandbox import zygote
+from srl_envs.sandbox.errors import SandboxError
+from srl_envs.sandbox.limits import Limits
+from srl_envs.sandbox.protections import Protections
+
+START = 30.0  # seconds that a worker may take to start
+GRACE = 5.0  # seconds beyond its time after which a run's worker is given up
+CHUNK = 65536
+
+# The worker's own interpreter finds our modules, and none of the package's other imports.
+_BOOT = """
+import sys, types
+for name, folder in (("srl_envs", sys.argv[1]), ("srl_envs.sandbox", sys.argv[1] + "/sandbox")):
+    shell = types.ModuleType(name)
+    shell.__path__ = [folder]
+    sys.modules[name] = shell
+from srl_envs.sandbox import zygote
+zygote.main(int(sys.argv[2]))
+"""
+
+
+class WorkerLostError(SandboxError):
+    """A worker ended, or no longer answers."""
+
+
+class Running:
+    """One run under way: what has come back so far, and how it ended."""
+
+    def __init__(self, worker: Worker, request: bytes, stdin: bytes, wall: float) -> None:
+        self.worker = worker
+        self.received = bytearray()
+        self.printed = bytearray()
+        self.flooded = ""
+        """Which of "output" and "results" went over its limit, or nothing."""
+        self.status: int | None = None
+        """As from os.wait; None while the run is under way."""
+        self.cause, self.cpu, self.wall = zygote.ENDED, 0.0, 0.0
+        self._until = time.monotonic() + wall + GRACE
+        output, output_end = os.pipe()
+        results, results_end = os.pipe()
+        calls_end, calls = os.pipe()
+        files = [_file("request", request), _file("stdin", stdin)]
+        self._open = {output: self.printed, results: self.received}
+        self._calls = calls
+        theirs = [*files, output_end, results_end, calls_end]
+        try:
+            os.set_blocking(calls, False)
+            socket.send_fds(worker.control, [struct.pack("=d", wall)], theirs)
+        except OSError as error:
+            self._close()
+            raise WorkerLostError("the worker is gone") from error
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def line(self) -> bytes | None:
+        """The next line of results; None once the run is over and there is none."""
+        while (end := self.received.find(b"\n")) < 0:
+            if self.status is not None:
+                return None
+            self._pump()
+        line = bytes(self.received[:end])
+        del self.received[: end + 1]
+        return line
+
+    def send(self, line: bytes) -> None:
+        """Give the program a line on its calls descriptor, if it still takes any."""
+        rest = memoryview(line)
+        while rest and self.status is None:
+            try:
+                rest = rest[os.write(self._calls, rest) :]
+            except BlockingIOError:
+                self._pump(self._calls)
+            except BrokenPipeError:
+                return
+
+    def stop(self) -> None:
+        """Have the run killed."""
+        with contextlib.suppress(OSError):
+            self.worker.control.send(b"!", socket.MSG_NOSIGNAL)
+
+    def finish(self) -> None:
+        """Wait for the end, and read what is left in the pipes."""
+        while self.status is None:
+            self._pump()
+        while ready := self._readable():
+            self._read(ready)
+
+    def _pump(self, writing: int | None = None) -> None:
+        poll = select.poll()
+        for descriptor in (*self._open, self.worker.control.fileno()):
+            poll.register(descriptor, select.POLLIN)
+        if writing is not None:
+            poll.register(writing, select.POLLOUT)
+        left = self._until - time.monotonic()
+        ready = [descriptor for descriptor, _ in poll.poll(max(0.0, left) * 1000)]
+        if not ready:
+            raise WorkerLostError("the worker no longer answers")
+        self._read([each for each in ready if each in self._open])
+        if self.worker.control.fileno() in ready:
+            self._end()
+
+    def _readable(self) -> list[int]:
+        poll = select.poll()
+        for descriptor in self._open:
+            poll.register(descriptor, select.POLLIN)
+        return [descriptor for descriptor, _ in poll.poll(0)]
+
+    def _read(self, ready: list[int]) -> None:
+        limits = self.worker.limits
+        for descriptor in ready:
+            kept = self._open[descriptor]
+            name, most = (
+                ("output", limits.output) if kept is self.printed else ("results", limits.results)
+            )
+            part = os.read(descriptor, CHUNK)
+            if not part:
+                self._open.pop(descriptor)
+                os.close(descriptor)
+                continue
+            kept += part[: most - len(kept) + 1]
+            if len(kept) > most:
+                del kept[most:]
+                if not self.flooded:
+                    self.flooded = name
+                    self.stop()
+
+    def _end(self) -> None:
+        try:
+            reply = self.worker.control.recv(zygote.REPLY.size)
+        except OSError as error:
+            raise WorkerLostError("the worker is gone") from error
+        if len(reply) != zygote.REPLY.size:
+            raise WorkerLostError("the worker ended")
+        self.status, self.cpu, self.wall, self.cause = zygote.REPLY.unpack(reply)
+
+    def _close(self) -> None:
+        for descriptor in (*self._open, *([self._calls] if self._calls >= 0 else [])):
+            os.close(descriptor)
+        self._open, self._calls = {}, -1
+
+
+class Worker:
+    """A started worker. Raises SandboxError where it cannot start. Not for two threads at once."""
+
+    def __init__(self, limits: Limits, filters: Sequence[bytes], without: Collection[str]) -> None:
+        self.limits = limits
+        self.owner = os.getpid()
+        self._folder = tempfile.mkdtemp(prefix="srl-sandbox-")
+        try:
+            self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            package = str(Path(__file__).resolve().parents[1])
+            command = [sys.executable, "-s", "-S", "-P", "-B", "-c", _BOOT, package]
+            with theirs:
+                self._process = subprocess.Popen(
+                    [*command, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    env={"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"},
+                    cwd="/",
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            try:
+                self.protections = self._greet(filters, without)
+            except BaseException:
+                self.close()
+                raise
+        finally:
+            os.rmdir(self._folder)  # what was built on it is seen by the worker alone
+
+    def idle(self) -> bool:
+        """Whether it waits for a run; not so once it has ended."""
+        poll = select.poll()
+        poll.register(self.control, select.POLLIN)
+        return not poll.poll(0)
+
+    def start(self, request: bytes, stdin: bytes, wall: float) -> Running:
+        """Begin a run; the one before must have finished. Raises WorkerLostError."""
+        return Running(self, request, stdin, wall)
+
+    def close(self) -> None:
+        """End the worker and everything it started."""
+        self.control.close()
+        if os.getpid() != self.owner:  # a fork of the owner lets go of its copies and no more
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+    def _greet(self, filters: Sequence[bytes], without: Collection[str]) -> Protections:
+        settings: dict[str, Any] = {
+            "limits": self.limits.as_data(),
+            "folder": self._folder,
+            "filters": [base64.b64encode(each).decode("ascii") for each in filters],
+            "without": sorted(without),
+        }
+        self.control.settimeout(START)
+        try:
+            self.control.send(json.dumps(settings).encode())
+            said = self.control.recv(zygote.SETTINGS)
+        except OSError as error:
+            raise SandboxError(f"the sandbox did not start: {error}") from error
+        self.control.settimeout(None)
+        if not said:
+            assert self._process.stderr is not None
+            words = self._process.stderr.read(10_000).decode(errors="replace").strip()
+            raise SandboxError(f"the sandbox did not start: {words.splitlines()[-1:]}")
+        return Protections.of(json.loads(said))
+
+
+def _file(name: str, content: bytes) -> int:
+    descriptor = os.memfd_create(name)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

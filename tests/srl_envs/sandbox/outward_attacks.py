@@ -1,0 +1,249 @@
+"""Programs that want out: to files, networks and other processes. The marks: see attacks.py."""
+
+READING = {
+    "reads a file": "def f(x): return open('SECRET').read()",
+    "reads the password file": "def f(x): return open('/etc/passwd').read()",
+    "reads a file by descriptor calls": """
+import os
+def f(x): return os.read(os.open('SECRET', os.O_RDONLY), 1000)""",
+    "climbs out of its folder": "def f(x): return open('../' * 20 + 'SECRET'.lstrip('/')).read()",
+    "follows a symlink": """
+import os
+os.symlink('SECRET', 'innocent')
+def f(x): return open('innocent').read()""",
+    "follows a symlink to the root": """
+import os
+os.symlink('/', 'root')
+def f(x): return open('root' + 'SECRET').read()""",
+    "makes a hard link": """
+import os
+os.link('SECRET', 'mine')
+def f(x): return open('mine').read()""",
+    "reads through the parent's root": "def f(x): return open('/proc/PARENT/rootSECRET').read()",
+    "reads the first process's root": "def f(x): return open('/proc/1/rootSECRET').read()",
+    "reads the parent's environment": "def f(x): return open('/proc/PARENT/environ').read()",
+    "reads its own environment": """
+import os
+def f(x): return str(dict(os.environ)) + open('/proc/self/environ').read()""",
+    "asks C for the environment": """
+import ctypes
+def f(x):
+    get = ctypes.CDLL(None).getenv
+    get.restype = ctypes.c_char_p
+    return get(b'SRL_ATTACK_SECRET')""",
+    "reads the parent's memory": """
+def f(x):
+    maps = open('/proc/PARENT/maps').read()
+    return open('/proc/PARENT/mem', 'rb').read(10) + maps.encode()""",
+    "reads another process's memory by a call": """
+import ctypes
+def f(x):
+    buffer = ctypes.create_string_buffer(64)
+    local = (ctypes.c_void_p * 2)(ctypes.addressof(buffer), 64)
+    far = (ctypes.c_void_p * 2)(id(0), 64)
+    for pid in (PARENT, 1):
+        if ctypes.CDLL(None).process_vm_readv(pid, local, 1, far, 1, 0) > 0 and pid != 1:
+            return 'MARKER'""",
+    "traces the parent": """
+import ctypes
+def f(x):
+    return 'MARKER' if ctypes.CDLL(None).ptrace(16, PARENT, 0, 0) == 0 else ''""",
+    "walks subclasses to an opener": """
+def f(x):
+    for c in ().__class__.__base__.__subclasses__():
+        if c.__name__ == '_wrap_close':
+            return c.__init__.__globals__['popen']('cat SECRET').read()
+        if c.__name__ == 'FileIO':
+            return c('SECRET').read()""",
+    "finds a loader among the subclasses": """
+def f(x):
+    for c in ().__class__.__base__.__subclasses__():
+        if c.__name__ == 'FileLoader' or hasattr(c, 'get_data'):
+            return c.get_data(c, 'SECRET')""",
+    "unpickles a command": """
+import pickle, os
+class P:
+    def __reduce__(self): return (os.system, ('cat SECRET > TARGET',))
+def f(x): return pickle.loads(pickle.dumps(P()))""",
+    "returns an object to be unpickled": """
+import os
+class P:
+    def __reduce__(self): return (os.system, ('touch TARGET',))
+def f(x): return P()""",
+    "maps a file into memory": """
+import mmap, os
+def f(x): return mmap.mmap(os.open('SECRET', os.O_RDONLY), 0, prot=mmap.PROT_READ)[:]""",
+    "looks for open descriptors": """
+import os
+def f(x):
+    found = []
+    for fd in range(3, 256):
+        try:
+            os.lseek(fd, 0, 0)
+            found.append(os.read(fd, 1000))
+        except OSError:
+            pass
+    return b''.join(found) + b'MARKER' * (len(found) > 0)""",
+    "imports the project": """
+import sys
+sys.path.append('PROJECT')
+from tests.srl_envs.sandbox import attacks
+def f(x): return 'MARKER'""",
+    "reads a device": "def f(x): return open('/dev/vda', 'rb').read(10) and 'MARKER'",
+}
+
+WRITING = {
+    "writes a file": "def f(x): open('TARGET', 'w').write('x')",
+    "writes into the common folders": """
+def f(x):
+    for folder in ('/tmp', '/var/tmp', '/dev/shm', '/run', '/', 'HOME'):
+        try:
+            open(folder + '/TOKEN', 'w').close()
+        except OSError:
+            pass""",
+    "makes a folder": "import os\ndef f(x): os.makedirs('TARGET')",
+    "makes a named pipe": "import os\ndef f(x): os.mkfifo('TARGET')",
+    "makes a device": "import os\ndef f(x): os.mknod('TARGET', 0o20666, os.makedev(1, 3))",
+    "removes a file": "import os\ndef f(x): os.unlink('SECRET')",
+    "renames a file": "import os\ndef f(x): os.rename('SECRET', 'TARGET')",
+    "truncates a file": "import os\ndef f(x): os.truncate('SECRET', 0)",
+    "changes a file's mode": "import os\ndef f(x): os.chmod('SECRET', 0)",
+    "changes a file's times": "import os\ndef f(x): os.utime('SECRET', (0, 0))",
+    "changes the interpreter's library": """
+import os, json
+def f(x): open(os.path.join(os.path.dirname(json.__file__), 'TOKEN.py'), 'w').write('x')""",
+    "writes through C": """
+import ctypes
+def f(x): ctypes.CDLL(None).creat(b'TARGET', 0o666)""",
+    "writes by a raw call": """
+import ctypes
+def f(x): ctypes.CDLL(None).syscall(85, b'TARGET', 0o666)""",
+    "escapes from its root": """
+import os
+def f(x):
+    os.mkdir('jail')
+    os.chroot('jail')
+    os.chdir('../' * 30)
+    os.chroot('.')
+    open('TARGET', 'w').close()""",
+    "mounts": """
+import ctypes
+def f(x):
+    libc = ctypes.CDLL(None)
+    libc.unshare(0x10000000 | 0x20000)
+    libc.mount(b'proc', b'/work', b'proc', 0, None)
+    open('/work/1/rootTARGET', 'w').close()""",
+    "loads a library of its own": """
+import ctypes, os
+def f(x):
+    open('lib.so', 'wb').write(b'\\x7fELF')
+    os.chmod('lib.so', 0o777)
+    os.execv('./lib.so', ['./lib.so'])""",
+    "makes a file that runs as its owner": """
+import os
+def f(x):
+    open('TARGET', 'w').close()
+    os.chmod('TARGET', 0o4755)""",
+}
+
+NETWORK = {
+    "connects to the parent": """
+import socket
+def f(x): socket.create_connection(('127.0.0.1', PORT), timeout=0.2).send(b'x')""",
+    "sends a datagram": """
+import socket
+def f(x): socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', UDP))""",
+    "connects out": """
+import socket
+def f(x):
+    socket.create_connection(('1.1.1.1', 53), timeout=0.2)
+    return 'MARKER'""",
+    "connects to an abstract socket": """
+import socket
+def f(x): socket.socket(socket.AF_UNIX).connect(chr(0) + 'ABSTRACT')""",
+    "talks to the machine's host": """
+import socket
+def f(x):
+    socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+    return 'MARKER'""",
+    "listens": """
+import socket
+def f(x):
+    socket.socket().listen()
+    return 'MARKER'""",
+    "looks up a name": """
+import urllib.request
+def f(x): return urllib.request.urlopen('http://localhost:PORT', timeout=0.2).read()""",
+    "opens a netlink socket": """
+import socket
+def f(x):
+    socket.socket(16, 3, 0).bind((0, 0))
+    return 'MARKER'""",
+}
+
+PROCESSES = {
+    "signals the parent": "import os, signal\ndef f(x): os.kill(PARENT, signal.SIGUSR1)",
+    "signals everyone": "import os, signal\ndef f(x): os.kill(-1, signal.SIGUSR1)",
+    "signals the parent's group": "import os, signal\ndef f(x): os.killpg(GROUP, signal.SIGUSR1)",
+    "signals by a process descriptor": """
+import os, signal
+def f(x): signal.pidfd_send_signal(os.pidfd_open(PARENT), signal.SIGUSR1)""",
+    "has the kernel signal the parent": """
+import fcntl, os, signal
+def f(x):
+    r, w = os.pipe()
+    fcntl.fcntl(r, 8, PARENT)
+    fcntl.fcntl(r, 10, signal.SIGUSR1)
+    fcntl.fcntl(r, fcntl.F_SETFL, os.O_ASYNC)
+    os.write(w, b'x')""",
+    "kills its worker": "import os\ndef f(x): os.kill(os.getppid(), 9)",
+    "stops its worker": "import os, signal\ndef f(x): os.kill(os.getppid(), signal.SIGSTOP)",
+    "lowers the parent's limits": """
+import resource
+def f(x): resource.prlimit(PARENT, resource.RLIMIT_NOFILE, (3, 3))""",
+    "raises its own limits": """
+import resource
+def f(x):
+    resource.setrlimit(resource.RLIMIT_AS, (2**40, 2**40))
+    return 'MARKER'""",
+    "changes the parent's priority": """
+import os
+def f(x): os.setpriority(os.PRIO_PROCESS, PARENT, 19)""",
+    "runs a command": "import os\ndef f(x): os.system('touch TARGET')",
+    "starts a program": """
+import subprocess
+def f(x): subprocess.run(['/bin/sh', '-c', 'touch TARGET'])""",
+    "becomes another program": """
+import os
+def f(x): os.execv('/bin/sh', ['sh', '-c', 'touch TARGET; cat SECRET'])""",
+    "bombs with forks": """
+import os
+def f(x):
+    while True:
+        os.fork()""",
+    "leaves a process behind": """
+import os, time
+def f(x):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(600)
+    return 'MARKER'""",
+    "leaves a process behind by a raw call": """
+import ctypes, os, time
+def f(x):
+    if ctypes.CDLL(None).fork() == 0:
+        os.setsid()
+        time.sleep(600)
+    os._exit(0)""",
+    "leaves a thread": """
+import threading, time
+def f(x):
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    return 'MARKER'""",
+    "becomes root": """
+import os
+def f(x):
+    os.setuid(0)
+    return 'MARKER' * (USER != 0)""",
+}

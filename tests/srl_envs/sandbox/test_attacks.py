@@ -1,0 +1,172 @@
+"""Every attack, in every way a sandbox is made: none succeeds, each ends in time, nothing stays."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from srl_envs.sandbox import Call, Limits, Sandbox, SandboxError, Test, Verdict
+from tests.srl_envs.sandbox.attacks import ATTACKS, KINDS
+
+WALL, CPU = 0.3, 1  # seconds that an attack gets; an honest run gets more
+LATE = 6.0  # seconds: no attack may hold its caller longer, even on a busy machine
+MODES = {
+    "all": (),
+    "without namespaces": ("namespaces",),
+    "without namespaces and Landlock": ("namespaces", "landlock"),
+}
+SHARED = [Path(each) for each in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", "/work")]
+
+
+class Surroundings:
+    """What an attack is after, and whether it got it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.secret, self.marker, self.token, self.expected = (
+            f"{word}-{secrets.token_hex(8)}" for word in ("secret", "marker", "token", "expected")
+        )
+        self.secret_file, self.target = folder / "secret.txt", folder / "target"
+        self.signals: list[int] = []
+        self.tcp = socket.create_server(("127.0.0.1", 0))
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(("127.0.0.1", 0))
+        self.abstract = socket.socket(socket.AF_UNIX)
+        self.abstract.bind("\0" + self.token)
+        self.abstract.listen()
+        for each in (self.tcp, self.udp, self.abstract):
+            each.setblocking(False)
+
+    def prepare(self) -> None:
+        for path in self.folder.iterdir():
+            path.chmod(0o777)
+            path.rmdir() if path.is_dir() else path.unlink()
+        self.secret_file.write_text(self.secret)
+        self.folder.chmod(0o777)
+        self.secret_file.chmod(0o666)
+        os.utime(self.secret_file, (1e9, 1e9))
+        self.signals.clear()
+
+    def filled_in(self, source: str) -> str:
+        for mark, value in {
+            "SECRET": self.secret_file,
+            "TARGET": self.target,
+            "PARENT": os.getpid(),
+            "GROUP": os.getpgrp(),
+            "USER": os.getuid(),
+            "PORT": self.tcp.getsockname()[1],
+            "UDP": self.udp.getsockname()[1],
+            "ABSTRACT": self.token,
+            "TOKEN": self.token,
+            "MARKER": self.marker,
+            "HOME": Path.home(),
+            "PROJECT": Path(__file__).parents[3],
+        }.items():
+            source = source.replace(f"SRL_ATTACK_{mark}", "KEPT").replace(mark, str(value))
+            source = source.replace("KEPT", f"SRL_ATTACK_{mark}")
+        return source
+
+    def check_unharmed(self, said: str) -> None:
+        for loot in (self.secret, self.marker, self.expected, "root:x:0:0", "PATH="):
+            assert loot not in said
+        assert [path.name for path in self.folder.iterdir()] == ["secret.txt"]
+        assert self.secret_file.read_text() == self.secret
+        assert self.secret_file.stat().st_mtime == 1e9
+        assert self.secret_file.stat().st_mode & 0o777 == 0o666
+        assert self.signals == []
+        for listening in (self.tcp, self.abstract):
+            with pytest.raises(BlockingIOError):
+                listening.accept()
+        with pytest.raises(BlockingIOError):
+            self.udp.recv(10)
+        for folder in (*SHARED, Path.home(), Path.cwd()):
+            if folder.is_dir():
+                assert not [name for name in os.listdir(folder) if self.token in name]
+
+    def close(self) -> None:
+        for each in (self.tcp, self.udp, self.abstract):
+            each.close()
+
+
+def processes(sandbox_workers: set[int]) -> set[int]:
+    """All that descend from this process or look like a worker's fork, but for the workers."""
+    parents: dict[int, int] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            parents[int(name)] = int(
+                Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[1]
+            )
+        except (OSError, IndexError):
+            continue
+    mine, grown = {os.getpid()}, True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in mine} - mine
+        grown = bool(more)
+        mine |= more
+    return mine - {os.getpid()} - sandbox_workers
+
+
+@pytest.fixture(scope="module")
+def surroundings(tmp_path_factory):
+    made = Surroundings(tmp_path_factory.mktemp("outside"))
+    before = signal.signal(signal.SIGUSR1, lambda number, _: made.signals.append(number))
+    os.environ["SRL_ATTACK_SECRET"] = made.secret
+    yield made
+    del os.environ["SRL_ATTACK_SECRET"]
+    signal.signal(signal.SIGUSR1, before)
+    made.close()
+
+
+@pytest.fixture(scope="module", params=MODES)
+def sandbox(request):
+    limits = Limits(wall=5.0, cpu=CPU, memory=128 * 2**20)
+    try:
+        made = Sandbox(limits, without=MODES[request.param], workers=1)
+    except SandboxError as refusal:
+        # The aim stands where the kernel grants too little: then nothing is run at all.
+        assert "Wanted is level filtered" in str(refusal)
+        yield None
+        return
+    with made:
+        yield made
+
+
+@pytest.mark.parametrize(("kind", "name"), ATTACKS, ids=[name for _, name in ATTACKS])
+def test_fails_in_time_and_leaves_nothing(sandbox, surroundings, kind, name):
+    if sandbox is None:
+        return  # refused: see the fixture
+    surroundings.prepare()
+    source = surroundings.filled_in(KINDS[kind][name])
+    # An honest run first, so that the worker is there before we look at what is there.
+    assert sandbox.check("def f(x): return x", [Test(Call("f", (1,)), 1)]).all_passed
+    before = processes(set())
+
+    started = time.monotonic()
+    report = sandbox.check(source, [Test(Call("f", (1,)), surroundings.expected)], wall=WALL)
+    taken = time.monotonic() - started
+
+    run = report.run
+    assert report.passed == 0
+    assert taken < LATE, f"held its caller for {taken:.1f} s"
+    assert all(isinstance(verdict, Verdict) for verdict in report.verdicts)
+    assert len(run.stdout) <= sandbox.limits.output and len(run.error) <= 400
+    said = f"{run.stdout} {run.error} {[(o.value, o.error) for o in run.outcomes]!r}"
+    surroundings.check_unharmed(said)
+    assert "\x1b" not in run.stdout + run.error + run.outcomes[0].error
+    honest = sandbox.check("def f(x): return x", [Test(Call("f", ("still here",)), "still here")])
+    assert honest.all_passed, f"the sandbox is spoilt: {honest}"
+    deadline = time.monotonic() + 2.0
+    while (left := processes(before)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not left, f"processes remain: {left}"
+
+
+def test_there_are_enough_of_them():
+    assert len(ATTACKS) >= 60
+    assert len({name for _, name in ATTACKS}) == len(ATTACKS)

@@ -1,0 +1,241 @@
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.sandbox import (
+    LEVELS,
+    Call,
+    Limits,
+    NotPlainError,
+    Protections,
+    Sandbox,
+    SandboxError,
+    Test,
+    Verdict,
+)
+from tests.srl_envs.sandbox.sandboxes import any_sandbox
+
+OK, WRONG, ERROR = Verdict.OK, Verdict.WRONG, Verdict.ERROR
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with any_sandbox(Limits(wall=2.0, cpu=2)) as made:
+        yield made
+
+
+def test_calls_return_plain_data(sandbox):
+    values = (None, True, 1, 1.5, "é\ud800", b"\x00", 2j, [1, (2,)], {(1, 2): {3}}, frozenset({4}))
+    run = sandbox.run("def f(x, *, y=0): return x", [Call("f", (v,), {"y": 1}) for v in values])
+    assert run.verdict is OK
+    assert [(type(o.value), o.value) for o in run.outcomes] == [(type(v), v) for v in values]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "verdict"),
+    [
+        ("return x + 1", 2, OK),
+        ("return x", 2, WRONG),
+        ("return 2.0", 2, WRONG),
+        ("return x == 1", 1, WRONG),
+        ("return (x,)", [1], WRONG),
+        ("return {True: 2}", {1: 2}, WRONG),
+        ("return {'a': [x]}", {"a": [1]}, OK),
+        ("return float('nan')", float("nan"), OK),
+        ("return 7 ** 4000", 7**4000, OK),
+        ("return 7 ** 9000", 1, ERROR),
+        ("return object()", 1, ERROR),
+        ("raise ValueError('no')", 1, ERROR),
+        ("return open", 1, ERROR),
+        ("import collections; return collections.Counter('aab')", {"a": 2, "b": 1}, OK),
+    ],
+)
+def test_verdicts_of_calls(sandbox, body, expected, verdict):
+    report = sandbox.check(f"def f(x): {body}", [Test(Call("f", (1,)), expected)])
+    assert report.verdicts == (verdict,)
+    assert report.all_passed is (verdict is OK)
+
+
+def test_tolerance(sandbox):
+    source = "def f(): return [0.1 + 0.2, 1e9 + 1]"
+    assert sandbox.check(source, [Test(Call("f"), [0.3, 1e9], tolerance=1e-6)]).all_passed
+    assert not sandbox.check(source, [Test(Call("f"), [0.3, 1e9])]).all_passed
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict", "words"),
+    [
+        ("def f(:", Verdict.SYNTAX, "SyntaxError"),
+        ("1 / 0", ERROR, "ZeroDivisionError: division by zero (line 1)"),
+        ("while True: pass", Verdict.TIMEOUT, "time"),
+        ("x = bytearray(2**40)", Verdict.MEMORY, "MemoryError"),
+        ("while True: print('x' * 1000)", Verdict.OUTPUT, "output"),
+        ("import os; os._exit(3)", Verdict.KILLED, "ended"),
+        ("import ctypes; ctypes.string_at(0)", Verdict.KILLED, "SIGSEGV"),
+    ],
+)
+def test_verdicts_of_programs(sandbox, source, verdict, words):
+    run = sandbox.run(source, [Call("f", (1,)), Call("f", (2,))], wall=0.5)
+    assert run.verdict is verdict and words in run.error
+    assert [outcome.verdict for outcome in run.outcomes] == [verdict, Verdict.NOT_RUN]
+
+
+def test_what_was_done_before_the_end_counts(sandbox):
+    source = "def f(x):\n    while x == 2: pass\n    return x"
+    report = sandbox.check(source, [Test(Call("f", (x,)), x) for x in (1, 2, 3)], wall=0.4)
+    assert report.verdicts == (OK, Verdict.TIMEOUT, Verdict.NOT_RUN)
+    assert report.passed == 1
+
+
+def test_a_program_reads_and_prints(sandbox):
+    run = sandbox.evaluate("print(sum(map(int, input().split())), __name__)", "1 2 3\n")
+    assert (run.verdict, run.stdout) == (OK, "6 __main__\n")
+    run = sandbox.evaluate("import sys\nsys.stderr.write('\\x1b[2J')\nprint('é')\n1/0")
+    assert "\x1b" not in run.stdout and "é" in run.stdout
+    assert run.verdict is ERROR and run.error.endswith("(line 4)")
+
+
+def test_runs_share_nothing_and_repeat_exactly(sandbox):
+    sandbox.run("import builtins, math\nbuiltins.len = math.pi = 3\nx = 1")
+    source = (
+        "import math, random\n"
+        "def f(): return [len('ab'), math.pi, random.random(), 'x' in globals()]"
+    )
+    first, second = (sandbox.run(source, [Call("f")]).outcomes[0].value for _ in range(2))
+    assert first == second and first[0] == 2 and first[1] > 3.1 and first[3] is False
+    order = "def f(): return list({'a', 'b', 'c', 'd', 'e'})"
+    with any_sandbox() as other:
+        assert other.run(order, [Call("f")]).outcomes == sandbox.run(order, [Call("f")]).outcomes
+
+
+def test_arguments_must_be_plain(sandbox):
+    with pytest.raises(NotPlainError, match="object of type object"):
+        sandbox.run("", [Call("f", (object(),))])
+
+
+def test_a_test_that_is_code_is_kept_apart(sandbox):
+    trial = "assert f(2) == 4\nimport math\nassert math.isclose(f(0.5), 0.25)"
+    assert sandbox.judge("def f(x): return x * x", trial, ["f"]).verdict is OK
+    run = sandbox.judge("def f(x): return x", trial, ["f"])
+    assert run.verdict is WRONG and run.error == "AssertionError (line 1)"
+    assert sandbox.judge("def f(x): return 1 / 0", trial, ["f"]).error.startswith("ZeroDivision")
+    assert sandbox.judge("def f(", trial, ["f"]).verdict is Verdict.SYNTAX
+    assert sandbox.judge("def f(x):\n    while True: pass", trial, ["f"]).verdict is Verdict.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "class E:\n    def __eq__(self, o): return True\ndef f(x): return E()",
+        "class E(int):\n    def __eq__(self, o): return True\ndef f(x): return E(5)",
+        "import builtins\nbuiltins.AssertionError = KeyError\ndef f(x): return 5",
+        "import os\nos.write(3, b'{}\\n{}\\n{}\\n')\ndef f(x): return 5",
+        'import os\nos.write(3, b\'{}\\n{"value": "4", "verdict": 1}\\n\')\ndef f(x): return 5',
+        "import os\ndef f(x): os._exit(0)",
+        "import sys\ndef f(x):\n    sys.exit(0)",
+    ],
+)
+def test_a_test_that_is_code_cannot_be_forged(sandbox, program):
+    assert sandbox.judge(program, "assert f(2) == 4", ["f"]).verdict is not OK
+
+
+def test_a_lost_worker_is_replaced(sandbox):
+    run = sandbox.run("def f(): return 1", [Call("f")])
+    assert run.verdict is OK
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    started = [int(pid) for pid in children.read_text().split()]
+    workers = [p for p in started if b"srl_envs.sandbox" in Path(f"/proc/{p}/cmdline").read_bytes()]
+    for worker in workers:
+        os.killpg(worker, signal.SIGKILL)
+    assert workers
+    time.sleep(0.2)  # the kernel takes its time
+    assert sandbox.run("def f(): return 1", [Call("f")]).verdict is OK
+
+
+def test_threads_may_share_it(sandbox):
+    def squares(x):
+        return sandbox.check("def f(x): return x * x", [Test(Call("f", (x,)), x * x)]).passed
+
+    def judged(x):
+        return int(
+            sandbox.judge("def f(x): return x", f"assert f({x}) == {x}", ["f"]).verdict is OK
+        )
+
+    with ThreadPoolExecutor(6) as threads:
+        every = [*threads.map(squares, range(24)), *threads.map(judged, range(12))]
+    assert sum(every) == 36
+
+
+def test_protections_are_stated_and_the_least_is_held():
+    with any_sandbox(workers=1) as sandbox:
+        active = sandbox.protections()
+        assert active.level in LEVELS and str(active).startswith(f"level {active.level}: ")
+    with pytest.raises(SandboxError, match=r"reaches level limits.*Wanted is level namespaces"):
+        Sandbox(minimum="namespaces", without=("namespaces", "landlock", "seccomp"))
+    with pytest.raises(SandboxError, match="workers=2"), any_sandbox(workers=1) as sandbox:
+        sandbox.judge("", "", ["f"])
+    with pytest.raises(EnvConfigError, match="minimum must be one of"):
+        Sandbox(minimum="none")
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "landlock", "seccomp", "level", "files"),
+    [
+        ("user", 7, True, "strict", True),
+        ("user", 0, False, "namespaces", True),
+        ("", 7, True, "filtered", True),
+        ("", 0, True, "filtered", False),
+        ("", 7, False, "limits", True),
+    ],
+)
+def test_levels(namespaces, landlock, seccomp, level, files):
+    protections = Protections(namespaces, landlock, seccomp)
+    assert (protections.level, protections.files) == (level, files)
+    assert [each for each in LEVELS if protections.reaches(each)] == list(
+        LEVELS[: LEVELS.index(level) + 1]
+    )
+
+
+def test_it_closes_and_travels():
+    with any_sandbox(workers=1) as sandbox:
+        again = pickle.loads(pickle.dumps(sandbox))
+    with again:
+        assert again.run("").verdict is OK
+    with pytest.raises(SandboxError, match="closed"):
+        sandbox.run("")
+
+
+def test_it_ends_with_its_owner():
+    script = (
+        "from tests.srl_envs.sandbox.sandboxes import any_sandbox\nimport os, sys\n"
+        "sandbox = any_sandbox()\nsandbox.run('')\n"
+        "print(open(f'/proc/{os.getpid()}/task/{os.getpid()}/children').read(), flush=True)\n"
+        "sandbox.run('while True: pass')"
+    )
+    owner = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    with owner:
+        workers = owner.stdout.readline().split()
+        owner.kill()
+    until = time.monotonic() + 5
+    while any(Path("/proc", w, "cmdline").exists() and _alive(w) for w in workers):
+        assert time.monotonic() < until, "a worker outlives its owner"
+        time.sleep(0.02)
+
+
+def _alive(pid):
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
