@@ -7,6 +7,7 @@ is shared and how: docs/processes.md.
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,8 +62,14 @@ def start(device: str, threads: int = 1) -> int:
 
 
 def leave() -> None:
-    """Leave the process group, at the end of all work."""
+    """Leave the process group, at the end of all work, once all processes are there.
+
+    Let go of trainers and learners first: what they hold of the group would keep its threads
+    running until the interpreter ends, which may end in an abort.
+    """
     if dist.is_initialized():
+        wait()  # whoever leaves first breaks the connections of those still at work
+        gc.collect()
         dist.destroy_process_group()
 
 
@@ -160,9 +167,7 @@ def check_equal(what: str, modules: Mapping[str, torch.nn.Module]) -> None:
         marks = _gathered({n: _mark(p) for n, p in module.named_parameters()})
         for place, other in enumerate(marks[1:], 1):
             if other != marks[0]:
-                [parameter, *_] = [
-                    n for n in (marks[0] | other) if marks[0].get(n) != other.get(n)
-                ]
+                [parameter, *_] = [n for n in (marks[0] | other) if marks[0].get(n) != other.get(n)]
                 raise TrainingError(
                     f"{what}: {name} differs between process 0 and process {place} in "
                     f"{parameter}: all processes must load the same files with the same versions"

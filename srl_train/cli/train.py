@@ -63,11 +63,12 @@ def run(args: argparse.Namespace) -> int:
         trainer.load_checkpoint()
     if processes.is_main():
         _announce(trainer, args.resume)
-    results = trainer.fit()
+    results, baselines = trainer.fit(), trainer.run.baselines
+    del trainer
     processes.leave()
     if not processes.is_main():
         return 0
-    _tell(results, trainer.run.baselines)
+    _tell(results, baselines)
     print(f"checkpoints, models and metrics are in {folder}; for the report: srl report {folder}")
     return 0
 

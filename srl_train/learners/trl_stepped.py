@@ -23,6 +23,7 @@ from srl_train.learners.upstream_warnings import quiet_upstream
 
 _APART = 1_000_003  # between the seeds of processes, so that no two drop out the same places
 
+
 class SteppedLearner:
     """The part of the Learner protocol that does not depend on the loss.
 

@@ -29,6 +29,7 @@ from tests.srl_train.learners.small_learner import learner
 
 UPDATES = {
     "dapo": {},
+    "steady": {"trl": {"adam_epsilon": 1e-4}},
     "grpo": {"loss": "grpo"},
     "dr_grpo": {"loss": "dr_grpo"},
     "luspo": {"loss": "luspo"},
@@ -139,26 +140,25 @@ def keep(path, tensors):
         save_file({n: t.detach().clone().contiguous() for n, t in whole.items()}, path)
 
 
-def do_runs(folder, rounds=4):
+def do_runs(folder):
     """Every configuration in FOLDER/configs from its beginning, and, where another folder holds
     its checkpoint of the middle (FOLDER/from/NAME), on from there."""
-    processes.start("cpu")
+    several = processes.start("cpu") > 1
     for path in sorted((folder / "configs").glob("*.yaml")):
         config = config_file.load(path)
         begun = folder / "from" / path.stem
         if begun.is_dir():
             resumed(config, begun, folder / "resumed" / path.stem)
-        if processes.count() > 1 or config.parallel == "ddp":
+        if several or config.parallel == "ddp":
             trainer = MultiModelTrainer(config, folder / path.stem)
             trainer.fit()
             kept(trainer.run, folder / path.stem)
 
 
 def resumed(config, checkpoint_dir, folder):
-    """The run from its checkpoint of the middle to its end, in `folder`."""
+    """The run from its first checkpoint to its end, in `folder`."""
     trainer = MultiModelTrainer(config, folder, checkpoint_dir=checkpoint_dir)
-    [middle] = [c for c in checkpoints.list_checkpoints(checkpoint_dir) if "final" not in c]
-    trainer.load_checkpoint(middle)
+    trainer.load_checkpoint(checkpoints.list_checkpoints(checkpoint_dir)[-1])
     trainer.fit()
     kept(trainer.run, folder)
 
@@ -172,15 +172,7 @@ def kept(run, folder):
         keep(folder / f"{name}.optimizer", named)
 
 
-def fail(folder):
-    """One process fails while the others wait for it."""
-    processes.start("cpu")
-    if processes.index() == 1:
-        raise RuntimeError("the second process fails")
-    processes.wait()
-
-
-TASKS = {"updates": do_updates, "runs": do_runs, "fail": fail}
+TASKS = {"updates": do_updates, "runs": do_runs}
 
 if __name__ == "__main__":
     assert "RANK" in os.environ, "start it with torchrun"

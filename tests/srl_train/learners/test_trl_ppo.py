@@ -1,8 +1,6 @@
-"""The PPO learner's gradients are the formula's, its critics are what they say, and TRL still has
-the seams that PPO hangs on."""
+"""The PPO learner's gradients are the formula's, and its critics are what they say."""
 
 import dataclasses
-import inspect
 import itertools
 
 import numpy as np
@@ -10,13 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
-from trl import GRPOTrainer
 
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import CRITICS, JointState, backbone_of
-from srl_train.learners.trl_grpo import PlayedGRPOTrainer
-from srl_train.learners.trl_ppo import PlayedPPOTrainer, joint_states
-from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.learners.trl_ppo import joint_states
 from tests.srl_train.learners.reference_grpo import log_probs, relative_error, small_model
 from tests.srl_train.learners.reference_ppo import (
     SEATS,
@@ -296,119 +291,6 @@ def test_a_saved_model_is_the_policy_with_its_critic_in_a_folder_below(critic, t
         assert torch.equal(weight, one.weights()[name]), name
     saved = load_file(tmp_path / "critic" / "critic.safetensors")
     assert equal({f"critic.{n}": w for n, w in saved.items()}, parts(one.weights())[1])
-
-
-# ---- the seams in TRL ----------------------------------------------------------------------------
-
-
-def overrides():
-    return {
-        name
-        for name, thing in vars(PlayedPPOTrainer).items()
-        if inspect.isfunction(thing) and hasattr(GRPOTrainer, name)
-    }
-
-
-def test_nothing_else_of_trl_is_overridden():
-    assert overrides() == {
-        "__init__",
-        "create_optimizer",
-        "_generate_and_score_completions",
-        "_get_per_token_logps_and_entropies",
-        "_compute_loss",
-    }
-
-
-@pytest.mark.parametrize("name", sorted(overrides() - {"__init__"}))
-def test_an_override_takes_what_trl_gives_and_asks_trl(name):
-    ours = list(inspect.signature(vars(PlayedPPOTrainer)[name]).parameters.values())
-    theirs = list(inspect.signature(getattr(GRPOTrainer, name)).parameters.values())
-    named = [p.name for p in ours if p.kind is p.POSITIONAL_OR_KEYWORD]
-    assert named == [p.name for p in theirs][: len(named)]
-    open_ended = {p.kind for p in ours} >= {inspect.Parameter.VAR_POSITIONAL}
-    assert open_ended or len(named) == len(theirs)
-    assert f"super().{name}(" in inspect.getsource(vars(PlayedPPOTrainer)[name])
-
-
-def test_trl_has_a_place_for_advantages_per_token():
-    source = inspect.getsource(GRPOTrainer._compute_loss)
-    assert 'advantages = inputs["advantages"]' in source
-    assert "if advantages.dim() == 1:" in source
-    assert 'inputs.get("old_per_token_logps")' in source
-    assert "per_token_loss1 = coef_1 * advantages" in source
-    assert 'completion_mask * inputs["tool_mask"]' in source
-
-
-def test_trl_calls_the_optimizer_before_the_schedule():
-    one = ppo_learner(schedule="linear", value_learning_rate=0.5, learning_rate=0.1)
-    rates = [group["lr"] for group in one._trainer.optimizer.param_groups]
-    assert rates == [0.1, 0.1, 0.5]
-    assert one._trainer.lr_scheduler.base_lrs == rates
-    critic = one._trainer.optimizer.param_groups[-1]
-    assert critic["weight_decay"] == 0.0
-    assert {id(p) for p in critic["params"]} == {id(p) for p in one._critic.values()}
-
-
-def generated(one, samples):
-    one.begin_update(samples, 0, 0)
-    one._trainer.model.train()
-    with quiet_upstream():
-        return one._trainer._generate_and_score_completions([{"prompt": "-"} for _ in samples])
-
-
-@pytest.mark.parametrize("critic", CRITICS)
-def test_our_tensors_have_a_row_per_sample_and_are_shuffled_and_split_with_the_others(critic):
-    samples = played()
-    batch = generated(ppo_learner(critic=critic), samples)
-    own = ["returns", "old_values", "value_weights", "value_positions"]
-    own += ["states"] if critic == "central" else []
-    assert batch["advantages"].shape == batch["completion_ids"].shape
-    assert all(batch[name].shape[:2] == (8, 3) for name in own)
-
-    one = ppo_learner(critic=critic, minibatches=2)
-    one.begin_update(samples, 1, 0)
-    one.compute_gradients()
-    buffered = one._trainer._buffered_inputs
-    assert len(buffered) == 2
-    rows = {tuple(r[m.bool()].tolist()): number for number, (r, m) in enumerate(
-        zip(batch["completion_ids"], batch["completion_mask"], strict=True))}  # fmt: skip
-    order = []
-    for part in buffered:
-        for row in range(4):
-            ids, mask = part["completion_ids"][row], part["completion_mask"][row]
-            order.append(rows[tuple(ids[mask.bool()].tolist())])
-            for name in ["advantages", *own]:
-                scale = 2 if name == "value_weights" else 1  # shares of two steps
-                torch.testing.assert_close(part[name][row], batch[name][order[-1]] * scale)
-    assert sorted(order) == list(range(8)) != order
-
-
-def test_a_value_loss_of_no_weight_leaves_trls_own_loss():
-    one = ppo_learner(value_coefficient=0.0)
-    batch = generated(one, played())
-    trainer = one._trainer
-    assert torch.equal(
-        trainer._compute_loss(trainer.model, batch),
-        PlayedGRPOTrainer._compute_loss(trainer, trainer.model, batch),
-    )
-    assert PlayedGRPOTrainer._compute_loss is GRPOTrainer._compute_loss
-
-
-def test_the_loss_reads_the_backbone_once():
-    one = ppo_learner()
-    batch = generated(one, played())
-    trainer, calls = one._trainer, []
-    handle = backbone_of(trainer.model).register_forward_hook(lambda *_: calls.append(1))
-    trainer._compute_loss(trainer.model, batch)
-    handle.remove()
-    assert calls == [1]
-    assert not backbone_of(trainer.model)._forward_hooks, "a hook was left behind"
-
-
-def test_estimates_leave_the_model_in_training():
-    one = ppo_learner(adapter_model(), critic="separate")
-    generated(one, played())
-    assert one._trainer.model.training and one._trainer.critic.training
 
 
 def test_the_critic_may_learn_alone_at_first():
