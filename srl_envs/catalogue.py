@@ -132,6 +132,33 @@ ENTRIES: dict[str, Entry] = {
             "seats with private points settle several issues before a deadline",
             ("social", "bargaining", "n-player", "discrete", "talk", "action masks"),
         ),
+        Entry(
+            "math_v0",
+            "srl_envs.math_v0",
+            "questions of mathematics, generated or from a file, with one right answer",
+            ("task", "generated", "one-player", "n-player", "free text"),
+            gymnasium_id="srl/Math-v0",
+        ),
+        Entry(
+            "code_v0",
+            "srl_envs.code_v0",
+            "programs to write, generated or from a file, run against tests in a sandbox",
+            ("task", "generated", "sandbox", "one-player", "n-player", "free text"),
+            gymnasium_id="srl/Code-v0",
+        ),
+        Entry(
+            "tool_use_v0",
+            "srl_envs.tool_use_v0",
+            "questions that want tools: a calculator, files, search, Python, or your own",
+            ("task", "generated", "one-player", "n-player", "free text", "tools"),
+            gymnasium_id="srl/ToolUse-v0",
+        ),
+        Entry(
+            "debate_v0",
+            "srl_envs.debate_v0",
+            "one speaks for a motion and one against it, and a judge says who argued better",
+            ("debate", "competition", "two-player", "free text", "talk"),
+        ),
     )
 }
 

@@ -21,115 +21,25 @@ readable by language models. docs/tasks.md tells all that a task may say.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, ClassVar
 
 import numpy as np
 
 from srl_envs.checks import number_between, one_of, true_or_false, whole_number
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.mazes import SPLITS, TEST_SHARE
+from srl_envs.final_answers import final_answer
+from srl_envs.mazes import SPLITS
+from srl_envs.problem import Graded, Problem, Work
 from srl_envs.text import TEXT_LENGTH, ParseFailure
 from srl_envs.written import Outcome, WrittenGame, WrittenView, readable_text
 
+__all__ = ["Graded", "Problem", "Task", "TaskEnv", "TaskView", "Work", "final_answer"]
+
 DRAWS = 10_000  # problems that may be drawn in vain before we say that there is none
-QUESTION_LENGTH = TEXT_LENGTH * 3 // 4  # characters; the rest of what is told is feedback
 HOW_TO_ANSWER = "End with a line that holds your final answer alone: Answer: ..."
-
-_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*)</answer>", re.IGNORECASE | re.DOTALL)
-_LABELLED = re.compile(r"^[ \t>*_`#-]*(?:final )?answer[ \t*_`]*:(.*)$", re.IGNORECASE | re.M)
-_BOX, _BRACE = re.compile(r"\\f?box(?:ed)?\s*\{"), re.compile(r"[{}]")
-_AROUND = " \t\r\n*_`\"'"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One question with what is needed to grade answers to it."""
-
-    question: str
-    """All that must be known to answer: it is told again on every turn."""
-    answer: Any = None
-    """What grading compares with; never shown to a seat."""
-    difficulty: int = 1
-    key: str | None = None
-    """What the problem is, however it is worded: problems of one key are never in both splits.
-    The question where not given."""
-    data: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else the task wants to keep."""
-    info: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data for the seat's infos, such as the family of the problem."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.question, str) or not self.question.strip():
-            raise EnvConfigError(f"a question must be a text, got {self.question!r}")
-        if len(self.question) > QUESTION_LENGTH:
-            raise EnvConfigError(
-                f"a question may have {QUESTION_LENGTH} characters, this one has "
-                f"{len(self.question)}: {self.question[:60]!r}..."
-            )
-
-    @property
-    def identity(self) -> str:
-        """16 hexadecimal digits for the problem's key."""
-        key = self.question if self.key is None else self.key
-        return blake2b(key.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
-
-    @property
-    def split(self) -> str:
-        """ "train" or "test": one key in five is held out, decided by the key alone."""
-        return SPLITS[int(self.identity, 16) % TEST_SHARE == 0]
-
-
-@dataclass(frozen=True)
-class Graded:
-    """What an answer was worth."""
-
-    score: float
-    """0 to 1."""
-    correct: bool
-    """The task is solved."""
-    feedback: str = ""
-    """Told before the next try; it must not give the answer away."""
-    finished: bool | None = None
-    """No further turn: by default when the answer is correct."""
-    info: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data for the seat's infos."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "score", number_between("score", self.score, 0.0, 1.0))
-
-    @classmethod
-    def right(cls, feedback: str = "That is right.") -> Graded:
-        """Solved, for the full score."""
-        return cls(1.0, True, feedback)
-
-    @classmethod
-    def wrong(cls, feedback: str = "That is not right.", score: float = 0.0) -> Graded:
-        """Not solved; part of the score may have been earned."""
-        return cls(score, False, feedback)
-
-
-@dataclass
-class Work:
-    """One seat's work on one problem, from the question to its end."""
-
-    problem: Problem
-    answers: list[str] = field(default_factory=list)
-    """As read, turn by turn; those that could not be read are left out."""
-    graded: list[Graded] = field(default_factory=list)
-    """One for each of `answers`."""
-    memory: Any = None
-    """The task's own, from `Task.begin`."""
-    attempt: int = 0
-    """Turns so far."""
-    best: float = 0.0
-    """The best score so far."""
-    solved: bool = False
-    feedback: str = ""
 
 
 class Task(ABC):
@@ -206,10 +116,10 @@ class TaskEnv(WrittenGame):
     less the penalties. A seat is done (terminated) when its task is solved or its `max_cycles`
     turns are used up. What cannot be read uses up a turn.
 
-    Observation: turn / turns, last score, best score, solved (0 or 1). Infos: `score` (of this
-    turn), `best_score`, `correct` (this turn), `success` (so far), `attempt`, `unreadable` (why
-    the text was not read, or None), `difficulty`, `problem` (its identity), `problem_seed`, and
-    the problem's own.
+    Observation: the coming turn / (turns + 1), last score, best score, solved (0 or 1). Infos:
+    `score` and `correct` (of this turn), `best_score`, `success` (so far), `attempt`, `unreadable`
+    (why the text was not read, or None), `difficulty`, `problem` (its identity), `problem_seed`,
+    and the problem's own.
 
     `difficulty` is one number or (easiest, hardest), by default all that the task knows; `split`
     is "train", "test" or "any". `problem_seed` makes every episode ask the same problem, and
@@ -339,10 +249,10 @@ class TaskEnv(WrittenGame):
         return f"{question}\n{turn} {work.feedback[: max(0, room)]}".rstrip()[:TEXT_LENGTH]
 
     def numbers(self, agent: str) -> tuple[float, float, float, float]:
-        """Turn / turns, last score, best score, solved."""
+        """The coming turn / (turns + 1), last score, best score, solved."""
         work = self._work[agent]
         last = work.graded[-1].score if work.graded else 0.0
-        return work.attempt / self.rounds, last, work.best, float(work.solved)
+        return (work.attempt + 1) / (self.rounds + 1), last, work.best, float(work.solved)
 
     def close(self) -> None:
         """Let go of what the task holds for work that was broken off."""
@@ -406,46 +316,6 @@ class TaskView(WrittenView):
         text = readable_text(answer)
         read = text if isinstance(text, ParseFailure) else self.task.read(text)
         return read if isinstance(read, ParseFailure) else text
-
-
-def final_answer(text: str) -> str | ParseFailure:
-    r"""The one answer that a text states, or why there is none. Never raises.
-
-    The first of these that is there counts, and of several the last: what stands within
-    `<answer>...</answer>`; what follows `Answer:` at the beginning of a line; what `\boxed{...}`
-    holds; the text itself where it is a single line.
-    """
-    whole = readable_text(text)
-    if isinstance(whole, ParseFailure):
-        return whole
-    lines = whole.strip().splitlines()
-    for found in (
-        _TAGGED.findall(whole),
-        _LABELLED.findall(whole),
-        boxed(whole),
-        lines if len(lines) == 1 else [],
-    ):
-        if found:
-            said = found[-1].strip(_AROUND)
-            inner = boxed(said)
-            plain = inner[-1].strip(_AROUND) if inner else said
-            return plain or ParseFailure("the answer was empty")
-    return ParseFailure("no line says 'Answer: ...'")
-
-
-def boxed(text: str) -> list[str]:
-    r"""What each `\boxed{...}` (or `\fbox{...}`) of a text holds, braces matched."""
-    starts = {match.end() - 1 for match in _BOX.finditer(text)}
-    found = []
-    opened: list[int] = []
-    for place in (match.start() for match in _BRACE.finditer(text)):
-        if text[place] == "{":
-            opened.append(place)
-        elif opened:
-            start = opened.pop()
-            if start in starts:
-                found.append(text[start + 1 : place])
-    return found
 
 
 def _range(name: str, value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:

@@ -21,6 +21,7 @@ CHAT_TEMPLATE = (
     + "assistant\n{% endif %}"
 )
 LONGEST_TOKEN = 24  # characters; frequent phrases become tokens, so conversations stay short
+LISTED_ANSWERS = 500  # up to so many usual answers, each is to be one token
 VOCABULARY = 640  # at most: 256 bytes, 3 special tokens, the rest words and phrases
 
 
@@ -39,7 +40,8 @@ def build_tokenizer(dialogues: Sequence[Dialogue]) -> Any:
     answers = {text for dialogue in dialogues for line in dialogue.lines for text in line.legal}
     corpus = sorted(rules) * 5 + sorted(words) + ["assistant\n"] * 1000
     # As frequent as nothing else, so that they are whole before the budget is spent.
-    corpus += sorted(answers) * 10_000
+    # Of very many (texts written freely) what they share is frequent enough.
+    corpus += sorted(answers) * (10_000 if len(answers) <= LISTED_ANSWERS else 50)
     tokenizer.train_from_iterator(
         corpus,
         trainers.BpeTrainer(

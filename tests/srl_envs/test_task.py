@@ -8,8 +8,9 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
 
 from srl_envs.conformance import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.final_answers import boxed, final_answer
 from srl_envs.one_seat import OneSeat
-from srl_envs.task import DRAWS, Graded, Problem, Task, TaskEnv, boxed, final_answer
+from srl_envs.task import DRAWS, Graded, Problem, Task, TaskEnv
 from srl_envs.text import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextEnv
 from srl_envs.written import aec
 
@@ -127,7 +128,9 @@ def test_problem_seeds_name_problems():
 
 
 def test_no_problem_is_in_both_splits():
-    train, test = ({reverse(split=s).problem(k).question for k in range(300)} for s in ("train", "test"))
+    train, test = (
+        {reverse(split=s).problem(k).question for k in range(300)} for s in ("train", "test")
+    )
     assert train and test and not train & test
     both = {reverse(split="any").problem(k).question for k in range(300)}
     assert both & train and both & test
@@ -167,8 +170,10 @@ def test_in_words():
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("42", "42"), ("Answer: 42", "42"), ("so\n**Answer:** 42", "42"), ("x\nFinal answer: 42", "42"),
-        ("Answer: 41\nno\nanswer: 42", "42"), ("<answer> 42 </answer>", "42"), (r"\boxed{42}", "42"),
+        ("42", "42"), ("Answer: 42", "42"), ("so\n**Answer:** 42", "42"),
+        ("x\nFinal answer: 42", "42"),
+        ("Answer: 41\nno\nanswer: 42", "42"), ("<answer> 42 </answer>", "42"),
+        (r"\boxed{42}", "42"),
         ("<answer>41</answer> <ANSWER>42</ANSWER>\nAnswer: 7", "42"), ("Answer: $42$", "$42$"),
         (r"so \boxed{\frac{1}{2}} it is" + "\nyes", r"\frac{1}{2}"), (r"Answer: \boxed{42}", "42"),
         ("Answer: `42`", "42"), ("> Answer: 42", "42"), (r"\boxed{1}\n\boxed{42}", "42"),

@@ -1,0 +1,225 @@
+"""Mathematical expressions compared: equal for all values of their variables, or not.
+
+Exact arithmetic on fractions; where roots, powers, pi or functions make that impossible, sixty
+digits by mpmath, at several points where there are variables. Numbers that grow too large on the
+way are refused before they are computed, so that `9**9**9**9` costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from srl_envs.expression_reader import BITS, Tree, Unreadable, bounded, parse, plain
+
+__all__ = [
+    "Tree", "Unreadable", "exact", "holds_a_sum", "names", "number", "parse", "plain", "same",
+    "terms",
+]  # fmt: skip
+
+DIGITS = 60  # of the numbers that stand for what is no fraction
+CLOSE = 50  # digits in which these must agree
+
+
+def number(text: str) -> Fraction:
+    """The number that a text writes out: 12, -3.50, 1,234, 3/4, 1 1/2, 2.5e3, 2.5*10^3 and the
+    same in LaTeX, but nothing that is still to be worked out. Raises Unreadable.
+    """
+    tree = parse(text)
+    sign = 1
+    while tree[0] == "negative":
+        sign, tree = -sign, tree[1]
+    scaled = tree[0] == "*" and tree[1][0] == "number" and tree[2][0] == "^"
+    written: Fraction | None
+    if scaled and tree[2][1] == ("number", Fraction(10)):
+        written = exact(tree[2][2])  # 2.5 * 10^3
+    elif tree[0] == "/" and tree[2][0] == "number":
+        top = tree[1][1] if tree[1][0] == "negative" else tree[1]
+        written = None if top[0] != "number" else Fraction(1)
+    else:
+        written = Fraction(1) if tree[0] == "number" else None
+    if written is None:
+        raise Unreadable("it is no number that is written out")
+    return sign * exact(tree)
+
+
+def names(tree: Tree) -> frozenset[str]:
+    """The variables in it."""
+    if tree[0] == "name":
+        return frozenset(tree[1:])
+    return frozenset().union(*(names(part) for part in tree[1:] if isinstance(part, tuple)))
+
+
+def terms(tree: Tree) -> tuple[Tree, ...]:
+    """What is added and subtracted in it, signs left out."""
+    if tree[0] in ("+", "-"):
+        return terms(tree[1]) + terms(tree[2])
+    return terms(tree[1]) if tree[0] == "negative" else (tree,)
+
+
+def holds_a_sum(tree: Tree) -> bool:
+    """Whether anything is added or subtracted anywhere in it."""
+    parts = [part for part in tree[1:] if isinstance(part, tuple)]
+    return tree[0] in ("+", "-") or any(map(holds_a_sum, parts))
+
+
+def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
+    """Its value as a fraction, variables replaced by those of `at`.
+
+    Raises Unreadable where it is none (a root, pi), divides by zero, or grows too large.
+    """
+    value: Fraction = _evaluated(tree, _FRACTIONS, at or {})
+    return value
+
+
+def same(one: Tree, other: Tree) -> bool:
+    """Whether two expressions are equal, for all values of their variables.
+
+    Raises ImportError where roots, pi or functions need mpmath and it is not installed.
+    """
+    variables = sorted(names(one) | names(other))
+    agreed = 0
+    for at in _points(variables):
+        try:
+            left, right = exact(one, at), exact(other, at)
+        except Unreadable:
+            return _same_in_digits(one, other, variables)
+        except ZeroDivisionError:
+            continue
+        if left != right:
+            return False
+        agreed += 1
+    return agreed > 0
+
+
+def _same_in_digits(one: Tree, other: Tree, variables: list[str]) -> bool:
+    numbers = _digits()
+    agreed = 0
+    for at in _points(variables):
+        values = {name: numbers.lift(value) for name, value in at.items()}
+        try:
+            left = _evaluated(one, numbers, values)
+            right = _evaluated(other, numbers, values)
+        except (Unreadable, ZeroDivisionError):
+            continue
+        if abs(left - right) > numbers.tiny * max(1, abs(left)):
+            return False
+        agreed += 1
+    return agreed > 0
+
+
+def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
+    """Values for the variables: arbitrary fractions, always the same."""
+    for place in range(8 if variables else 1):
+        yield {
+            name: Fraction(10_007 * (place + 1) + 7_919 * (index + 1), 7_001 + 13 * place)
+            for index, name in enumerate(variables)
+        }
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """A kind of number to evaluate with."""
+
+    lift: Callable[[Fraction], Any]
+    power: Callable[[Any, Any], Any]
+    call: Callable[[str, Any], Any]
+    constant: Callable[[str], Any]
+    checked: Callable[[Any], Any]
+    tiny: Any = 0
+
+
+def _evaluated(tree: Tree, numbers: _Numbers, at: Mapping[str, Any]) -> Any:
+    kind = tree[0]
+    if kind == "number":
+        return numbers.lift(tree[1])
+    if kind == "name":
+        return at[tree[1]]
+    if kind == "constant":
+        return numbers.constant(tree[1])
+    if kind == "call":
+        return numbers.checked(numbers.call(tree[1], _evaluated(tree[2], numbers, at)))
+    left = _evaluated(tree[1], numbers, at)
+    if kind == "negative":
+        return -left
+    right = _evaluated(tree[2], numbers, at)
+    if kind == "^":
+        return numbers.checked(numbers.power(left, right))
+    value = (
+        left + right
+        if kind == "+"
+        else left - right
+        if kind == "-"
+        else left * right
+        if kind == "*"
+        else left / right
+    )
+    return numbers.checked(value)
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    if exponent.denominator != 1:
+        raise Unreadable("a root is no fraction")
+    size = max(base.numerator.bit_length(), base.denominator.bit_length())
+    if abs(exponent.numerator) * size > BITS:
+        raise Unreadable("its numbers grow too large")
+    return base**exponent.numerator
+
+
+def _call(function: str, value: Fraction) -> Fraction:
+    if function == "abs":
+        return abs(value)
+    raise Unreadable(f"{function} gives no fraction")
+
+
+def _no_fraction(which: str) -> Fraction:
+    raise Unreadable(f"{which} is no fraction")
+
+
+_FRACTIONS = _Numbers(lambda value: value, _power, _call, _no_fraction, bounded)
+
+
+@cache
+def _digits() -> _Numbers:
+    try:
+        import mpmath
+    except ImportError as error:
+        raise ImportError(
+            "answers with roots, pi or functions are compared by mpmath, which is not installed; "
+            'run: pip install "core-srl[tasks]"'
+        ) from error
+    context = mpmath.mp.clone()
+    context.dps = DIGITS
+    large = context.mpf(10) ** 300
+
+    def checked(value: Any) -> Any:
+        if not abs(value) < large:
+            raise Unreadable("its numbers grow too large")
+        return value
+
+    def power(base: Any, exponent: Any) -> Any:
+        if abs(exponent) > 1000 or (not base and exponent.real < 0):
+            raise Unreadable("its numbers grow too large")
+        return context.power(base, exponent)
+
+    def call(function: str, value: Any) -> Any:
+        if function == "exp" and abs(value) > 1000:
+            raise Unreadable("its numbers grow too large")
+        if function in ("log", "ln") and not value:
+            raise ZeroDivisionError
+        if function == "log":
+            return context.log(value, 10)
+        named = {"ln": context.log, "abs": abs}
+        return named[function](value) if function in named else getattr(context, function)(value)
+
+    return _Numbers(
+        lambda value: context.mpf(value.numerator) / value.denominator,
+        power,
+        call,
+        lambda which: +getattr(context, which),
+        checked,
+        context.mpf(10) ** -CLOSE,
+    )

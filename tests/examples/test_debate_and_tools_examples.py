@@ -1,0 +1,43 @@
+"""The configurations with debates and tools train as they stand, in small."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from srl_envs import debate_v0, tool_use_v0
+from srl_train import config_file
+from srl_train.trainer import MultiModelTrainer
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALLER = {
+    "rounds": 2,
+    "rollout.group_size": 4,
+    "rollout.groups_per_round": 1,
+    "logging.evaluation_episodes": 0,
+}
+
+
+def debate():
+    return debate_v0.parallel_env(topics=["Tea is best."], debate_rounds=2, history=1)
+
+
+def tool_use():
+    options = config_file.load(EXAMPLES / "tool_use.yaml").environment.options
+    return tool_use_v0.parallel_env(**options)
+
+
+@pytest.mark.parametrize(("name", "make"), [("debate.yaml", debate), ("tool_use.yaml", tool_use)])
+def test_weights_change(name, make, tmp_path, embedded_models):
+    from srl_agents.llm import tiny
+
+    # Shown the game for a moment only: it writes, but not always in form.
+    start = tiny.folder(make, steps=4, turns=1)
+    config = config_file.load(EXAMPLES / name, {**SMALLER, "models.base": str(start)})
+    MultiModelTrainer(config, tmp_path / "run").fit()
+    before = load_file(start / "model.safetensors")
+    for folder in (tmp_path / "run" / "models").iterdir():
+        after = load_file(folder / "model.safetensors")
+        assert before.keys() == after.keys()
+        assert any(not torch.equal(before[key], after[key]) for key in before)

@@ -1,0 +1,40 @@
+"""The examples about tasks run as they stand."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from srl_train import config_file
+from srl_train.trainer import MultiModelTrainer
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_custom_task():
+    said = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "custom_task.py")],
+        capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ).stdout  # fmt: skip
+    assert "Put the letters into the order of the alphabet." in said
+    assert "Attempt 2 of 2. They are not in order." in said
+    assert "(earned +0.95)" in said or "(earned +0.70)" in said
+
+
+def test_a_custom_task_is_trained_on_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    config = config_file.from_tree(
+        {
+            "environment": {"name": "custom_task:parallel_env", "options": {"difficulty": 1}},
+            "models": {"count": 1, "sampling": {"max_new_tokens": 16}},
+            "rollout": {"group_size": 2, "groups_per_round": 2},
+            "logging": {"evaluation_episodes": 0},
+            "rounds": 1,
+        }
+    )
+    trainer = MultiModelTrainer(config, tmp_path)
+    result = trainer.train_round()
+    assert len(result.episodes) == 4 and all(e.failure is None for e in result.episodes)
+    answers = [step.decision for e in result.episodes for turn in e.turns for step in turn]
+    # The warm start taught the form.
+    assert sum(answer.parse_failure is None for answer in answers) >= len(answers) - 1

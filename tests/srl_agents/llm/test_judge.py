@@ -1,0 +1,98 @@
+"""A language model as judge: asked twice with the sides swapped, read strictly, averaged."""
+
+import pytest
+
+from srl_agents.episode import Decision
+from srl_agents.llm.judge import ASKED, RULES, LLMJudge, named, question
+from srl_agents.rollout import play
+from srl_envs.debate.judging import CON, PRO, TIE, Debate, Speech
+from srl_envs.debate_v0 import parallel_env
+from tests.fakes import BrokenBackend, ScriptedBackend
+
+DEBATE = Debate("Tea is best.", (Speech(PRO, 1, "It warms."), Speech(CON, 1, "Coffee wakes.")))
+
+
+def test_both_orders_are_asked():
+    backend = ScriptedBackend(["Verdict: A", "Verdict: B"])
+    verdict = LLMJudge(backend).judge(DEBATE)
+    first, second = backend.heard(0), backend.heard(1)
+    assert RULES in first and ASKED in second
+    assert "A speaks for the motion, B against it.\nA (1): It warms.\nB (1): Coffee wakes." in first
+    assert (
+        "B speaks for the motion, A against it.\nA (1): Coffee wakes.\nB (1): It warms." in second
+    )
+    assert (verdict.pro, verdict.con, verdict.winner) == (1.0, 0.0, PRO)
+    assert verdict.info == {"orders": [PRO, PRO], "agreed": True, "unreadable": 0}
+
+
+@pytest.mark.parametrize(
+    ("answers", "pro", "agreed", "unreadable"),
+    [
+        (("Verdict: A", "Verdict: A"), 0.5, False, 0),  # whoever speaks first: even
+        (("Verdict: B", "Verdict: A"), 0.0, True, 0),
+        (("Verdict: tie", "Verdict: tie"), 0.5, True, 0),
+        (("Verdict: A", "Verdict: tie"), 0.75, False, 0),
+        (("Verdict: A", "no idea"), 0.75, False, 1),
+        (("", "no idea"), 0.5, False, 2),
+    ],
+)
+def test_verdicts_are_averaged(answers, pro, agreed, unreadable):
+    verdict = LLMJudge(ScriptedBackend(answers)).judge(DEBATE)
+    assert (verdict.pro, verdict.con) == (pro, 1 - pro)
+    assert (verdict.info["agreed"], verdict.info["unreadable"]) == (agreed, unreadable)
+
+
+@pytest.mark.parametrize(
+    ("answer", "side"),
+    [
+        ("Verdict: A", PRO),
+        ("A has examples.\n**Verdict: b**", CON),
+        ("verdict: Tie.", TIE),
+        ("Verdict: A\nor rather B", None),
+        ("The verdict: A", None),
+        ("Verdict: AB", None),
+        ("Verdict: A or B", None),
+        ("A", None),
+        ("", None),
+    ],
+)
+def test_only_the_last_line_counts_and_only_as_asked(answer, side):
+    assert named(answer, PRO) == side
+
+
+def test_agreement_is_counted_over_debates():
+    judge = LLMJudge(ScriptedBackend(["Verdict: A", "Verdict: B", "Verdict: A", "what?"]))
+    assert judge.so_far.agreement is None
+    judge.judge(DEBATE)
+    judge.judge(DEBATE)
+    assert (judge.so_far.agreement, judge.so_far.unreadable) == (0.5, 1)
+
+
+def test_turns_keep_their_order_where_they_alternate():
+    spoken = Debate(DEBATE.motion, DEBATE.speeches, simultaneous=False)
+    assert "B (1): It warms.\nA (1): Coffee wakes." in question(spoken, CON)
+
+
+def test_judges_the_environments_debates():
+    judge = LLMJudge(ScriptedBackend(["Verdict: A", "Verdict: B"]))
+    env = parallel_env(judge=judge, debate_rounds=1)
+    env.reset(seed=0)
+    _, rewards, _, _, infos = env.step({"pro_0": "a", "con_0": "b"})
+    assert rewards == {"pro_0": 1.0, "con_0": -1.0}
+    assert infos["con_0"]["judge_agreed"] is True and infos["con_0"]["judge_unreadable"] == 0
+
+
+def test_a_backend_that_fails_spoils_the_episode_and_no_more():
+    env = parallel_env(judge=LLMJudge(BrokenBackend()), debate_rounds=1)
+    episode = play(env, dict.fromkeys(env.possible_agents, Says()), 0)
+    assert episode.failure == "JudgeError: judge scripted: the machine is on fire"
+
+
+class Says:
+    """A policy that always says the same."""
+
+    def start(self, seed):
+        return None
+
+    def act(self, seen, states):
+        return [Decision("Tea.") for _ in seen], states
