@@ -22,7 +22,7 @@ from srl_envs.tools.registry import ToolResult
 from srl_envs.tools.search import CORPUS
 from srl_envs.tools.toolbox import Toolbox
 
-FILE_NAMES = ("a.txt", "b.txt", "c.txt", "d.txt", "e.txt", "f.txt", "g.txt", "h.txt")
+FILE_NAMES = tuple(f"f{number}.txt" for number in range(1, 9))
 FACTS = MappingProxyType(
     {
         "inhabitants": "How many inhabitants has {town}?",

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from srl_agents.episode import from_json
 from srl_train import config_file
 from srl_train.trainer import MultiModelTrainer
 
@@ -32,9 +33,10 @@ def test_a_custom_task_is_trained_on_by_its_name(tmp_path, monkeypatch):
             "rounds": 1,
         }
     )
-    trainer = MultiModelTrainer(config, tmp_path)
-    result = trainer.train_round()
-    assert len(result.episodes) == 4 and all(e.failure is None for e in result.episodes)
-    answers = [step.decision for e in result.episodes for turn in e.turns for step in turn]
+    MultiModelTrainer(config, tmp_path).fit()
+    [kept] = (tmp_path / "episodes").glob("*.jsonl")
+    episodes = [from_json(line) for line in kept.read_text("utf-8").splitlines()]
+    assert episodes and all(episode.failure is None for episode in episodes)
+    answers = [step.decision for e in episodes for turn in e.turns for step in turn]
     # The warm start taught the form.
     assert sum(answer.parse_failure is None for answer in answers) >= len(answers) - 1

@@ -29,6 +29,10 @@ def test_names_and_entries():
         "social_v0",
         "social_trading_v0",
         "social_negotiation_v0",
+        "math_v0",
+        "code_v0",
+        "tool_use_v0",
+        "debate_v0",
     )
     for name in catalogue.names():
         entry = catalogue.entry(name)

@@ -153,6 +153,9 @@ def test_any_answer_is_an_action_or_a_failure(answer):
         if isinstance(read, ParseFailure):
             assert read.reason
             continue
+        if isinstance(read, str):  # whatever is written is a move
+            assert read == answer
+            continue
         # Seen another way: in one of the places that count, no word stands but the choice.
         word = letters(view.answers(seat)[read])
         tags = re.findall(r"<answer>(.*?)</answer>", answer, re.IGNORECASE | re.DOTALL)

@@ -3,12 +3,17 @@ import json
 import pytest
 
 from benchmarks.training import arithmetic
+from srl_agents.llm import tiny
+from srl_envs import make
 from srl_train import config_file
 
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
+    options = dict(config_file.load(arithmetic.CONFIG).environment.options)
     overrides = {
+        # A short warm start: it knows the form, not well.
+        "models.base": str(tiny.folder(lambda: make("math_v0", **options), steps=20)),
         "rollout.group_size": 2,
         "rollout.groups_per_round": 2,
         "logging.evaluation_episodes": 0,
@@ -46,5 +51,4 @@ def test_targets_can_be_missed():
         return [check.held for check in arithmetic.checks({"runs": runs})]
 
     assert held(good, good) == [True] * 4
-    assert held(good, bad) == [False] * 3 + [True]
-    assert held(bad, bad) == [False] * 4
+    assert held(good, bad) == [False] * 4
