@@ -246,10 +246,12 @@ def _register_with_gymnasium() -> None:
     for found in ENTRIES.values():
         identity = found.gymnasium_id
         if identity is not None and identity not in gymnasium.registry:
+            vector = "srl_envs.vector.gymnasium_adapter:one_seat_vector"
             gymnasium.register(
                 identity,
                 entry_point="srl_envs.one_seat:one_seat",
-                vector_entry_point="srl_envs.vector.gymnasium_adapter:one_seat_vector",
+                # Texts are no arrays: there, make_vec steps single environments.
+                vector_entry_point=None if "free text" in found.tags else vector,
                 kwargs={"name": found.name},
             )
 
