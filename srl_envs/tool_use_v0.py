@@ -43,6 +43,8 @@ HISTORY_LENGTH = 600  # characters of each
 LAST_TURN = "This is your last turn: answer now."
 NUMBERS_IN_SIGHT = 6
 OF_A_KIND = 4  # sample answers
+MARKS = {"+": "+", "plus": "+", "-": "-", "minus": "-", "*": "*", "times": "*"}
+
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
 _NUMBER_IN_SIGHT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])")
 _FILE_IN_SIGHT = re.compile(r"\b[\w-]+\.txt\b")
@@ -208,20 +210,18 @@ class ToolUse(Task):
     ) -> tuple[str, ...] | None:
         """Calls and answers in the right form, made from what is in sight, whether it helps or not.
 
-        Calls are made from the numbers, names and files that the question and the results so far
-        mention, with any operation, the later number of two first, and no call is made twice.
-        Answers name something that a tool gave last; before one did there are none, but where
-        there is nothing to call a tool with. Up to OF_A_KIND for each tool, and as many answers.
+        Calls are made from the numbers, names, files and operations that the question and the
+        results so far mention, the later number of two first, and no call is made twice. Answers
+        name something in the last result, or in the question before there is one. Up to OF_A_KIND
+        for each tool, and as many answers.
         """
         session: Session = work.memory
         results = [result.content for _, made in session.turns for result in made if result.ok]
         known = {call.written() for calls, _ in session.turns for call in calls}
-        question = work.problem.question
-        kinds = [kind - known for kind in self._in_sight("\n".join([question, *results]))]
-        answers = {f"Answer: {thing}" for last in results[-1:] for thing in _things(last)}
-        if not any(kinds) and not answers:
-            answers = {f"Answer: {thing}" for thing in _things(question) or ["0"]}
-        kept = [sorted(kind) for kind in (*kinds, answers) if kind]
+        sight = [work.problem.question, *results]
+        kinds = [kind - known for kind in self._in_sight("\n".join(sight))]
+        kinds.append({f"Answer: {thing}" for thing in _things(sight[-1]) or ["0"]})
+        kept = [sorted(kind) for kind in kinds if kind]
         size = max(1, min(OF_A_KIND, count // len(kept)))
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
@@ -229,7 +229,8 @@ class ToolUse(Task):
         """For each tool the calls that there is something for."""
         if "calculator" in self.tools:
             numbers = _NUMBER_IN_SIGHT.findall(sight)[-NUMBERS_IN_SIGHT:]
-            sums = (f"{b} {mark} {a}" for a, b in combinations(numbers, 2) for mark in "+-*")
+            marks = {mark for word, mark in MARKS.items() if f" {word} " in sight} or {*"+-*"}
+            sums = (f"{b} {mark} {a}" for a, b in combinations(numbers, 2) for mark in marks)
             yield {ToolCall("calculator", {"expression": text}).written() for text in sums}
         if "files" in self.tools:
             files = set(_FILE_IN_SIGHT.findall(sight))
@@ -277,8 +278,7 @@ class ToolUseEnv(TaskEnv):
         samples = super().sample_answers(agent, rng, count) or ()
         if self.work(agent).attempt < self.rounds - 1:
             return samples
-        answers = tuple(text for text in samples if isinstance(read_turn(text), str))
-        return answers or ("Answer: 0",)
+        return tuple(text for text in samples if isinstance(read_turn(text), str))
 
 
 def same_answer(truth: str, answer: str) -> bool:

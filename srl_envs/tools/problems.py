@@ -120,17 +120,27 @@ def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Two tools: a number in a file, and one in the question; from difficulty 3 on more files."""
-    draft = Draft(_files(rng, difficulty, 1 if difficulty == 1 else 1 + difficulty))
+    """Two tools: a number in a file, and one in the question; from difficulty 3 on more files.
+
+    With difficulty 1 there is one file, and nothing has more than one digit.
+    """
+    marks = ("plus", "+"), ("minus", "-"), ("times", "*")
+    word, mark = marks[rng.integers(2 if difficulty == 1 else 3)]
+    if difficulty == 1:
+        whole = int(rng.integers(10))
+        part = int(rng.integers(whole + 1))
+        first, last = (whole - part, part) if mark == "+" else (whole, part)
+        draft, given = Draft({_pick(rng, FILE_NAMES): str(first)}), str(last)
+    else:
+        draft = Draft(_files(rng, difficulty, 1 + difficulty))
+        given = _number(rng, difficulty)
     names = [str(name) for name in rng.permutation(list(draft.files))]
-    used = names[: max(1, difficulty - 1)] if difficulty > 2 else names[:1]
+    used = names[: max(1, difficulty - 1)]
     numbers = [draft.use("read_file", path=name) for name in used]
     told = [f"the number in {name}" for name in used]
     if len(used) == 1:
-        numbers.append(_number(rng, difficulty))
-        told.append(numbers[-1])
-    marks = ("plus", "+"), ("times", "*"), ("minus", "-")
-    word, mark = marks[rng.integers(2 if difficulty == 1 else 3)]
+        numbers.append(given)
+        told.append(given)
     expression = f" {mark} ".join(numbers)
     answer = draft.use("calculator", expression=expression)
     question = f"What is {f' {word} '.join(told)}?"

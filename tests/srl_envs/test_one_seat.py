@@ -18,7 +18,8 @@ every_id = pytest.mark.parametrize("identity", IDS)
 
 
 def test_which_there_are():
-    expected = ("Bandit", "Maze", "MazeSimple", "MazeMedium", "MazeComplex", "Math", "Code", "ToolUse")
+    mazes = ("Maze", "MazeSimple", "MazeMedium", "MazeComplex")
+    expected = ("Bandit", *mazes, "Math", "Code", "ToolUse")
     assert [f"srl/{name}-v0" for name in expected] == IDS
 
 
