@@ -235,6 +235,7 @@ class ToolUse(Task):
         if "files" in self.tools:
             files = set(_FILE_IN_SIGHT.findall(sight))
             yield {ToolCall("read_file", {"path": path}).written() for path in files}
+            yield {ToolCall("list_files", {}).written()}
         if "search" in self.tools:
             names = set(_NAME_IN_SIGHT.findall(sight))
             yield {ToolCall("search", {"query": name}).written() for name in names}

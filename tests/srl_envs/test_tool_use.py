@@ -282,7 +282,7 @@ def test_sample_answers_say_nothing_of_the_truth():
             said = read_turn(text)
             kinds.add("answer" if isinstance(said, str) else said[0].name)
         play(env, needed(env)[0])
-    assert kinds == {"answer", "calculator", "read_file"}
+    assert kinds == {"answer", "calculator", "read_file", "list_files"}
     assert isinstance(env.task, ToolUse) and not work.solved
 
 
