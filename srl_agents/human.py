@@ -9,7 +9,7 @@ from typing import Any
 from srl_agents.episode import Decision
 from srl_agents.errors import BackendError
 from srl_agents.policy import Seen
-from srl_envs.text import LISTED, NOT_LEGAL_NOW, ParseFailure, TextView, default_in_words
+from srl_envs.text import LISTED, NOT_LEGAL_NOW, ParseFailure, TextView, default_in_words, view_for
 
 HELP, QUIT, SAY = "?", ("q", "quit"), "say "
 WIDTH = 88  # characters of a line
@@ -108,13 +108,14 @@ class Human:
         return [words for action, words in enumerate(answers) if mask is None or mask[action]]
 
     def _read(self, seen: Seen, answer: str) -> Any | ParseFailure:
-        action = self._view.parse(seen.agent, answer)
+        action = view_for(self._view, seen.observation).parse(seen.agent, answer)
         if isinstance(action, ParseFailure) or seen.action_mask is None:
             return action
         return action if seen.action_mask[action] else ParseFailure(NOT_LEGAL_NOW)
 
     def _tell_rules(self, seen: Seen) -> None:
-        self._tell(_wrapped(self._view.rules(seen.agent)))
+        rules = view_for(self._view, seen.observation).rules(seen.agent)
+        self._tell(_wrapped(rules))
         say = f" '{SAY}...' before your answer is heard by others." if self._hears_words else ""
         self._tell(f"({HELP} shows this again, {QUIT[0]} leaves the game.{say})\n")
 

@@ -164,6 +164,16 @@ def feedback(failure: ParseFailure, default_answer: str | None) -> str:
     return said if default_answer is None else f"{said} So {default_answer} was played."
 
 
+def view_for(view: TextView, observation: Any) -> TextView:
+    """The view that an observation is read with.
+
+    `view` itself, but for the view of several games in one (srl_envs.multitask_v0): whose rules
+    hold, and how answers are read, depends on which of them is on, and the observation says it.
+    """
+    choose = getattr(view, "of_observation", None)
+    return view if choose is None else choose(observation)
+
+
 def default_in_words(view: TextView, agent: str) -> str | None:
     """What is played in place of an answer that could not be read; None where nothing is."""
     answers = view.answers(agent)
@@ -241,6 +251,7 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self.observation_spaces = {a: TextSpace(TEXT_LENGTH) for a in self.possible_agents}
         self.action_spaces = {a: TextSpace(ANSWER_LENGTH) for a in self.possible_agents}
         self._masks: dict[str, Any] = {}
+        self._seen: dict[str, Any] = {}
 
     @property
     def agents(self) -> list[str]:
@@ -279,9 +290,10 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         """Start an episode; see the class for what is observed."""
         observations, infos = self.env.reset(seed=seed, options=options)
         self._keep_masks(infos)
+        self._seen = dict(observations)
         view = self._view()
         texts = {
-            agent: f"{view.rules(agent)}\n\n{view.describe(agent, seen)}"
+            agent: f"{view_for(view, seen).rules(agent)}\n\n{view.describe(agent, seen)}"
             for agent, seen in observations.items()
         }
         return texts, infos
@@ -310,6 +322,7 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         spoken = {agent: spoken_as(action, actions[agent]) for agent, action in played.items()}
         observations, rewards, terminations, truncations, infos = self.env.step(spoken)
         self._keep_masks(infos)
+        self._seen = dict(observations)
         texts = {agent: view.describe(agent, seen) for agent, seen in observations.items()}
         for agent, info in infos.items():
             info["action"], info["parse_failure"] = played.get(agent), None
@@ -334,7 +347,8 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self.env.close()
 
     def _read(self, agent: str, answer: str) -> Any | ParseFailure:
-        action, mask = self._view().parse(agent, answer), self._masks.get(agent)
+        view = view_for(self._view(), self._seen[agent])
+        action, mask = view.parse(agent, answer), self._masks.get(agent)
         if isinstance(action, ParseFailure) or mask is None or mask[action]:
             return action
         return ParseFailure(NOT_LEGAL_NOW)

@@ -12,7 +12,9 @@ from peft import PeftModel
 from srl_agents.errors import BackendError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface_quantization import Quantization
 from srl_agents.llm.partner_notes import PartnerNotes
+from srl_train.errors import ConfigError
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 TINY = "tiny"  # the embedded model, warm-started for the environment
@@ -24,15 +26,22 @@ def load_backend(
     *,
     device: str,
     dtype: str,
+    quantization: Quantization | None = None,
     name: str | None = None,
     notes: PartnerNotes | None = None,
 ) -> HuggingFaceBackend:
     """The backend of 'tiny' (for `make_env`'s game, told `notes`), a local folder or a hub name.
 
-    Raises BackendError for what cannot be loaded.
+    Raises BackendError for what cannot be loaded, ConfigError for 'tiny' where the game gives it
+    nothing to start from.
     """
-    source = tiny.folder(make_env, notes=notes) if base == TINY else base
-    return HuggingFaceBackend.load(source, device=device, dtype=dtype, name=name)
+    try:
+        source = tiny.folder(make_env, notes=notes) if base == TINY else base
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return HuggingFaceBackend.load(
+        source, device=device, dtype=dtype, quantization=quantization, name=name
+    )
 
 
 def load_all(
@@ -41,11 +50,13 @@ def load_all(
     *,
     device: str,
     dtype: str,
+    quantization: Quantization | None = None,
     notes: PartnerNotes | None = None,
 ) -> list[tuple[str, HuggingFaceBackend, str | None]]:
     """(name, its backend, its adapter there or None) for each of `folders`, in order.
 
-    PEFT adapters of one base share it, loaded once. Raises BackendError for what cannot be loaded.
+    PEFT adapters of one base share it, loaded once, in 4 or 8 bits if `quantization` says so; whole
+    models are loaded as they are. Raises BackendError for what cannot be loaded.
     """
     bases: dict[str, HuggingFaceBackend] = {}
     found: list[tuple[str, HuggingFaceBackend, str | None]] = []
@@ -63,15 +74,17 @@ def load_all(
                 if base in bases:
                     bases[base].model.load_adapter(folder, adapter_name=adapter)
                 else:
-                    bases[base] = _adapted(base, folder, adapter, device, dtype)
+                    whole = HuggingFaceBackend.load(
+                        base, device=device, dtype=dtype, quantization=quantization
+                    )
+                    bases[base] = _adapted(whole, folder, adapter)
         except (OSError, ValueError, RuntimeError) as error:
             raise BackendError(f"cannot load the adapter {folder!r}: {error}") from error
         found.append((name, bases[base], adapter))
     return found
 
 
-def _adapted(base: str, folder: str, adapter: str, device: str, dtype: str) -> HuggingFaceBackend:
-    whole = HuggingFaceBackend.load(base, device=device, dtype=dtype)
+def _adapted(whole: HuggingFaceBackend, folder: str, adapter: str) -> HuggingFaceBackend:
     model = PeftModel.from_pretrained(whole.model, folder, adapter_name=adapter)
     return HuggingFaceBackend(model.eval(), whole.tokenizer, name=whole.name)
 

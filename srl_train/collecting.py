@@ -13,11 +13,13 @@ from srl_agents.classic.table import POLICIES, classic_policy
 from srl_agents.classic.table import names as policy_names
 from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
+from srl_agents.llm.backends.api_names import api_model, is_api_name
 from srl_agents.llm.partner_notes import notes_for
 from srl_agents.policy import Policy, Seen
 from srl_agents.population import deal
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_envs.text import TextView
+from srl_train.api_seats import chat_policy, refuse_constrained
 from srl_train.config import RunConfig
 from srl_train.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
@@ -43,7 +45,9 @@ class InWords:
         """The policy's decisions, with their words."""
         decisions, memories = self._policy.act(seen, states)
         said = [
-            dataclasses.replace(choice, text=self._view.answers(one.agent)[int(choice.action)])
+            choice
+            if choice.text is not None
+            else dataclasses.replace(choice, text=self._view.answers(one.agent)[int(choice.action)])
             for one, choice in zip(seen, decisions, strict=True)
         ]
         return said, memories
@@ -134,7 +138,8 @@ def cast(
     """Seat -> policy.
 
     `wanted` says who sits where: a classic policy, 'tiny', a model's folder or hub name, a run's
-    folder (its models in turn), or 'RUN:model_0' for one of them. The other seats are held as
+    folder (its models in turn), 'RUN:model_0' for one of them, or a model behind an API, such as
+    'openai:gpt-5-mini'. The other seats are held as
     `config` says, by the models of the run in `trained`, or by their bases. Raises ConfigError,
     also for policies that are kept for evaluation: what is collected is trained on.
     """
@@ -150,6 +155,7 @@ def cast(
             raise ConfigError(f"seats: {error}") from error
         seated = {}
     own = dict(zip(config.models.names, config.models.bases, strict=True))
+    own |= config.models.frozen
     if trained is not None:
         own |= models_of_run(trained)
     loaded: dict[str, Any] = {}
@@ -170,13 +176,23 @@ def cast(
 
 
 def _writer(source: str, config: RunConfig, make_env: Callable[[], Any], view: TextView) -> Policy:
+    models = config.models
+    notes = notes_for(make_env()) if models.partner_notes else None
+    if is_api_name(source):
+        if models.constrained:
+            refuse_constrained(source, "models.constrained")
+        return chat_policy(api_model(source), view, models.sampling, models.seat_sampling, notes)
+
     from srl_agents.llm.text_policy import TextPolicy
     from srl_train.backends import load_all
 
-    models = config.models
-    notes = notes_for(make_env()) if models.partner_notes else None
     [(_, backend, adapter)] = load_all(
-        {Path(source).name: source}, make_env, device=models.device, dtype=models.dtype, notes=notes
+        {Path(source).name: source},
+        make_env,
+        device=models.device,
+        dtype=models.dtype,
+        quantization=models.quantization,
+        notes=notes,
     )
     return TextPolicy(
         backend,

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from srl_agents.llm.backends.api_names import is_api_name
 from srl_agents.llm.sampling import Sampling
+from srl_train.api_seats import refuse_for_apis
 from srl_train.bounds import above, at_least, refuse_unread, within
 from srl_train.credit.settings import CreditConfig
 from srl_train.errors import ConfigError
@@ -58,7 +60,8 @@ class ModelsConfig:
     base: str | tuple[str, ...] = "tiny"
     """'tiny' (the embedded model), a local folder or a hub name; or one of these per model."""
     frozen: Mapping[str, str] = field(default_factory=dict)
-    """Further models that play and never learn: name -> base; `seats` says where they sit."""
+    """Further models that play and never learn: name -> base, or a model behind an API, such as
+    'openai:gpt-5-mini' (docs/api_models.md); `seats` says where they sit."""
     adapters: AdapterConfig | None = None
     """Train LoRA adapters on one shared base instead of full models."""
     sampling: Sampling = field(default_factory=lambda: Sampling(max_new_tokens=4))
@@ -73,6 +76,8 @@ class ModelsConfig:
     """'auto' takes an accelerator where there is one."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the weights; adapters are always trained in float32."""
+    quantization: Literal["nf4", "int8"] | None = None
+    """Hold what never trains, the adapters' shared base and frozen models, in 4 or 8 bits."""
 
     def __post_init__(self) -> None:
         at_least("models.count", self.count, 1)
@@ -80,6 +85,13 @@ class ModelsConfig:
             raise ConfigError(
                 f"models.base lists {len(self.base)} models, models.count is {self.count}: "
                 "give one name, or one per model"
+            )
+        refuse_for_apis(self.bases, self.frozen, constrained=self.constrained)
+        still = [base for base in self.frozen.values() if not is_api_name(base)]
+        if self.quantization is not None and self.adapters is None and not still:
+            raise ConfigError(
+                f"models.quantization is {self.quantization!r}, and quantised weights cannot be "
+                "trained: train adapters on them (models.adapters), or leave it out"
             )
         if self.adapters is not None and len(set(self.bases)) > 1:
             raise ConfigError(
@@ -354,6 +366,7 @@ class RunConfig:
             "sft": self.sft is not None,
             "dpo": self.dpo is not None,
             "the algorithm ppo": "ppo" in self.sections,
+            "a model behind an API": any(map(is_api_name, self.models.frozen.values())),
         }
         for what, there in refused.items():
             if there and self.parallel == "fsdp":

@@ -10,15 +10,18 @@ from typing import Any, Protocol
 import yaml
 
 from srl_agents.classic.table import POLICIES, classic_policy
+from srl_agents.llm.backends.api_names import api_model
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Policy
 from srl_envs.scenarios import Scenario
 from srl_train import config_file
+from srl_train.api_seats import chat_policy, refuse_constrained
 from srl_train.config import ModelsConfig
 from srl_train.errors import ConfigError
 from srl_train.named_models import named_models
 
 SAMPLING = Sampling(max_new_tokens=32)  # for models that no run says anything of
+API_SAMPLING = Sampling(max_new_tokens=2048)  # where reasoning that is not shown counts as well
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,29 @@ class ClassicFocal:
         return {"kind": "classic"}
 
 
+class ApiFocal:
+    """A model behind an API."""
+
+    def __init__(self, name: str, answering: Answering) -> None:
+        """Raises BackendError where its SDK or key is missing."""
+        if answering.constrained:
+            refuse_constrained(name, "--constrained")
+        self._model = api_model(name)
+        self._sampling = answering.sampling(API_SAMPLING)
+
+    def policies(self, scenario: Scenario) -> list[Policy]:
+        """One, for all focal seats; raises ConfigError for settings that its API does not know."""
+        return [chat_policy(self._model, scenario.make().unwrapped.text_view, self._sampling)]
+
+    def record(self) -> dict[str, Any]:
+        """How it answers, and what was asked of it so far."""
+        return {
+            "kind": "api",
+            "sampling": asdict(self._sampling),
+            "usage": asdict(self._model.usage),
+        }
+
+
 class ModelFocal:
     """Models, loaded when the first scenario wants them."""
 
@@ -82,10 +108,12 @@ class ModelFocal:
         own = answering.constrained
         self._constrained = models.constrained if own is None else own
         self._load = (answering.device, models.dtype if kind == "run" else "auto")
+        self._quantization = models.quantization
         self._loaded: list[tuple[str, Any, str | None]] | None = None
 
     def policies(self, scenario: Scenario) -> list[Policy]:
-        """One per model; raises BackendError for a model that cannot be loaded."""
+        """One per model; raises BackendError for a model that cannot be loaded, and ConfigError
+        for the embedded one in a game that it cannot be started on."""
         from srl_agents.llm.text_policy import TextPolicy
 
         view = scenario.make().unwrapped.text_view
@@ -109,6 +137,7 @@ class ModelFocal:
             "sampling": asdict(self._sampling),
             "constrained": self._constrained,
             "dtype": self._load[1],
+            "quantization": self._quantization,
         }
 
     def _backends(self, make_env: Callable[[], Any]) -> list[tuple[str, Any, str | None]]:
@@ -116,7 +145,13 @@ class ModelFocal:
 
         if self._loaded is None or self._kind == "tiny":  # which is another one in every game
             device, dtype = self._load
-            self._loaded = load_all(self._folders, make_env, device=device, dtype=dtype)
+            self._loaded = load_all(
+                self._folders,
+                make_env,
+                device=device,
+                dtype=dtype,
+                quantization=self._quantization,
+            )
         return self._loaded
 
 
@@ -128,6 +163,8 @@ def focal(who: str, answering: Answering | None = None) -> Focal:
     if who in POLICIES:
         return ClassicFocal(who)
     named = named_models(who)
+    if named.kind == "api":
+        return ApiFocal(who, answering or Answering())
     models = ModelsConfig(sampling=SAMPLING)
     if named.run is not None:
         models = _models_section(named.run / "config.yaml")

@@ -9,6 +9,11 @@ from typing import ClassVar, Literal
 from srl_train.bounds import above, at_least, default_of, within
 from srl_train.errors import ConfigError
 
+CLIPPED_LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "luspo")
+"""TRL's losses that clip the ratio on both sides; cispo clips it from above only."""
+
+_WANT_MORE = ("cosine_with_min_lr", "warmup_stable_decay")
+
 
 @dataclass(frozen=True)
 class OptimizerConfig:
@@ -16,6 +21,8 @@ class OptimizerConfig:
 
     section: ClassVar[str]
     """The section's name in a configuration."""
+    reads_trl: ClassVar[bool] = False
+    """Whether its learners are handed the `trl` section."""
 
     learning_rate: float = 3e-3
     """Of AdamW; suits the embedded tiny model, large models want 1e-6 (full) to 1e-4 (LoRA)."""
@@ -48,11 +55,18 @@ class OptimizerConfig:
                 f"{self.section}.warmup_steps is read by every schedule but 'constant', which "
                 f"{self.section}.schedule is"
             )
+        if self.schedule in _WANT_MORE and not self.reads_trl:
+            raise ConfigError(
+                f"{self.section}.schedule is {self.schedule!r}, which needs "
+                "trl.lr_scheduler_kwargs, read by grpo and ppo only: give another schedule"
+            )
 
 
 @dataclass(frozen=True)
 class SurrogateConfig(OptimizerConfig):
     """The clipped surrogate (Schulman et al. 2017), which GRPO and PPO share."""
+
+    reads_trl: ClassVar[bool] = True
 
     minibatches: int = 1
     """Parts each update's samples are split into, one optimizer step per part."""
@@ -73,6 +87,11 @@ class SurrogateConfig(OptimizerConfig):
         for name in ("minibatches", "accumulation", "iterations"):
             at_least(f"{self.section}.{name}", getattr(self, name), 1)
         above(f"{self.section}.clip", self.clip, 0.0)
+        if self.clip != SurrogateConfig.clip and self.loss in ("sapo", "vespo"):
+            raise ConfigError(
+                f"{self.section}.clip is {self.clip}, and the loss {self.loss} clips no ratio: "
+                "leave it out"
+            )
         at_least(f"{self.section}.beta", self.beta, 0.0)
 
     def check(self, *, used: bool, group_size: int) -> None:

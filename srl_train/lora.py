@@ -13,6 +13,7 @@ from typing import Any
 
 from peft import LoraConfig, get_peft_model
 
+from srl_agents.llm.backends.huggingface_quantization import shared_states
 from srl_train.config import AdapterConfig
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
@@ -21,9 +22,10 @@ ADAPTER = "default"  # the name TRL expects of an adapter it was handed
 
 
 def share(base: Any) -> Any:
-    """A new module tree over the very same parameter and buffer tensors as `base`."""
-    tensors = [*base.parameters(), *base.buffers()]
-    return copy.deepcopy(base, {id(tensor): tensor for tensor in tensors})
+    """A new module tree over the very same weights as `base`: parameters, buffers, and the scales
+    of quantised layers."""
+    held = [*base.parameters(), *base.buffers(), *shared_states(base)]
+    return copy.deepcopy(base, {id(one): one for one in held})
 
 
 def adapter_models(
@@ -38,6 +40,10 @@ def adapter_models(
     for name in names:
         with isolated_randomness(seed), quiet_upstream():
             models[name] = get_peft_model(share(base), _lora(config), adapter_name=ADAPTER)
+        # TRL rounds the adapters of a model that carries such a mark to bfloat16, in which small
+        # steps of AdamW are lost; ours are trained in float32, whatever their base.
+        for mark in ("is_loaded_in_4bit", "is_loaded_in_8bit"):
+            vars(models[name].get_base_model()).pop(mark, None)
     return models
 
 

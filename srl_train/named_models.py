@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from srl_agents.classic.table import POLICIES
+from srl_agents.llm.backends.api_names import is_api_name
 from srl_train.errors import ConfigError
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -20,21 +21,24 @@ _MODEL = re.compile(r"model_(\d+)")
 class NamedModels:
     """One model, or the models of a run."""
 
-    kind: Literal["tiny", "folder", "hub", "run"]
+    kind: Literal["tiny", "folder", "hub", "run", "api"]
     sources: Mapping[str, str]
-    """Name -> 'tiny', a folder or a hub name, in order."""
+    """Name -> 'tiny', a folder, a hub name or a name behind an API, in order."""
     run: Path | None = None
     """The run's folder, for models of a run."""
 
 
 def named_models(who: str) -> NamedModels:
     """Whom `who` means: 'tiny', a folder with a model (a Hugging Face folder or a PEFT adapter), a
-    hub name, a run's folder, or 'RUN:model_2' for one model of it.
+    hub name, a run's folder, 'RUN:model_2' for one model of it, or a model behind an API, such as
+    'openai:gpt-5-mini'.
 
     Raises ConfigError for nobody.
     """
     if who == "tiny":
         return NamedModels("tiny", {"tiny": "tiny"})
+    if is_api_name(who):
+        return NamedModels("api", {who: who})
     place, wanted = Path(who), None
     if not place.exists() and ":" in who:
         head, _, wanted = who.rpartition(":")
@@ -53,7 +57,8 @@ def named_models(who: str) -> NamedModels:
     guess = f" (did you mean {close[0]!r}?)" if close else ""
     raise ConfigError(
         f"nobody is called {who!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
-        f"folder (RUN or RUN:model_0), or one of {', '.join(POLICIES)}"
+        f"folder (RUN or RUN:model_0), openai:MODEL or anthropic:MODEL, or one of "
+        f"{', '.join(POLICIES)}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,12 +11,15 @@ from torch import Tensor
 
 from srl_agents.classic.table import classic_policy
 from srl_agents.errors import PolicyError
+from srl_agents.llm.backends.api_names import api_model, is_api_name
+from srl_agents.llm.backends.chat_model import ChatModel
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
 from srl_agents.llm.partner_notes import PartnerNotes, notes_for
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
 from srl_agents.population import deal
+from srl_train.api_seats import chat_policy
 from srl_train.backends import load_backend
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
@@ -36,6 +39,8 @@ class Players:
     pools: Mapping[str, OpponentPool]
     adapted: bool
     """Models and pools are adapters on one base, which one backend samples for."""
+    chat_models: Mapping[str, ChatModel] = field(default_factory=dict)
+    """Frozen model -> who is asked for it, for those behind an API."""
 
     def announce(self, name: str, version: int) -> None:
         """Tell whoever samples from `name` that its weights changed."""
@@ -43,16 +48,27 @@ class Players:
 
 
 def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
-    """Load every model once; raises BackendError where one cannot be loaded."""
+    """Load every model once; raises BackendError where one cannot be loaded or asked."""
     models = config.models
+    chat_models = {n: api_model(base) for n, base in models.frozen.items() if is_api_name(base)}
     notes = _notes(config, make_env())
 
-    def load(base: str, name: str | None = None) -> HuggingFaceBackend:
+    def load(base: str, name: str | None = None, *, trains: bool = True) -> HuggingFaceBackend:
         return load_backend(
-            base, make_env, device=models.device, dtype=models.dtype, name=name, notes=notes
+            base,
+            make_env,
+            device=models.device,
+            dtype=models.dtype,
+            quantization=None if trains else models.quantization,
+            name=name,
+            notes=notes,
         )
 
-    frozen = {name: load(base, name) for name, base in models.frozen.items()}
+    frozen = {
+        name: load(base, name, trains=False)
+        for name, base in models.frozen.items()
+        if name not in chat_models
+    }
     for backend in frozen.values():
         backend.model.requires_grad_(False)
     if models.adapters is None:
@@ -64,7 +80,7 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
         trees = {name: backend.model for name, backend in (own | past).items()}
         backends = own | past
     else:
-        base = load(models.bases[0])
+        base = load(models.bases[0], trains=False)
         names = (*models.names, *config.pools)
         trees = adapter_models(base.model, names, models.adapters, config.seed)
         together = HuggingFaceBackend(
@@ -80,7 +96,7 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
             name, settings, _chair(trees[name], trained, backends[name], name, adapted)
         )
     modules = {name: trees[name] for name in models.names}
-    return Players({**backends, **frozen}, modules, pools, adapted)
+    return Players({**backends, **frozen}, modules, pools, adapted, chat_models)
 
 
 def seat_players(config: RunConfig, env: Any) -> dict[str, str]:
@@ -139,9 +155,20 @@ def policies_of_seats(
         )
         for backend in players.backends.values()
     }
+    asked = {
+        name: chat_policy(
+            model,
+            view,
+            per_seat={seat: sampling[seat] for seat, who in seats.items() if who == name},
+            notes=_notes(config, env),
+        )
+        for name, model in players.chat_models.items()
+    }
     policies: dict[str, Policy] = {}
     for seat, who in seats.items():
-        if who in players.backends:
+        if who in asked:
+            policies[seat] = asked[who]
+        elif who in players.backends:
             policies[seat] = writers[id(players.backends[who])]
         else:
             policies[seat] = _classic(who, env)

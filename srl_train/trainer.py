@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,9 @@ class MultiModelTrainer:
                 "baselines": dict(run.baselines),
                 "evaluation": self._evaluations,
                 "stages": run.stages.reports,
+                "api_usage": {
+                    name: asdict(model.usage) for name, model in run.players.chat_models.items()
+                },
                 "seconds": run.seconds,
                 "versions": versions(),
             }

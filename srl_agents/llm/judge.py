@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from srl_agents.errors import BackendError
+from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.backends.backend import Backend, Request
+from srl_agents.llm.backends.chat_model import ChatModel, ChatRequest, seed_from
 from srl_agents.llm.conversation import Turn
 from srl_agents.llm.sampling import Sampling
 from srl_envs.debate.judging import CON, PRO, TIE, Debate, JudgeError, Verdict, other
@@ -42,7 +44,7 @@ class JudgedSoFar:
 
 
 class LLMJudge:
-    """Judges debates with any backend's model.
+    """Judges debates with any backend's model, or with one behind an API.
 
     The model is told the debate twice, once with the side for the motion as speaker A and once as
     speaker B. A verdict for a side gives it 1 and the other 0, a tie 0.5 each, and the scores are
@@ -51,13 +53,14 @@ class LLMJudge:
 
     Verdict.info holds `orders` (the two verdicts, None where unreadable), `agreed` (both were read
     and are the same) and `unreadable` (how many were not); `so_far` counts over all debates. With
-    the default sampling (greedy) the same debate gets the same verdict. Raises JudgeError when the
-    backend fails.
+    the default sampling (greedy) the same debate gets the same verdict, as far as a backend can
+    promise it. Raises JudgeError when the backend fails, and PolicyError for an adapter or sampling
+    settings that an API does not know: Anthropic's has no temperature.
     """
 
     def __init__(
         self,
-        backend: Backend,
+        backend: Backend | ChatModel,
         *,
         sampling: Sampling = GREEDY,
         adapter: str | None = None,
@@ -67,24 +70,19 @@ class LLMJudge:
         self.so_far = JudgedSoFar()
         self._backend, self._sampling, self._adapter = backend, sampling, adapter
         self._rng = np.random.default_rng(seed)
+        if isinstance(backend, ChatModel):
+            backend.check(sampling)
+            if adapter is not None:
+                raise PolicyError(f"{self.name}: adapter is {adapter!r}, and an API has none")
 
     def judge(self, debate: Debate) -> Verdict:
         """The mean of two verdicts."""
-        chat = self._backend.chat
         firsts = (PRO, CON)
-        prompts = chat.prompts([Turn(question(debate, first), rules=RULES) for first in firsts])
-        requests = [
-            Request(prompt, self._sampling, rng, adapter=self._adapter)
-            for prompt, rng in zip(prompts, self._rng.spawn(len(prompts)), strict=True)
-        ]
         try:
-            completions = self._backend.complete(requests)
+            answers = self._answers([question(debate, first) for first in firsts])
         except BackendError as error:
             raise JudgeError(f"{self.name}: {error}") from error
-        orders = [
-            named(chat.text(completion.ids), first)
-            for first, completion in zip(firsts, completions, strict=True)
-        ]
+        orders = [named(answer, first) for first, answer in zip(firsts, answers, strict=True)]
         unreadable = orders.count(None)
         agreed = not unreadable and orders[0] == orders[1]
         self.so_far.debates += 1
@@ -93,6 +91,26 @@ class LLMJudge:
         pro = sum({PRO: 1.0, CON: 0.0}.get(order or TIE, 0.5) for order in orders) / len(orders)
         info = {"orders": orders, "agreed": agreed, "unreadable": unreadable}
         return Verdict(pro, 1.0 - pro, info)
+
+    def _answers(self, questions: Sequence[str]) -> list[str]:
+        backend, rngs = self._backend, self._rng.spawn(len(questions))
+        if isinstance(backend, ChatModel):
+            asked = [
+                ChatRequest(
+                    ({"role": "system", "content": RULES}, {"role": "user", "content": words}),
+                    self._sampling,
+                    seed_from(rng) if backend.takes_seed else None,
+                )
+                for words, rng in zip(questions, rngs, strict=True)
+            ]
+            return [answer.text for answer in backend.answer(asked)]
+        chat = backend.chat
+        prompts = chat.prompts([Turn(words, rules=RULES) for words in questions])
+        requests = [
+            Request(prompt, self._sampling, rng, adapter=self._adapter)
+            for prompt, rng in zip(prompts, rngs, strict=True)
+        ]
+        return [chat.text(completion.ids) for completion in backend.complete(requests)]
 
 
 def question(debate: Debate, first: str) -> str:

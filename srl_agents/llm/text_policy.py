@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,9 @@ from srl_agents.llm.constrained import AnswerTree, answer_tree
 from srl_agents.llm.conversation import Turn
 from srl_agents.llm.partner_notes import History, PartnerNotes
 from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.turns import decided, read, rules_for, situation
 from srl_agents.policy import Seen
-from srl_envs.text import ParseFailure, TextView, default_in_words, feedback
+from srl_envs.text import ParseFailure, TextView
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,22 +102,14 @@ class TextPolicy:
             seen, states, prompts, requests, completions, strict=True
         ):
             text = chat.text(completion.ids)
-            action = self._read(one, text)
-            failure = action if isinstance(action, ParseFailure) else None
-            decisions.append(
-                Decision(
-                    action=self._view.default_action if failure else action,
-                    text=text,
-                    tokens=_tokens(prompt, completion),
-                    parse_failure=failure.reason if failure else None,
-                )
-            )
+            action = read(self._view, one, text)
+            decisions.append(decided(self._view, text, action, _tokens(prompt, completion)))
             memories.append(
                 replace(
                     state,
                     context=request.context + completion.ids,
                     cache=completion.cache,
-                    failure=failure,
+                    failure=action if isinstance(action, ParseFailure) else None,
                 )
             )
         return decisions, memories
@@ -126,14 +118,6 @@ class TextPolicy:
         last = state.context[-1] if state.context else None
         note = "" if self._notes is None else self._notes.line(state.history)
         return turn_of(self._view, seen, state.failure, last, note)
-
-    def _read(self, seen: Seen, text: str) -> Any | ParseFailure:
-        action = self._view.parse(seen.agent, text)
-        if isinstance(action, ParseFailure) or seen.action_mask is None:
-            return action
-        if not seen.action_mask[action]:
-            return ParseFailure("that choice is not allowed now")
-        return action
 
     def _tree(self, seen: Seen) -> AnswerTree:
         mask = None if seen.action_mask is None else np.asarray(seen.action_mask, dtype=bool)
@@ -169,15 +153,8 @@ def turn_of(
     `last` is the final token of its last answer; without one the conversation begins, with the
     rules.
     """
-    lines = []
-    if failure is not None:
-        lines.append(feedback(failure, default_in_words(view, seen.agent)))
-    lines += [f"{speaker} says: {words}" for speaker, words in seen.heard]
-    lines.append(view.describe(seen.agent, seen.observation))
-    if note:
-        lines.append(note)
-    words = "\n".join(lines)
-    return Turn(words, rules=view.rules(seen.agent) if last is None else None, last=last)
+    rules = rules_for(view, seen) if last is None else None
+    return Turn(situation(view, seen, failure, note), rules=rules, last=last)
 
 
 def _tokens(prompt: tuple[int, ...], completion: Completion) -> Tokens:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from srl_agents.llm.partner_notes import History, PartnerNotes
-from srl_envs.text import ParseFailure, TextView, default_in_words, feedback
+from srl_envs.text import ParseFailure, TextView, default_in_words, feedback, view_for
 
 UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
 UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers
@@ -70,6 +70,7 @@ def _play(
     env: Any, view: TextView, turns: int, rng: np.random.Generator, notes: PartnerNotes | None
 ) -> list[Dialogue]:
     observations, infos = env.reset(seed=int(rng.integers(2**31)))
+    rules = {agent: view_for(view, seen).rules(agent) for agent, seen in observations.items()}
     lines: dict[str, list[Line]] = {agent: [] for agent in env.possible_agents}
     feedbacks = dict.fromkeys(env.possible_agents, "")
     histories: dict[str, History] = dict.fromkeys(env.possible_agents, ())
@@ -94,7 +95,7 @@ def _play(
             failure = None
             if rng.random() < UNREADABLE_SHARE:
                 answer = UNREADABLE[rng.integers(len(UNREADABLE))]
-                failure = view.parse(agent, answer)
+                failure = view_for(view, observations[agent]).parse(agent, answer)
             if isinstance(failure, ParseFailure):
                 actions[agent] = view.default_action
                 feedbacks[agent] = feedback(failure, default_in_words(view, agent)) + "\n"
@@ -106,7 +107,7 @@ def _play(
                 Line(words, tuple(answers[i] for i in legal), answer, failure is None)
             )
         observations, _, _, _, infos = env.step(actions)
-    return [Dialogue(view.rules(agent), tuple(said)) for agent, said in lines.items() if said]
+    return [Dialogue(rules[agent], tuple(said)) for agent, said in lines.items() if said]
 
 
 def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:

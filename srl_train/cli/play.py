@@ -22,7 +22,7 @@ from srl_envs.cheap_talk import message_in
 from srl_envs.scenarios import Scenario
 from srl_envs.text import Spoken
 from srl_train.errors import ConfigError
-from srl_train.focal import Answering, ClassicFocal, focal
+from srl_train.focal import Answering, ModelFocal, focal
 
 LONG = 50  # rounds: from here on a person is told how to play fewer
 ENDINGS = ("winner", "outcome")  # in the last infos of games that have them
@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", action="append", default=[], metavar="WHO",
         help="who sits in the other seats: a classic policy, 'tiny', a model's folder or hub "
-        "name, a run's folder, or RUN:model_0; SEAT=WHO for one seat; may be repeated "
-        "(default: uniform, any legal move)",
+        "name, a run's folder, RUN:model_0, or openai:MODEL; SEAT=WHO for one seat; may be "
+        "repeated (default: uniform, any legal move)",
     )  # fmt: skip
     parser.add_argument(
         "--constrained",
@@ -193,7 +193,7 @@ def _opponents(
         seats = [agent for agent in others if who[agent] == name]
         game = Scenario(name, env_name, "a person's opponents", tuple(seats), {}, options)
         someone = focal(name, answering)
-        if not isinstance(someone, ClassicFocal):
+        if isinstance(someone, ModelFocal):
             _prepare_torch()
         seated |= zip(seats, cycle(someone.policies(game)), strict=False)
     return seated

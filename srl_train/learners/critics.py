@@ -20,6 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from srl_agents.llm.backends.huggingface_quantization import shared_states
+
 UNITS = 64
 """Width of the central critic's two hidden layers, as in Yu et al. 2022."""
 
@@ -67,7 +69,8 @@ class SeparateCritic(nn.Module):
         super().__init__()
         backbone = backbone_of(model)
         frozen = [p for p in backbone.parameters() if not p.requires_grad]
-        shared = {id(tensor): tensor for tensor in (*frozen, *backbone.buffers())}
+        held = (*frozen, *backbone.buffers(), *shared_states(backbone))
+        shared = {id(one): one for one in held}
         self.backbone = copy.deepcopy(backbone, shared)
         self.head = _silent(nn.Linear(backbone.config.hidden_size, 1))
 

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import inspect
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import torch
+from torch.utils.checkpoint import checkpoint
+from transformers import Trainer, get_scheduler
 from trl import GRPOConfig
 
+from srl_train.bounds import default_of
 from srl_train.errors import ConfigError
+from srl_train.learner_config import CLIPPED_LOSSES, SurrogateConfig
 
 OURS: Mapping[str, str] = {
     "output_dir": "the run's folder (--out)",
@@ -111,8 +117,37 @@ OF_THE_LOOP = frozenset({
 """Fields that nothing would read here: learners are stepped, TRL's own loop does not run."""
 
 
-def check_trl_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The `trl` section, checked field by field; raises ConfigError for the first that is wrong.
+_OF_LOSSES: Mapping[str, tuple[str, ...]] = {
+    "epsilon_high": (*CLIPPED_LOSSES, "cispo"),
+    "delta": CLIPPED_LOSSES,
+    "importance_sampling_level": (*CLIPPED_LOSSES, "cispo", "sapo"),
+    "max_completion_length": ("dr_grpo",),
+    **dict.fromkeys(("sapo_temperature_neg", "sapo_temperature_pos"), ("sapo",)),
+    **dict.fromkeys(
+        ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"), ("vespo",)
+    ),
+}
+_WITH: Mapping[str, str] = {
+    "activation_checkpointing_kwargs": "activation_checkpointing",
+    "entropy_coef_min": "use_adaptive_entropy",
+    "entropy_coef_max": "use_adaptive_entropy",
+    "entropy_coef_delta": "use_adaptive_entropy",
+    "entropy_target": "use_adaptive_entropy",
+}
+_OF_OPTIMIZERS = ("optim_args", "adam_beta1", "adam_beta2", "adam_epsilon")
+_PLAIN_SCHEDULES = ("constant", "constant_with_warmup")
+_OF_CHECKPOINTING = {"every_n_layers", "offload", *inspect.signature(checkpoint).parameters} - {
+    "function",
+    "args",
+    "kwargs",
+}
+
+
+def check_trl_options(
+    options: Mapping[str, Any], sections: Collection[SurrogateConfig] = ()
+) -> dict[str, Any]:
+    """The `trl` section, checked field by field; raises ConfigError for the first that is wrong,
+    and for what none of the `sections` that models learn by would read.
 
     Numbers may be written as YAML reads them (1e-3 is text there).
     """
@@ -139,16 +174,90 @@ def check_trl_options(options: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(
             f"trl.importance_sampling_level is {level!r}: give one of token, sequence"
         )
+    unknown = {*(checked.get("activation_checkpointing_kwargs") or ())} - _OF_CHECKPOINTING
+    if unknown:
+        raise ConfigError(
+            f"trl.activation_checkpointing_kwargs has {', '.join(map(repr, sorted(unknown)))}: "
+            f"give some of {', '.join(sorted(_OF_CHECKPOINTING))}"
+        )
+    if sections:
+        _refuse_unread(checked, sections)
     return checked
+
+
+def _refuse_unread(options: Mapping[str, Any], sections: Collection[SurrogateConfig]) -> None:
+    defaults = {f.name: default_of(f) for f in dataclasses.fields(GRPOConfig)}
+    losses = sorted({section.loss for section in sections})
+    for name, value in options.items():
+        if value == defaults[name]:
+            continue
+        if not {*_OF_LOSSES.get(name, losses)} & {*losses}:
+            raise ConfigError(
+                f"trl.{name} is read by the losses {', '.join(_OF_LOSSES[name])} only, the loss is "
+                f"{', '.join(losses)}: change it, or leave trl.{name} out"
+            )
+        if name in _WITH and not options.get(_WITH[name]):
+            raise ConfigError(
+                f"trl.{name} is read only with trl.{_WITH[name]}: set it, or leave trl.{name} out"
+            )
+        if name == "use_bias_correction_kl" and not any(section.beta for section in sections):
+            raise ConfigError(
+                "trl.use_bias_correction_kl is read only where beta is above 0: set grpo.beta or "
+                "ppo.beta, or leave it out"
+            )
+        if name == "lr_scheduler_kwargs" and all(s.schedule in _PLAIN_SCHEDULES for s in sections):
+            raise ConfigError(
+                f"trl.lr_scheduler_kwargs is read by no schedule of {', '.join(_PLAIN_SCHEDULES)}: "
+                "set grpo.schedule or ppo.schedule, or leave it out"
+            )
+
+
+def check_model(options: Mapping[str, Any], model: Any) -> None:
+    """Raise ConfigError for an option of the checked `trl` section that `model` cannot follow."""
+    if options.get("router_aux_loss_coef") and not hasattr(
+        model.config.get_text_config(), "output_router_logits"
+    ):
+        raise ConfigError(
+            f"trl.router_aux_loss_coef is {options['router_aux_loss_coef']}: "
+            f"{model.config.model_type} is no mixture of experts with router logits, leave it out"
+        )
 
 
 def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
     """The GRPOConfig of our arguments and the `trl` section; raises ConfigError where TRL refuses
     what they come to."""
     try:
-        return GRPOConfig(**{**own, **options})
+        arguments = GRPOConfig(**{**own, **options})
     except (TypeError, ValueError) as error:
         raise ConfigError(f"trl: {error}") from error
+    _check_schedule(arguments)
+    chosen = Trainer.get_optimizer_cls_and_kwargs(arguments)
+    for name in _OF_OPTIMIZERS:
+        if name in options and options[name] != getattr(GRPOConfig, name):
+            without = GRPOConfig(**{**own, **{n: v for n, v in options.items() if n != name}})
+            if Trainer.get_optimizer_cls_and_kwargs(without) == chosen:
+                raise ConfigError(
+                    f"trl.{name} is not read by the optimizer {arguments.optim.value}: leave it out"
+                )
+    return arguments
+
+
+def _check_schedule(arguments: GRPOConfig) -> None:
+    """Raise ConfigError where the schedule lacks a setting, or is given one it does not have."""
+    options = dict(arguments.lr_scheduler_kwargs or {})
+    try:
+        get_scheduler(
+            arguments.lr_scheduler_type,
+            torch.optim.SGD([torch.zeros(1)]),
+            num_warmup_steps=arguments.get_warmup_steps(arguments.max_steps),
+            num_training_steps=arguments.max_steps,
+            scheduler_specific_kwargs=options,
+        )
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"the schedule {arguments.lr_scheduler_type.value} with trl.lr_scheduler_kwargs "
+            f"{options}: {error}"
+        ) from error
 
 
 def _converted(hint: Any, value: Any, path: str) -> Any:

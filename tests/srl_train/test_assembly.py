@@ -22,6 +22,21 @@ WRONG = [
     ({"models__seat_sampling": {"x": {}}}, ConfigError, "models.seat_sampling names 'x'"),
     ({"models__sampling": {"temperature": 0}}, ConfigError, "model_0 samples at temperature"),
     (
+        {"models__sampling": {"top_p": 0.9}, "updates__sample_budget": {"model_1": 4}},
+        ConfigError,
+        "updates.sample_budget.model_1 compares model_1 .* in agent_1 top_p 0.9",
+    ),
+    (
+        {
+            "models__seat_sampling": {"agent_0": {"top_k": 5}},
+            "trl": {"off_policy_mask_threshold": 0.1},
+        },
+        ConfigError,
+        "trl.off_policy_mask_threshold compares model_0 .* in agent_0 top_p 1 and top_k 5",
+    ),
+    ({"trl": {"sapo_temperature_neg": 2.0}}, ConfigError, "read by the losses sapo only"),
+    ({"trl": {"router_aux_loss_coef": 0.1}}, ConfigError, "llama is no mixture of experts"),
+    (
         {"models__count": 1, "models__seat_sampling": {"agent_1": {"temperature": 0.5}}},
         ConfigError,
         "one temperature above 0",

@@ -21,6 +21,7 @@ except ImportError as error:
     ) from error
 
 from srl_agents.llm.backends.huggingface_cache import KeptCache, reusable
+from srl_agents.llm.backends.huggingface_quantization import Quantization, loading, made_steady
 from srl_agents.llm.backends.huggingface_sampling import TokenDraw
 
 
@@ -61,18 +62,28 @@ class HuggingFaceBackend:
         *,
         device: str = "auto",
         dtype: str = "auto",
+        quantization: Quantization | None = None,
         name: str | None = None,
     ) -> HuggingFaceBackend:
         """Load a local folder or a hub name.
 
         `device` is 'auto' (a GPU where there is one) or a torch device; `dtype` is 'auto' (as the
-        weights were saved) or a torch dtype's name. Raises BackendError where it cannot be loaded.
+        weights were saved) or a torch dtype's name; `quantization` holds the weights of the linear
+        layers in 4 ('nf4') or 8 bits ('int8'). Raises BackendError where it cannot be loaded, and
+        ImportError where quantization lacks its package.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
             tokenizer = AutoTokenizer.from_pretrained(name_or_folder)
-            model = AutoModelForCausalLM.from_pretrained(name_or_folder, dtype=dtype).to(device)
+            if quantization is None:
+                model = AutoModelForCausalLM.from_pretrained(name_or_folder, dtype=dtype).to(device)
+            else:
+                model = made_steady(
+                    AutoModelForCausalLM.from_pretrained(
+                        name_or_folder, dtype=dtype, **loading(quantization, device)
+                    )
+                )
         except (OSError, ValueError, RuntimeError) as error:
             raise BackendError(f"cannot load the model {str(name_or_folder)!r}: {error}") from error
         return cls(model.eval(), tokenizer, name=name)

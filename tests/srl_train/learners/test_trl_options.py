@@ -8,6 +8,7 @@ import torch
 from trl import GRPOConfig
 
 from srl_train.errors import ConfigError
+from srl_train.learner_config import GrpoConfig, PpoConfig
 from srl_train.learners.trl_options import HANDED_ON, OF_THE_LOOP, OURS, check_trl_options
 from tests.srl_train.learners.reference_grpo import relative_error, small_model, some_samples
 from tests.srl_train.learners.small_learner import EXACT, equal, first_gradients, learner, update
@@ -36,6 +37,68 @@ def test_every_field_of_trl_has_been_thought_about():
 def test_what_cannot_be_handed_on(options, told):
     with pytest.raises(ConfigError, match=told):
         check_trl_options(options)
+
+
+SAPO = GrpoConfig(loss="sapo")
+
+
+@pytest.mark.parametrize(
+    "options, section, told",
+    [
+        ({"sapo_temperature_neg": 2.0}, GrpoConfig(), "read by the losses sapo only, .* is dapo"),
+        ({"vespo_k_pos": 1.0}, SAPO, "read by the losses vespo only, the loss is sapo"),
+        ({"epsilon_high": 0.3}, SAPO, "luspo, cispo only, the loss is sapo"),
+        ({"delta": 1.5}, GrpoConfig(loss="cispo"), "luspo only, the loss is cispo"),
+        ({"importance_sampling_level": "sequence"}, GrpoConfig(loss="vespo"), "the loss is vespo"),
+        ({"max_completion_length": 8}, GrpoConfig(), "read by the losses dr_grpo only"),
+        ({"entropy_target": 0.5}, GrpoConfig(), "only with trl.use_adaptive_entropy"),
+        ({"gradient_checkpointing_kwargs": {}}, GrpoConfig(), "only with trl.activation_check"),
+        ({"use_bias_correction_kl": False}, GrpoConfig(), "only where beta is above 0"),
+        ({"lr_scheduler_kwargs": {"power": 2.0}}, GrpoConfig(), "no schedule of constant"),
+    ],
+)
+def test_what_nothing_would_read_is_refused(options, section, told):
+    with pytest.raises(ConfigError, match=told):
+        check_trl_options(options, [section])
+
+
+def test_it_is_enough_that_some_model_reads_an_option_or_that_it_changes_nothing():
+    check_trl_options({"sapo_temperature_neg": 2.0}, [SAPO, PpoConfig()])
+    check_trl_options({"sapo_temperature_neg": 1.05, "delta": None}, [PpoConfig()])
+    check_trl_options({"use_bias_correction_kl": False}, [GrpoConfig(beta=0.1)])
+    check_trl_options({"entropy_target": 0.5, "use_adaptive_entropy": True}, [GrpoConfig()])
+
+
+@pytest.mark.parametrize(
+    "trl, settings, told",
+    [
+        ({"lr_scheduler_kwargs": {"nonsense": 1}}, {"schedule": "linear"}, "linear .*'nonsense'"),
+        ({}, {"schedule": "cosine_with_min_lr"}, "cosine_with_min_lr with trl.* min_lr_rate"),
+        ({}, {"schedule": "warmup_stable_decay"}, "warmup_stable_decay with .*num_decay_steps"),
+        ({"optim_args": "foo=1"}, {}, "trl.optim_args is not read by the optimizer adamw"),
+        ({"optim": "sgd", "adam_beta1": 0.5}, {}, "adam_beta1 is not read by the optimizer sgd"),
+        ({"gradient_checkpointing_kwargs": {"reentrant": True}}, {}, "'reentrant': give .*use_re"),
+    ],
+)
+def test_what_the_schedule_or_the_optimizer_does_not_read_is_refused(trl, settings, told):
+    with pytest.raises(ConfigError, match=told) as error:
+        learner(trl=trl, **settings)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "schedule, options",
+    [
+        ("cosine_with_min_lr", {"min_lr_rate": 0.1}),
+        ("warmup_stable_decay", {"num_decay_steps": 2}),
+        ("polynomial", {"power": 2.0}),
+        ("cosine_with_restarts", {"num_cycles": 2}),
+    ],
+)
+def test_schedules_are_given_their_settings(schedule, options):
+    one = learner(schedule=schedule, planned_updates=4, trl={"lr_scheduler_kwargs": options})
+    rates = [update(one, some_samples())["learning_rate"] for _ in range(4)]
+    assert rates[0] == pytest.approx(3e-3) and rates[-1] < rates[0]
 
 
 def test_what_trl_refuses_itself_is_a_configuration_error():

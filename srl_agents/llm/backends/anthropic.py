@@ -1,0 +1,121 @@
+"""Models behind Anthropic's Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from srl_agents.errors import BackendError, PolicyError
+from srl_agents.llm.backends.chat_model import (
+    CONCURRENCY,
+    RETRIES,
+    TIMEOUT,
+    ChatAnswer,
+    ChatRequest,
+    Usage,
+    ask_at_once,
+    no_answer,
+    told,
+)
+from srl_agents.llm.sampling import Sampling
+
+
+class AnthropicModel:
+    """A model behind the Messages API, by the SDK `anthropic`.
+
+    The key is ANTHROPIC_API_KEY and the server ANTHROPIC_BASE_URL unless they are given; the
+    SDK's other credentials (a token, a profile) hold as well. The API has no sampling settings
+    since its version 2026-10-21, which SDK 2 speaks, and never had seeds: answers are drawn at
+    temperature 1, and only their length is ours.
+    """
+
+    takes_seed = False
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        concurrency: int = CONCURRENCY,
+        max_retries: int = RETRIES,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        """`timeout` is in seconds, for one attempt.
+
+        Raises BackendError where the SDK or a key is missing.
+        """
+        self.name = f"anthropic:{model}"
+        self.usage = Usage()
+        self._model, self._concurrency = model, concurrency
+        try:
+            import anthropic
+        except ImportError as error:
+            raise BackendError(
+                f'{self.name} needs the package anthropic: pip install "core-srl[anthropic]"'
+            ) from error
+        self._failures = (anthropic.AnthropicError, ValueError)  # ValueError: no JSON
+        try:
+            self._client: Any = anthropic.Anthropic(
+                api_key=api_key, base_url=base_url, max_retries=max_retries, timeout=timeout
+            )
+        except anthropic.AnthropicError as error:  # credentials that are there and of no use
+            raise told(self.name, error) from error
+        client = self._client
+        if not (client.api_key or client.auth_token or client.credentials):
+            raise BackendError(f"{self.name} needs a key: set ANTHROPIC_API_KEY")
+
+    def check(self, sampling: Sampling) -> None:
+        """Raise PolicyError for settings that the API does not know."""
+        for name, only in (("temperature", 1), ("top_p", 1), ("top_k", 0)):
+            if (value := getattr(sampling, name)) != only:
+                raise PolicyError(
+                    f"{self.name}: {name} is {value}, and this API takes no such setting: give its "
+                    f"seat a sampling of its own with {name} {only}"
+                )
+
+    def answer(self, conversations: Sequence[ChatRequest]) -> list[ChatAnswer]:
+        """One answer per request, in order; see ChatModel."""
+        for request in conversations:
+            self.check(request.sampling)
+            if request.seed is not None:
+                raise PolicyError(
+                    f"{self.name}: seed is {request.seed}, and this API takes none: give None"
+                )
+        return ask_at_once(self._ask, conversations, self.usage, self._concurrency)
+
+    def _ask(self, request: ChatRequest) -> ChatAnswer:
+        rules = [said["content"] for said in request.messages if said["role"] == "system"]
+        # The API takes no empty messages; the user's turns around one are read as one turn.
+        turns = [
+            dict(said)
+            for said in request.messages
+            if said["role"] != "system" and said["content"].strip()
+        ]
+        system = {"system": "\n\n".join(rules)} if rules else {}
+        try:
+            came = self._client.messages.create(
+                model=self._model,
+                messages=turns,
+                max_tokens=request.sampling.max_new_tokens,
+                **system,
+            )
+        except self._failures as error:
+            raise told(self.name, error) from error
+        try:
+            return _answer_of(came)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise no_answer(self.name, came) from error
+
+
+def _answer_of(came: Any) -> ChatAnswer:
+    usage = came.usage
+    cached = (usage.cache_creation_input_tokens or 0) + (usage.cache_read_input_tokens or 0)
+    return ChatAnswer(
+        text="".join(block.text for block in came.content if block.type == "text"),
+        finish_reason=str(came.stop_reason),
+        ended=came.stop_reason == "end_turn",
+        model=str(came.model),
+        prompt_tokens=usage.input_tokens + cached,
+        completion_tokens=usage.output_tokens,
+    )

@@ -1,0 +1,152 @@
+"""The contract with a model behind an API, which speaks in messages and shows no tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.sampling import Sampling
+
+Message = Mapping[str, str]
+"""{"role": "system", "user" or "assistant", "content": text}."""
+CONCURRENCY = 16  # requests under way at once
+RETRIES = 5  # by the SDK, which waits longer each time: one failed request spoils a whole batch
+TIMEOUT = 600.0  # seconds for one attempt; a model that reasons takes minutes
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """One answer to ask for. Requests of one batch may differ in everything."""
+
+    messages: tuple[Message, ...]
+    """The whole conversation; the last message is the user's."""
+    sampling: Sampling
+    seed: int | None = None
+    """For models that take one, as best they can; None draws freely."""
+
+
+@dataclass(frozen=True)
+class ChatAnswer:
+    """What came back for one request."""
+
+    text: str
+    """Empty where nothing was said; a refusal is what it says."""
+    finish_reason: str
+    """Why it ended, in the API's own word."""
+    ended: bool
+    """The model came to its end by itself: it was not cut, and nothing was withheld."""
+    model: str
+    """Who answered, as the server says."""
+    prompt_tokens: int | None = None
+    """None where the server did not tell; so for the next."""
+    completion_tokens: int | None = None
+
+
+@dataclass
+class Usage:
+    """What a model has been asked so far: what is paid for."""
+
+    answers: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    """Reasoning that is not shown is in it."""
+    untold: int = 0
+    """Answers whose tokens the server did not tell, which are not in the sums."""
+    finish_reasons: dict[str, int] = field(default_factory=dict)
+    """Why answers ended -> how many."""
+    models: dict[str, int] = field(default_factory=dict)
+    """Who answered, as the server says -> how many: a name may stand for another version
+    tomorrow."""
+
+    def add(self, answer: ChatAnswer) -> None:
+        """Count one more."""
+        self.answers += 1
+        self.prompt_tokens += answer.prompt_tokens or 0
+        self.completion_tokens += answer.completion_tokens or 0
+        self.untold += answer.prompt_tokens is None or answer.completion_tokens is None
+        for counts, what in (
+            (self.finish_reasons, answer.finish_reason),
+            (self.models, answer.model),
+        ):
+            counts[what] = counts.get(what, 0) + 1
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """A model that can be asked for answers to conversations."""
+
+    @property
+    def name(self) -> str:
+        """Its name in records and reports, such as 'openai:gpt-5-mini'."""
+        ...
+
+    @property
+    def usage(self) -> Usage:
+        """What it has been asked so far."""
+        ...
+
+    @property
+    def takes_seed(self) -> bool:
+        """Whether a request may have a seed."""
+        ...
+
+    def check(self, sampling: Sampling) -> None:
+        """Raise PolicyError for settings that the API does not know."""
+        ...
+
+    def answer(self, conversations: Sequence[ChatRequest]) -> list[ChatAnswer]:
+        """One answer per request, in order.
+
+        Raises BackendError with the cause where one still fails after the retries, and PolicyError
+        for settings that the API does not know.
+        """
+        ...
+
+
+def seed_from(rng: np.random.Generator) -> int:
+    """A seed for a request, 31 bits: what every API's integers hold."""
+    return int(rng.integers(2**31))
+
+
+def ask_at_once(
+    ask: Callable[[ChatRequest], ChatAnswer],
+    requests: Sequence[ChatRequest],
+    usage: Usage,
+    concurrency: int,
+) -> list[ChatAnswer]:
+    """The answers of `ask`, in order, with at most `concurrency` requests under way.
+
+    By threads rather than the SDKs' async clients: their plain clients may be shared by threads,
+    and a game may be played where an event loop runs already, as in a notebook. Once one fails no
+    other is begun; those under way are waited for and counted, since they are paid for.
+    """
+    if not requests:
+        return []
+    with ThreadPoolExecutor(min(concurrency, len(requests))) as threads:
+        asked = [threads.submit(ask, request) for request in requests]
+        try:
+            wait(asked, return_when=FIRST_EXCEPTION)
+        finally:  # also where the player interrupts
+            for one in asked:
+                one.cancel()
+    done = [one for one in asked if not one.cancelled()]
+    for one in done:
+        if one.exception() is None:
+            usage.add(one.result())
+    return [one.result() for one in done]
+
+
+def told(name: str, error: BaseException) -> BackendError:
+    """An SDK's error as ours, with what is behind it."""
+    cause = "" if error.__cause__ is None else f" ({error.__cause__})"
+    return BackendError(f"{name}: {type(error).__name__}: {error}{cause}")
+
+
+def no_answer(name: str, came: Any) -> BackendError:
+    """For a reply that is no answer, from a server that does not keep to its API."""
+    return BackendError(f"{name}: the server's reply holds no answer: {str(came)[:200]!r}")

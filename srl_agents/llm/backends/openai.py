@@ -1,0 +1,131 @@
+"""Models behind OpenAI's chat completions, and behind every server that speaks the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from srl_agents.errors import BackendError, PolicyError
+from srl_agents.llm.backends.chat_model import (
+    CONCURRENCY,
+    RETRIES,
+    TIMEOUT,
+    ChatAnswer,
+    ChatRequest,
+    Usage,
+    ask_at_once,
+    no_answer,
+    told,
+)
+from srl_agents.llm.sampling import Sampling
+
+HOSTS = ("api.openai.com", ".openai.azure.com")  # OpenAI's own, as opposed to compatible ones
+HOTTEST = 2.0  # the highest temperature that the API takes
+
+
+class OpenAIModel:
+    """A model behind chat completions, by the SDK `openai`.
+
+    The key is OPENAI_API_KEY and the server OPENAI_BASE_URL unless they are given; a server of
+    your own that asks for no key takes any text. `seed` is best effort there (the API's own words):
+    the same seed makes the same answer likely, not certain.
+    """
+
+    takes_seed = True
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        concurrency: int = CONCURRENCY,
+        max_retries: int = RETRIES,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        """`timeout` is in seconds, for one attempt.
+
+        Raises BackendError where the SDK or a key is missing.
+        """
+        self.name = f"openai:{model}"
+        self.usage = Usage()
+        self._model, self._concurrency = model, concurrency
+        try:
+            import openai
+        except ImportError as error:
+            raise BackendError(
+                f'{self.name} needs the package openai: pip install "core-srl[openai]"'
+            ) from error
+        if not (api_key or os.environ.get("OPENAI_API_KEY")):
+            raise BackendError(
+                f"{self.name} needs a key: set OPENAI_API_KEY (any text for a server of your own, "
+                "in OPENAI_BASE_URL, that asks for none)"
+            )
+        self._failures = (openai.OpenAIError, ValueError)  # ValueError: a reply that is no JSON
+        self._client: Any = openai.OpenAI(
+            api_key=api_key, base_url=base_url, max_retries=max_retries, timeout=timeout
+        )
+        self._at_openai = str(self._client.base_url.host).endswith(HOSTS)
+
+    def check(self, sampling: Sampling) -> None:
+        """Raise PolicyError for settings that the API does not know."""
+        if sampling.top_k:
+            raise PolicyError(
+                f"{self.name}: top_k is {sampling.top_k}, which this API does not know: leave "
+                "it at 0, or cut by top_p"
+            )
+        if sampling.temperature > HOTTEST:
+            raise PolicyError(
+                f"{self.name}: temperature is {sampling.temperature}: give 0 to {HOTTEST:g}"
+            )
+
+    def answer(self, conversations: Sequence[ChatRequest]) -> list[ChatAnswer]:
+        """One answer per request, in order; see ChatModel."""
+        for request in conversations:
+            self.check(request.sampling)
+        return ask_at_once(self._ask, conversations, self.usage, self._concurrency)
+
+    def _ask(self, request: ChatRequest) -> ChatAnswer:
+        settings = arguments(request.sampling, at_openai=self._at_openai)
+        if request.seed is not None:
+            settings["seed"] = request.seed
+        try:
+            came = self._client.chat.completions.create(
+                model=self._model, messages=list(map(dict, request.messages)), **settings
+            )
+        except self._failures as error:
+            raise told(self.name, error) from error
+        try:
+            return _answer_of(came)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise no_answer(self.name, came) from error
+
+
+def _answer_of(came: Any) -> ChatAnswer:
+    [choice, *_], usage = came.choices, came.usage
+    text = choice.message.content or choice.message.refusal or ""
+    if not isinstance(text, str):
+        raise TypeError(f"the message's content is {type(text).__name__}")
+    return ChatAnswer(
+        text=text,
+        finish_reason=str(choice.finish_reason),
+        ended=choice.finish_reason == "stop" and not choice.message.refusal,
+        model=str(came.model),
+        prompt_tokens=usage.prompt_tokens if usage else None,
+        completion_tokens=usage.completion_tokens if usage else None,
+    )
+
+
+def arguments(sampling: Sampling, *, at_openai: bool) -> dict[str, Any]:
+    """Sampling settings as the API names them.
+
+    OpenAI's own servers are not told what is their default anyway (temperature and top_p of 1):
+    their reasoning models refuse the fields, whatever the value. They know the limit by its new
+    name, other servers by the old one. Other servers' defaults may differ, so they are told all.
+    """
+    given = {"temperature": sampling.temperature, "top_p": sampling.top_p}
+    if at_openai:
+        own = {name: value for name, value in given.items() if value != 1.0}
+        return {"max_completion_tokens": sampling.max_new_tokens, **own}
+    return {"max_tokens": sampling.max_new_tokens, **given}

@@ -1,0 +1,124 @@
+"""A language model behind an API in a seat: told the same words, and read the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from srl_agents.episode import Decision
+from srl_agents.llm.backends.chat_model import (
+    ChatAnswer,
+    ChatModel,
+    ChatRequest,
+    Message,
+    seed_from,
+)
+from srl_agents.llm.partner_notes import History, PartnerNotes
+from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.turns import decided, read, rules_for, situation
+from srl_agents.policy import Seen
+from srl_envs.text import ParseFailure, TextView
+
+
+@dataclass(frozen=True, eq=False)
+class ChatConversation:
+    """A seat's memory of one episode."""
+
+    rng: np.random.Generator
+    messages: tuple[Message, ...] = ()
+    """Everything said so far, rules first."""
+    failure: ParseFailure | None = None
+    """Why the last answer could not be read; the seat is told."""
+    history: History = ()
+    """What it and the others chose so far, where it is told so in notes."""
+
+
+class ChatPolicy:
+    """Plays any environment that has a TextView, with any ChatModel.
+
+    Its decisions have a text and no tokens, so nothing is trained on them; SFT and DPO may learn
+    from the text. The rules are the system message, each situation a user message.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        view: TextView,
+        *,
+        sampling: Sampling | None = None,
+        per_seat: Mapping[str, Sampling] | None = None,
+        notes: PartnerNotes | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Seat the model.
+
+        `sampling` holds for every seat that `per_seat` does not name. With `notes`, every turn
+        ends with a line on what the others did so far. Raises PolicyError for sampling settings
+        that the API does not know.
+        """
+        self.name = name or model.name
+        self._model, self._view, self._notes = model, view, notes
+        self._sampling, self._per_seat = sampling or Sampling(), dict(per_seat or {})
+        for settings in (self._sampling, *self._per_seat.values()):
+            model.check(settings)
+
+    def start(self, seed: int) -> ChatConversation:
+        """An empty conversation; the seeds that its requests have are from `seed`."""
+        return ChatConversation(np.random.default_rng(seed))
+
+    def act(
+        self, seen: Sequence[Seen], states: Sequence[ChatConversation]
+    ) -> tuple[list[Decision], list[ChatConversation]]:
+        """One answer per entry, all asked for at once.
+
+        An answer that cannot be read is data: the view's default action with `parse_failure`,
+        which also names why the answer ended where the model did not end it itself. Raises
+        BackendError where the API fails.
+        """
+        if self._notes is not None:
+            states = [
+                replace(state, history=self._notes.after(state.history, one.observation))
+                for one, state in zip(seen, states, strict=True)
+            ]
+        conversations = [
+            (*state.messages, *self._said(one, state))
+            for one, state in zip(seen, states, strict=True)
+        ]
+        answers = self._model.answer(
+            [
+                ChatRequest(
+                    messages,
+                    self._per_seat.get(one.agent, self._sampling),
+                    seed_from(state.rng) if self._model.takes_seed else None,
+                )
+                for one, state, messages in zip(seen, states, conversations, strict=True)
+            ]
+        )
+        decisions, memories = [], []
+        for one, state, messages, answer in zip(seen, states, conversations, answers, strict=True):
+            action = _with_ending(read(self._view, one, answer.text), answer)
+            decisions.append(decided(self._view, answer.text, action))
+            memories.append(
+                replace(
+                    state,
+                    messages=(*messages, {"role": "assistant", "content": answer.text}),
+                    failure=action if isinstance(action, ParseFailure) else None,
+                )
+            )
+        return decisions, memories
+
+    def _said(self, seen: Seen, state: ChatConversation) -> list[Message]:
+        note = "" if self._notes is None else self._notes.line(state.history)
+        words = situation(self._view, seen, state.failure, note)
+        turn = {"role": "user", "content": words.strip()}
+        if state.messages:
+            return [turn]
+        return [{"role": "system", "content": rules_for(self._view, seen).strip()}, turn]
+
+
+def _with_ending(action: object, answer: ChatAnswer) -> object:
+    if isinstance(action, ParseFailure) and not answer.ended:
+        return ParseFailure(f"{action.reason} (it ended by {answer.finish_reason!r})")
+    return action

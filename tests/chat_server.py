@@ -1,0 +1,113 @@
+"""A server on this machine that speaks as OpenAI's chat completions and Anthropic's messages do."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+Body = dict[str, Any]
+
+
+class ChatServer:
+    """Answers with `answer(body)`: a text, or (text or None, why it ended)."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[Body], Any] = lambda body: "cooperate"
+        self.delay: Callable[[Body], float] = lambda body: 0.0
+        self.trouble: list[int] = []
+        """Statuses that the next requests get in place of an answer."""
+        self.raw: str | None = None
+        """What every request gets in place of an answer, as JSON's media type."""
+        self.bodies: list[Body] = []
+        self.headers: list[dict[str, str]] = []
+        self.most_at_once = 0
+        self.url = ""
+        self._now, self._lock = 0, threading.Lock()
+
+    def reply(self, path: str, body: Body, headers: dict[str, str]) -> tuple[int, str]:
+        with self._lock:
+            self._now += 1
+            self.most_at_once = max(self.most_at_once, self._now)
+            self.bodies.append(body)
+            self.headers.append(headers)
+            status = self.trouble.pop(0) if self.trouble else 200
+        time.sleep(self.delay(body))
+        with self._lock:
+            self._now -= 1
+        if status != 200:
+            return status, json.dumps({"error": {"type": "trouble", "message": f"no: {status}"}})
+        if self.raw is not None:
+            return 200, self.raw
+        said = self.answer(body)
+        text, ending = said if isinstance(said, tuple) else (said, None)
+        shape = _as_openai if path.endswith("/chat/completions") else _as_anthropic
+        assert shape is _as_openai or path.endswith("/v1/messages"), path
+        return 200, json.dumps(shape(body, text, ending))
+
+
+def _as_openai(body: Body, text: Any, ending: str | None) -> Body:
+    refused = ending == "refusal"
+    message = {"role": "assistant", "content": None if refused else text}
+    return {
+        "id": "1", "object": "chat.completion", "created": 0, "model": body["model"] + "-2026",
+        "choices": [{
+            "index": 0,
+            "message": message | ({"refusal": text} if refused else {}),
+            "finish_reason": "stop" if refused else ending or "stop",
+        }],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
+    }  # fmt: skip
+
+
+def _as_anthropic(body: Body, text: Any, ending: str | None) -> Body:
+    thought = {"type": "thinking", "thinking": "compete?", "signature": ""}
+    return {
+        "id": "1", "type": "message", "role": "assistant", "model": body["model"] + "-2026",
+        "content": [thought, *([{"type": "text", "text": text}] if text else [])],
+        "stop_reason": ending or "end_turn",
+        "usage": {"input_tokens": 7, "cache_read_input_tokens": 3, "output_tokens": 2},
+    }  # fmt: skip
+
+
+@contextmanager
+def chat_server() -> Iterator[ChatServer]:
+    """The server, reached as users reach theirs: by the SDKs' own environment variables."""
+    server = ChatServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, words = server.reply(
+                self.path, body, {k.lower(): v for k, v in self.headers.items()}
+            )
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(words.encode())))
+            self.send_header("retry-after-ms", "1")
+            self.end_headers()
+            self.wfile.write(words.encode())
+
+        def log_message(self, *_: Any) -> None: ...
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.url = f"http://127.0.0.1:{http.server_port}"
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        patch.setenv("ANTHROPIC_BASE_URL", server.url)
+        for api in ("OPENAI", "ANTHROPIC"):
+            patch.setenv(f"{api}_API_KEY", "a key")
+        for name in ("NO_PROXY", "no_proxy"):
+            patch.setenv(name, "127.0.0.1")
+        yield server
+    http.shutdown()
+    thread.join()
+    http.server_close()

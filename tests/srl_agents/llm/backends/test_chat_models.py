@@ -1,0 +1,246 @@
+"""Models behind an API, by the real SDKs, against a server on this machine."""
+
+import subprocess
+import sys
+
+import pytest
+
+from srl_agents.errors import BackendError, PolicyError
+from srl_agents.llm.backends.anthropic import AnthropicModel
+from srl_agents.llm.backends.api_names import api_model, is_api_name
+from srl_agents.llm.backends.chat_model import ChatModel, ChatRequest
+from srl_agents.llm.backends.openai import OpenAIModel, arguments
+from srl_agents.llm.sampling import Sampling
+from tests.chat_server import chat_server
+
+BOTH = ("openai:m", "anthropic:m")
+PLAIN = Sampling(max_new_tokens=5)
+
+
+@pytest.fixture
+def server():
+    with chat_server() as running:
+        yield running
+
+
+def asking(words, sampling=PLAIN, seed=None):
+    return ChatRequest(
+        ({"role": "system", "content": "Rules."}, {"role": "user", "content": words}),
+        sampling,
+        seed,
+    )
+
+
+def words_of(body):
+    return body["messages"][-1]["content"]
+
+
+def test_openai_is_sent_what_was_asked(server):
+    sampling = Sampling(temperature=0.5, top_p=0.9, max_new_tokens=5)
+    [answer] = api_model("openai:m").answer([asking("Now?", sampling, seed=3)])
+    [body] = server.bodies
+    assert body == {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "Rules."},
+            {"role": "user", "content": "Now?"},
+        ],
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "max_tokens": 5,
+        "seed": 3,
+    }
+    assert server.headers[0]["authorization"] == "Bearer a key"
+    assert (answer.text, answer.finish_reason, answer.ended) == ("cooperate", "stop", True)
+
+
+def test_openai_itself_is_not_told_its_own_defaults():
+    assert arguments(Sampling(max_new_tokens=5), at_openai=True) == {"max_completion_tokens": 5}
+    assert arguments(Sampling(temperature=0.0, max_new_tokens=5), at_openai=True) == {
+        "max_completion_tokens": 5,
+        "temperature": 0.0,
+    }
+    for url, own in (
+        ("https://api.openai.com/v1", True),
+        ("https://eu.api.openai.com/v1", True),
+        ("http://localhost:8000/v1", False),
+        ("https://openrouter.ai/api/v1", False),
+    ):
+        assert OpenAIModel("m", api_key="k", base_url=url)._at_openai is own
+
+
+def test_anthropic_is_sent_what_was_asked(server):
+    said = ("Rules.", "First.", "", "Now?")
+    roles = ("system", "user", "assistant", "user")
+    messages = [{"role": r, "content": w} for r, w in zip(roles, said, strict=True)]
+    [answer] = api_model("anthropic:m").answer([ChatRequest(tuple(messages), PLAIN)])
+    # An empty answer cannot be sent; the API reads the turns around it as one.
+    assert server.bodies == [
+        {"model": "m", "system": "Rules.", "messages": [messages[1], messages[3]], "max_tokens": 5}
+    ]
+    assert server.headers[0]["authorization"] == "Bearer a key"
+    assert (answer.text, answer.finish_reason, answer.ended) == ("cooperate", "end_turn", True)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_batch_goes_out_together_and_comes_back_in_order(server, name):
+    server.answer = words_of
+    server.delay = lambda body: 0.05 * (7 - int(words_of(body))) % 0.2
+    model = type(api_model(name))("m", concurrency=4)
+    answers = model.answer([asking(str(n)) for n in range(8)])
+    assert [answer.text for answer in answers] == [str(n) for n in range(8)]
+    assert 2 <= server.most_at_once <= 4
+    assert model.answer([]) == []
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_what_passes_is_tried_again(server, name):
+    server.trouble = [429, 500, 503]
+    model = api_model(name)
+    [answer] = model.answer([asking("Now?")])
+    assert answer.text == "cooperate" and len(server.bodies) == 4
+    assert model.usage.answers == 1
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize(("status", "tries"), [(429, 6), (500, 6), (401, 1), (400, 1)])
+def test_what_does_not_pass_is_an_error_with_its_cause(server, name, status, tries):
+    server.trouble = [status] * 10
+    with pytest.raises(BackendError, match=rf"^{name}: .*{status}.*no: {status}"):
+        api_model(name).answer([asking("Now?")])
+    assert len(server.bodies) == tries
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_after_a_failure_nothing_new_is_asked_and_what_was_answered_counts(server, name):
+    server.trouble = [200, 400]
+    model = type(api_model(name))("m", concurrency=1)
+    with pytest.raises(BackendError, match="400"):
+        model.answer([asking("Now?")] * 20)
+    assert 2 <= len(server.bodies) <= 4
+    assert model.usage.answers == len(server.bodies) - 1
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "{}",
+        "[]",
+        '{"error": "busy"}',
+        "not JSON at all",
+        '{"choices": [], "content": null}',
+        '{"choices": [{}], "content": [{}]}',
+        '{"choices": ["cooperate"], "content": "cooperate"}',
+        '{"choices": [{"message": {"content": [1]}}], "content": [{"type": "text"}]}',
+    ],
+)
+def test_a_reply_that_is_no_answer_is_an_error(server, name, raw):
+    server.raw = raw
+    with pytest.raises(BackendError, match=rf"^{name}: (the server's reply holds no answer|JSON)"):
+        api_model(name).answer([asking("Now?")])
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_server_that_is_not_there_is_an_error(server, name):
+    model = type(api_model(name))("m", base_url="http://127.0.0.1:9", max_retries=0)
+    with pytest.raises(BackendError, match=r"Connection error.* \(.*refused"):
+        model.answer([asking("Now?")])
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "text", "reason"),
+    [
+        ("openai:m", ("", "length"), "", "length"),
+        ("openai:m", (None, "content_filter"), "", "content_filter"),
+        ("openai:m", ("I will not.", "refusal"), "I will not.", "stop"),
+        ("anthropic:m", ("", "max_tokens"), "", "max_tokens"),
+        ("anthropic:m", ("I", "refusal"), "I", "refusal"),
+    ],
+)
+def test_refusals_and_cut_answers_are_answers(server, name, said, text, reason):
+    server.answer = lambda body: said
+    [answer] = api_model(name).answer([asking("Now?")])
+    assert (answer.text, answer.finish_reason, answer.ended) == (text, reason, False)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_usage_is_summed_up(server, name):
+    model = api_model(name)
+    model.answer([asking("Now?")] * 3)
+    usage = model.usage
+    assert (usage.answers, usage.prompt_tokens, usage.completion_tokens) == (3, 30, 6)
+    assert usage.untold == 0 and usage.models == {"m-2026": 3}
+    assert sum(usage.finish_reasons.values()) == 3
+
+
+def test_usage_that_is_not_told_is_counted_as_such(server):
+    server.raw = (
+        '{"model": "m", "choices": [{"finish_reason": "stop", "message": {"content": "a"}}]}'
+    )
+    model = api_model("openai:m")
+    model.answer([asking("Now?")])
+    assert (model.usage.answers, model.usage.untold, model.usage.prompt_tokens) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("openai:m", {"top_k": 5}, "top_k is 5"),
+        ("openai:m", {"temperature": 2.5}, "temperature is 2.5"),
+        ("anthropic:m", {"top_k": 5}, "top_k is 5"),
+        ("anthropic:m", {"top_p": 0.9}, "top_p is 0.9"),
+        ("anthropic:m", {"temperature": 0.0}, "temperature is 0.0"),
+    ],
+)
+def test_settings_that_an_api_does_not_know_are_refused(server, name, settings, said):
+    model = api_model(name)
+    for refuse in (model.check, lambda given: model.answer([asking("Now?", given)])):
+        with pytest.raises(PolicyError, match=said):
+            refuse(Sampling(**settings))
+    assert server.bodies == []
+
+
+def test_a_seed_is_refused_where_there_are_none(server):
+    with pytest.raises(PolicyError, match="seed is 3"):
+        api_model("anthropic:m").answer([asking("Now?", seed=3)])
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("openai:m", "OPENAI_API_KEY"), ("anthropic:m", "ANTHROPIC_API_KEY")]
+)
+def test_a_missing_key_is_named(name, variable, monkeypatch, tmp_path):
+    for one in (variable, "OPENAI_ADMIN_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"):
+        monkeypatch.delenv(one, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where the SDK may find a profile
+    with pytest.raises(BackendError, match=variable):
+        api_model(name)
+
+
+@pytest.mark.parametrize("package", ["openai", "anthropic"])
+def test_a_missing_sdk_is_named_with_the_line_that_installs_it(package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(BackendError, match=rf'pip install "core-srl\[{package}\]"'):
+        api_model(f"{package}:m")
+
+
+def test_names():
+    assert is_api_name("openai:ft:gpt:org::1") and is_api_name("anthropic:")
+    assert not any(map(is_api_name, ("openai", "tiny", "runs/a:model_0", "openai/gpt-oss-20b")))
+    with pytest.raises(BackendError, match="'openai:' names no model: give openai:MODEL"):
+        api_model("openai:")
+
+
+def test_both_keep_the_contract(server):
+    for made in (OpenAIModel("a/b"), AnthropicModel("b")):
+        assert isinstance(made, ChatModel)
+    assert OpenAIModel("a/b").name == "openai:a/b"
+
+
+def test_the_sdks_are_imported_only_when_a_model_is_made():
+    code = (
+        "import sys, srl_agents.llm.chat_policy, srl_agents.llm.backends.api_names\n"
+        "print({'openai', 'anthropic', 'torch'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

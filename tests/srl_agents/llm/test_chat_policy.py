@@ -1,0 +1,228 @@
+"""A model behind an API in a seat: told, read and remembered as any other that writes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from srl_agents.episode import from_json, to_json
+from srl_agents.errors import BackendError, PolicyError
+from srl_agents.llm.backends.api_names import api_model
+from srl_agents.llm.backends.chat_model import ChatAnswer, Usage
+from srl_agents.llm.chat_policy import ChatPolicy
+from srl_agents.llm.judge import ASKED, RULES, LLMJudge
+from srl_agents.llm.partner_notes import notes_for
+from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.policy import Seen
+from srl_agents.rollout import play_many
+from srl_envs import catalogue
+from srl_envs.debate.judging import CON, PRO, Debate, JudgeError, Speech
+from tests.chat_server import chat_server
+from tests.fakes import ScriptedBackend, Vote
+
+
+@pytest.fixture
+def server():
+    with chat_server() as running:
+        yield running
+
+
+class Scripted:
+    """A ChatModel that answers with the given texts, cut where they end in '...'."""
+
+    name, takes_seed = "scripted", True
+
+    def __init__(self, answers):
+        self.usage, self.requests, self._answers = Usage(), [], iter(answers)
+
+    def check(self, sampling):
+        if sampling.top_k:
+            raise PolicyError("no top_k here")
+
+    def answer(self, conversations):
+        self.requests += conversations
+        texts = [next(self._answers) for _ in conversations]
+        return [
+            ChatAnswer(text, *(("length", False) if text.endswith("...") else ("stop", True)), "s")
+            for text in texts
+        ]
+
+
+def one_turn(policy, state, seen="rain", agent="a", **more):
+    [decision], [state] = policy.act([Seen(agent, seen, **more)], [state])
+    return decision, state
+
+
+def make_env():
+    return catalogue.make("coop_compete_v0", num_agents=2, variant="pair", max_cycles=3)
+
+
+def test_a_conversation_reads_as_it_should():
+    model = Scripted(["go", "perhaps", "stay"])
+    policy = ChatPolicy(model, Vote())
+    state = policy.start(0)
+    first, state = one_turn(policy, state)
+    second, state = one_turn(policy, state, "sun", heard=(("b", "go home!"), ("c", "no")))
+    third, state = one_turn(policy, state, "snow")
+    assert [d.action for d in (first, second, third)] == [1, 2, 0]
+    assert [d.tokens for d in (first, second, third)] == [None] * 3
+    assert first.parse_failure is None and second.text == "perhaps"
+    said = [(one["role"], one["content"]) for one in state.messages]
+    assert said == [
+        ("system", "You are a. Say stay, go or go home."),
+        ("user", "You see rain."),
+        ("assistant", "go"),
+        ("user", "b says: go home!\nc says: no\nYou see sun."),
+        ("assistant", "perhaps"),
+        (
+            "user",
+            f"Your last answer was not read: {second.parse_failure}. So go home was played.\n"
+            "You see snow.",
+        ),
+        ("assistant", "stay"),
+    ]
+    assert model.requests[2].messages == state.messages[:-1]
+
+
+def test_it_is_told_the_very_words_that_a_model_with_tokens_is_told():
+    answers = ["cooperate", "what?", "compete"]
+    notes = notes_for(make_env())
+    view = make_env().unwrapped.text_view
+    backend, model = ScriptedBackend(answers * 2), Scripted(answers * 2)
+    played = []
+    for policy in (
+        TextPolicy(backend, view, notes=notes),
+        ChatPolicy(model, view, notes=notes),
+    ):
+        [episode] = play_many(make_env, dict.fromkeys(("agent_0", "agent_1"), policy), [1])
+        played.append(
+            [(s.decision.action, s.decision.parse_failure) for t in episode.turns for s in t]
+        )
+    assert played[0] == played[1] and any(failure for _, failure in played[0])
+    for index, request in enumerate(model.requests):
+        rendered = "".join(
+            f"<|im_start|>{one['role']}\n{one['content']}<|im_end|>\n" for one in request.messages
+        )
+        assert backend.heard(index) == rendered + "<|im_start|>assistant\n"
+    assert "Others cooperating so far" in rendered
+
+
+def test_what_the_mask_forbids_is_not_read():
+    policy = ChatPolicy(Scripted(["go"]), Vote())
+    decision, _ = one_turn(policy, policy.start(0), action_mask=[1, 0, 1])
+    assert (decision.action, decision.parse_failure) == (2, "that choice is not allowed now")
+
+
+def test_an_unread_answer_that_was_cut_says_so():
+    policy = ChatPolicy(Scripted(["I think that...", "", "go"]), Vote())
+    cut, state = one_turn(policy, policy.start(0))
+    empty, state = one_turn(policy, state)
+    read, _ = one_turn(policy, state)
+    assert cut.parse_failure.endswith("(it ended by 'length')") and cut.text == "I think that..."
+    assert empty.parse_failure and "ended by" not in empty.parse_failure
+    assert read.parse_failure is None
+
+
+def test_seeds_are_a_seats_own_and_the_same_again():
+    def seeds(batch):
+        model = Scripted(["go"] * 9)
+        policy = ChatPolicy(model, Vote())
+        states = [policy.start(number) for number in batch]
+        for _ in range(2):
+            _, states = policy.act([Seen("a", "rain")] * len(batch), states)
+        found = [request.seed for request in model.requests]
+        return {n: (found[i], found[i + len(batch)]) for i, n in enumerate(batch)}
+
+    together, alone = seeds([0, 1]), seeds([1])
+    assert together[1] == alone[1] and len({*together[0], *together[1]}) == 4
+
+
+def test_no_seed_where_the_api_has_none():
+    model = Scripted(["go"])
+    model.takes_seed = False
+    policy = ChatPolicy(model, Vote())
+    one_turn(policy, policy.start(0))
+    assert model.requests[0].seed is None
+
+
+def test_seats_have_their_own_sampling_which_is_checked_at_once():
+    model = Scripted(["go", "go"])
+    own = Sampling(temperature=0.0)
+    policy = ChatPolicy(model, Vote(), sampling=Sampling(top_p=0.5), per_seat={"b": own})
+    policy.act([Seen("a", "x"), Seen("b", "x")], [policy.start(0), policy.start(1)])
+    assert [r.sampling.top_p for r in model.requests] == [0.5, 1.0]
+    assert model.requests[1].sampling is own
+    for settings in ({"sampling": Sampling(top_k=2)}, {"per_seat": {"b": Sampling(top_k=2)}}):
+        with pytest.raises(PolicyError, match="no top_k"):
+            ChatPolicy(model, Vote(), **settings)
+
+
+@pytest.mark.parametrize("name", ["openai:m", "anthropic:m"])
+def test_plays_games_over_a_real_connection(server, name):
+    server.answer = lambda body: "hm" if len(body["messages"]) < 3 else "cooperate"
+    policy = ChatPolicy(api_model(name), make_env().unwrapped.text_view)
+    seats = dict.fromkeys(("agent_0", "agent_1"), policy)
+    episodes = play_many(make_env, seats, range(3))
+    for episode in episodes:
+        assert episode.failure is None and episode.seats == dict.fromkeys(seats, name)
+        assert [s.decision.text for s in episode.steps_of("agent_1")] == [
+            "hm", "cooperate", "cooperate",
+        ]  # fmt: skip
+        assert episode.steps_of("agent_1")[0].decision.parse_failure
+        assert from_json(to_json(episode)).turns[0][0].decision.tokens is None
+    assert len(server.bodies) == 18
+
+
+def test_an_api_that_fails_spoils_the_episodes_and_no_more(server):
+    server.trouble = [400] * 9
+    policy = ChatPolicy(api_model("openai:m"), make_env().unwrapped.text_view)
+    [episode] = play_many(make_env, dict.fromkeys(("agent_0", "agent_1"), policy), [0])
+    assert episode.failure.startswith("BackendError: openai:m: BadRequestError: ")
+
+
+DEBATE = Debate("Tea is best.", (Speech(PRO, 1, "It warms."), Speech(CON, 1, "Coffee wakes.")))
+
+
+def test_an_api_judges_debates(server):
+    server.answer = lambda body: (
+        "Verdict: A" if "A speaks for" in body["messages"][-1]["content"] else "Verdict: B"
+    )
+    verdict = LLMJudge(api_model("openai:m")).judge(DEBATE)
+    assert (verdict.pro, verdict.info["agreed"]) == (1.0, True)
+    for body in server.bodies:
+        assert body["messages"][0] == {"role": "system", "content": RULES}
+        assert ASKED in body["messages"][1]["content"] and body["temperature"] == 0.0
+    server.trouble = [400, 400]
+    with pytest.raises(JudgeError, match="judge openai:m: openai:m: BadRequestError"):
+        LLMJudge(api_model("openai:m")).judge(DEBATE)
+
+
+def test_a_judge_is_told_at_once_what_its_api_does_not_know(server):
+    model = api_model("anthropic:m")
+    with pytest.raises(PolicyError, match=r"temperature is 0\.0"):
+        LLMJudge(model)
+    with pytest.raises(PolicyError, match="adapter is 'red'"):
+        LLMJudge(model, sampling=Sampling(max_new_tokens=64), adapter="red")
+    verdict = LLMJudge(model, sampling=Sampling(max_new_tokens=64)).judge(DEBATE)
+    assert verdict.info["unreadable"] == 2 and server.bodies[0]["max_tokens"] == 64
+
+
+def test_the_guide_is_true(server, capsys):
+    guide = (Path(__file__).parents[3] / "docs" / "api_models.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"^```python\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(compile(code, "guide", "exec", dont_inherit=True), names)
+    assert (
+        names["policy"].name == "openai:gpt-5-mini" and "prompt_tokens=0" in capsys.readouterr().out
+    )
+
+
+def test_backend_errors_come_through():
+    class Broken(Scripted):
+        def answer(self, conversations):
+            raise BackendError("gone")
+
+    policy = ChatPolicy(Broken([]), Vote())
+    with pytest.raises(BackendError, match="gone"):
+        one_turn(policy, policy.start(0))
