@@ -14,15 +14,14 @@ import numpy as np
 from srl_agents.classic.table import classic_policy
 from srl_agents.episode import Decision, Episode
 from srl_agents.errors import RolloutError
+from srl_agents.intervals import bootstrap_interval
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many, policy_name
+from srl_agents.solved import Solved, asked, solved
 from srl_envs.scenarios import Scenario
 
 # Scenarios' games start where neither training nor its evaluations do: those seed theirs otherwise.
 _SCENARIOS = 104_729
-_BOOTSTRAP = 15_485_863
-RESAMPLES = 2_000
-CONFIDENCE = 0.95
 LONG_AFTER = 2**31  # the number of every episode: warm-ups are over, and ramps at their top
 
 AT_THE_END: Mapping[str, str] = {
@@ -41,10 +40,11 @@ SUMMED: Mapping[str, str] = {"regret": "regret per episode and seat"}
 """Keys of every info, summed over an episode."""
 JUDGED: Mapping[str, str] = {
     "agreement": "share of episodes that end in an agreement",
-    "won": "share of seats that won, alone or with their team",
+    "won": "share of seats that won, alone or with their team or side",
     "drawn": "share of episodes that nobody won",
 }
 """Read from the words in the last infos, `outcome` and `winner`."""
+DRAWN = ("draw", "tie")  # what games call it
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ScenarioScore:
     focal_return: float
     """Per capita: mean over focal seats of the episode return, then over episodes."""
     focal_interval: tuple[float, float] | None
-    """95 % interval of it: percentile bootstrap over episodes (Efron 1979); None for one."""
+    """95 % interval of it, over episodes, those of one problem together; None for one."""
     background_return: float | None
     """The same mean over the background seats."""
     parse_failures: float
@@ -87,6 +87,8 @@ class ScenarioScore:
     """Share of the focal seats' actions that cooperate, in games that have that."""
     outcomes: Mapping[str, float]
     """Means over episodes; see AT_THE_END, SUMMED and JUDGED."""
+    solved: Solved | None
+    """Which problems were solved: of tasks, and of others where it was asked for."""
 
     @property
     def failed(self) -> int:
@@ -116,6 +118,7 @@ class ScenarioScore:
             "parse_failures": self.parse_failures,
             "cooperation_rate": self.cooperation_rate,
             "outcomes": dict(self.outcomes),
+            "solved": None if self.solved is None else self.solved.as_record(),
             "failed_episodes": self.failed,
             "episodes": [
                 {
@@ -133,36 +136,53 @@ class ScenarioScore:
 
 
 def score(
-    scenario: Scenario, focal: Policy | Sequence[Policy], episodes: int = 64, seed: int = 0
+    scenario: Scenario,
+    focal: Policy | Sequence[Policy],
+    episodes: int = 64,
+    seed: int = 0,
+    *,
+    samples: int = 1,
+    pass_at: Sequence[int] = (),
 ) -> ScenarioScore:
     """Play `episodes` games of the scenario with `focal` in its focal seats, and score them.
 
     Several policies are dealt to the focal seats in order, and go on from episode to episode
     where the last one left off, so that each plays. The same seed gives the same games to
-    everyone. Raises ValueError for less than one episode or policy, and RolloutError where every
-    episode fails.
+    everyone. With `samples`, each of the games is played that often from the same start, by the
+    same policies: a task's problem is then answered that often. `pass_at` are the k of pass@k.
+
+    Raises ValueError for less than one episode, policy or sample, RolloutError where every
+    episode fails, and as `solved` does for `pass_at`.
     """
-    return scored(scenario, play_scenario(scenario, focal, episodes, seed), seed)
+    played = play_scenario(scenario, focal, episodes, seed, samples=samples)
+    return scored(scenario, played, seed, pass_at=pass_at)
 
 
 def play_scenario(
-    scenario: Scenario, focal: Policy | Sequence[Policy], episodes: int = 64, seed: int = 0
+    scenario: Scenario,
+    focal: Policy | Sequence[Policy],
+    episodes: int = 64,
+    seed: int = 0,
+    *,
+    samples: int = 1,
 ) -> list[Episode]:
-    """The episodes that `score` scores, in order; `seats` and `extra` say who played what."""
+    """The episodes that `score` scores, in order, those of one start in a row; `seats` and `extra`
+    say who played what."""
     team = list(focal) if isinstance(focal, Sequence) else [focal]
     if not team:
         raise ValueError("focal is empty: give at least one policy")
-    if episodes < 1:
-        raise ValueError(f"episodes is {episodes}: give 1 or more")
+    for name, value in (("episodes", episodes), ("samples", samples)):
+        if value < 1:
+            raise ValueError(f"{name} is {value}: give 1 or more")
     env = scenario.make()
     background = {who: classic_policy(who, env) for who in set(scenario.background.values())}
     rng = np.random.default_rng([seed, _SCENARIOS])
-    starts = rng.integers(2**31, size=episodes).tolist()
-    courses = rng.integers(2**63, size=episodes).tolist()
+    starts = np.repeat(rng.integers(2**31, size=episodes), samples).tolist()
+    courses = rng.integers(2**63, size=episodes * samples).tolist()
     seats = len(scenario.focal)
     by_shift: dict[int, list[int]] = {}
-    for number in range(episodes):
-        by_shift.setdefault(number * seats % len(team), []).append(number)
+    for number in range(episodes * samples):
+        by_shift.setdefault(number // samples * seats % len(team), []).append(number)
     played: dict[int, Episode] = {}
     for shift, numbers in by_shift.items():
         dealt = {seat: background[who] for seat, who in scenario.background.items()}
@@ -179,13 +199,15 @@ def play_scenario(
             extra={"scenario": scenario.name, "focal_seats": list(scenario.focal)},
         )
         played.update(zip(numbers, together, strict=True))
-    return [played[number] for number in range(episodes)]
+    return [played[number] for number in range(episodes * samples)]
 
 
-def scored(scenario: Scenario, played: Sequence[Episode], seed: int) -> ScenarioScore:
+def scored(
+    scenario: Scenario, played: Sequence[Episode], seed: int, *, pass_at: Sequence[int] = ()
+) -> ScenarioScore:
     """The score of episodes that were played in the scenario from this seed.
 
-    Raises RolloutError where every episode failed.
+    Raises RolloutError where every episode failed, and as `solved` does.
     """
     scores = tuple(_episode_score(scenario, episode) for episode in played)
     focal_returns = [one.focal_return for one in scores if one.focal_return is not None]
@@ -205,13 +227,19 @@ def scored(scenario: Scenario, played: Sequence[Episode], seed: int) -> Scenario
     background = [one.background_return for one in scores if one.background_return is not None]
     reported = {name for one in scores for name in one.outcomes}
     focal = {episode.seats[seat]: None for episode in played for seat in scenario.focal}
+    ends = [episode.steps_of(scenario.focal[0])[-1].info for episode in good]
+    is_task = len(scenario.focal) == 1 and "problem" in ends[0]
     return ScenarioScore(
         scenario=scenario,
         focal=tuple(focal),
         seed=seed,
         episodes=scores,
         focal_return=float(np.mean(focal_returns)),
-        focal_interval=bootstrap_interval(focal_returns, seed),
+        focal_interval=bootstrap_interval(
+            focal_returns,
+            seed,
+            [asked(end, episode.seed) for end, episode in zip(ends, good, strict=True)],
+        ),
         background_return=_mean(background),
         parse_failures=_mean(unread) or 0.0,
         cooperation_rate=_mean(cooperates),
@@ -220,21 +248,8 @@ def scored(scenario: Scenario, played: Sequence[Episode], seed: int) -> Scenario
             for name in (*AT_THE_END, *SUMMED, *JUDGED)
             if name in reported
         },
+        solved=solved(scenario, played, seed, pass_at) if is_task or pass_at else None,
     )
-
-
-def bootstrap_interval(values: Sequence[float], seed: int) -> tuple[float, float] | None:
-    """The 95 % percentile bootstrap interval of the mean, from its own generator; None for one."""
-    if len(values) < 2:
-        return None
-    rng = np.random.default_rng([seed, _BOOTSTRAP])
-    measured = np.asarray(values, dtype=np.float64)
-    means = [
-        measured[rng.integers(len(measured), size=len(measured))].mean() for _ in range(RESAMPLES)
-    ]
-    tail = (1.0 - CONFIDENCE) / 2
-    low, high = np.quantile(means, [tail, 1.0 - tail])
-    return float(low), float(high)
 
 
 def _writes(decision: Decision) -> bool:
@@ -275,9 +290,12 @@ def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
         found["agreement"] = float(ends["outcome"] == "agreement")
     if "winner" in ends:
         teams = getattr(scenario.make().unwrapped, "teams", None) or {}
-        won = [ends["winner"] in (seat, teams.get(seat)) for seat in scenario.focal]
+        won = [
+            ends["winner"] in (seat, teams.get(seat), last[seat].get("side"))
+            for seat in scenario.focal
+        ]
         found["won"] = float(np.mean(won))
-        found["drawn"] = float(ends["winner"] == "draw")
+        found["drawn"] = float(ends["winner"] in DRAWN)
     return found
 
 

@@ -159,6 +159,13 @@ ENTRIES: dict[str, Entry] = {
             "one speaks for a motion and one against it, and a judge says who argued better",
             ("debate", "competition", "two-player", "free text", "talk"),
         ),
+        Entry(
+            "multitask_v0",
+            "srl_envs.multitask_v0",
+            "several of these as one: each episode plays another",
+            ("task", "generated", "sandbox", "one-player", "n-player", "free text", "tools"),
+            gymnasium_id="srl/Multitask-v0",
+        ),
     )
 }
 

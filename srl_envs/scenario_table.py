@@ -1,5 +1,6 @@
 """All scenarios. Add one here: the tests, `srl eval` and docs/scenarios.md find it by its name.
 
+Those of tasks are in srl_envs/task_scenarios.py.
 Names are `<environment>.<what is special>`.
 """
 
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from srl_envs import task_scenarios
 from srl_envs.scenarios import Scenario
 
 ROUNDS = 16  # of the games of cooperating and competing
@@ -312,8 +314,11 @@ def _bargains() -> Sequence[Scenario]:
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
         found.name: found
-        for part in (_coordination, _teams, _stages, _bandits, _mazes, _markets, _bargains)
+        for part in (
+            _coordination, _teams, _stages, _bandits, _mazes, _markets, _bargains,
+            task_scenarios.all_of_them,
+        )
         for found in part()
     }
-)
+)  # fmt: skip
 """Name -> scenario."""

@@ -18,6 +18,8 @@ from srl_envs import catalogue
 from srl_envs.errors import EnvConfigError
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+OWN_PROBLEMS = ("path", "problems", "topics")
+"""Options that put problems of one's own in the place of ours."""
 ROLES = ("alone", "visitor", "even", "resident")
 
 
@@ -113,10 +115,19 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
     for found in _all().values():
         if not found.held_out_options or catalogue.entry(found.environment).module != module:
             continue
-        kept = {name: found.options[name] for name in found.held_out_options}
-        if all(name in given and given[name] == value for name, value in kept.items()):
+        if all(_plays(given, name, found.options[name]) for name in found.held_out_options):
             return found
     return None
+
+
+def _plays(given: Mapping[str, Any], option: str, kept: Any) -> bool:
+    """Whether options hold this one as it is kept."""
+    if option not in given:
+        return False
+    if option != "split" or given[option] != "any":
+        return bool(given[option] == kept)
+    # "any" has what "test" has, but whoever brings problems of their own has chosen them.
+    return all(given.get(own) is None for own in OWN_PROBLEMS)
 
 
 def _all() -> Mapping[str, Scenario]:

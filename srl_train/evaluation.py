@@ -20,8 +20,8 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
 
     The same games every time for one seed, and in pools the same first opponents. Returns
     ({"raw_reward": mean per seat and turn, "standard_error" of it over episodes,
-    "cooperation_rate", "parse_failures", "episodes", "per_model": {model: mean raw reward}},
-    the episodes).
+    "cooperation_rate", "success", "parse_failures", "episodes", "per_model": {model: mean raw
+    reward}, "by_environment": of multitask_v0, see round_metrics}, the episodes).
     """
     rng = np.random.default_rng([run.config.seed, _EVALUATION, episodes])
     starts = [int(s) for s in rng.integers(2**31, size=episodes)]
@@ -43,6 +43,8 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
         "raw_reward": float(np.mean(means)) if means else None,
         "standard_error": None if error is None else float(error),
         "cooperation_rate": round_metrics.cooperation_rate(steps),
+        "success": round_metrics.success(good),
         "parse_failures": round_metrics.parse_failures(steps),
         "per_model": per_model,
+        "by_environment": round_metrics.by_environment(good),
     }, played

@@ -8,25 +8,36 @@ from typing import Any
 
 from srl_agents.classic.table import POLICIES, names
 from srl_envs import scenarios
+from srl_envs.multitask_v0 import Multitask
 from srl_train.config import EnvironmentConfig
 from srl_train.errors import ConfigError
-
-HELD_OUT_SPLITS = ("test", "any")  # of levels; "any" has those of "test" too
 
 
 def refuse_levels(section: EnvironmentConfig, env: Any) -> None:
     """Raise ConfigError where the environment would play levels that are held out."""
+    _refuse_levels("environment", section.name, section.options, env)
+
+
+def _refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) -> None:
+    if isinstance(env.unwrapped, Multitask):
+        for label, member in env.unwrapped.environments.items():
+            told = env.unwrapped.named[label]
+            own = told.get("options") or {}
+            _refuse_levels(f"{where}.options.environments.{label}", told["name"], own, member)
+        return
     split = getattr(env.unwrapped, "split", None)
-    if split in HELD_OUT_SPLITS:
+    # Whoever trains on a file of problems has chosen them: there "any" is the default.
+    chosen = getattr(getattr(env.unwrapped, "task", None), "split", None) == split
+    if split == "test" or (split == "any" and not chosen):
         raise ConfigError(
-            f"environment.options.split is {split!r}: the levels of the test split are "
+            f"{where}.options.split is {split!r}: the levels of the test split are "
             "kept for evaluation (srl eval --held-out only); leave split out to train"
         )
-    found = scenarios.kept_for_evaluation(section.name, section.options)
+    found = scenarios.kept_for_evaluation(name, options)
     if found is not None:
         kept = ", ".join(f"{name}={found.options[name]}" for name in found.held_out_options)
         raise ConfigError(
-            f"environment.options {kept} together are the levels of scenario {found.name}, kept "
+            f"{where}.options {kept} together are the levels of scenario {found.name}, kept "
             "for evaluation: change one of them to train"
         )
 

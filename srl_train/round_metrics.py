@@ -77,6 +77,38 @@ def parse_failures(steps: Iterable[AgentStep]) -> float:
     return unread / len(answers) if answers else 0.0
 
 
+def success(episodes: Iterable[Episode]) -> float | None:
+    """Share of seats that reached their goal; None for a game that has none to reach."""
+    ends = [
+        bool(step.info["success"])
+        for episode in episodes
+        for seat in episode.seats
+        for step in episode.steps_of(seat)[-1:]
+        if "success" in step.info
+    ]
+    return sum(ends) / len(ends) if ends else None
+
+
+def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
+    """What came of each of the environments that multitask_v0 played, by label; else nothing."""
+    parted: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        label = episode.turns[0][0].info.get("environment") if episode.turns else None
+        if label is not None:
+            parted.setdefault(str(label), []).append(episode)
+    found = {}
+    for label, own in sorted(parted.items()):
+        steps = [step for episode in own for turn in episode.turns for step in turn]
+        found[label] = {
+            "episodes": len(own),
+            "raw_reward": _mean([step.reward for step in steps]),
+            "raw_return": _mean([total for one in own for total in one.returns().values()]),
+            "success": success(own),
+            "parse_failures": parse_failures(steps),
+        }
+    return found
+
+
 def row(
     run: Run,
     number: int,
@@ -103,9 +135,11 @@ def row(
             "raw_reward": _mean([step.reward for step in steps]),
             "shaped_reward": _mean([r for one in shaped for own in one.values() for r in own]),
             "cooperation_rate": cooperation_rate(steps),
+            "success": success(kept),
             "parse_failures": parse_failures(steps),
             "winners": dict(Counter(w for e in kept if (w := winner(e)) is not None)),
         },
+        "by_environment": by_environment(kept),
         "models": {
             model: _model_row(run, model, kept, shaped, account)
             for model, account in accounts.items()

@@ -234,12 +234,12 @@ def classic_policy(name: str, env: Any) -> Policy:
         guess = f" (did you mean {close[0]!r}?)" if close else ""
         raise PolicyError(
             f"there is no classic policy {name!r}{guess}; {env.metadata['name']} can be played by "
-            f"{', '.join(names(env))}"
+            f"{', '.join(names(env)) or 'models only'}"
         )
     entry = POLICIES[name]
     if not entry.can_play(env):
         raise PolicyError(
             f"{name} cannot play {env.metadata['name']}, only {', '.join(entry.games) or ANY}; "
-            f"{env.metadata['name']} can be played by {', '.join(names(env))}"
+            f"{env.metadata['name']} can be played by {', '.join(names(env)) or 'models only'}"
         )
     return entry.make(env)

@@ -33,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--players", nargs="+", default=[], metavar="WHO",
         help="WHO for every seat, or SEAT=WHO: a classic policy, 'tiny', a model's folder or hub "
-        "name, a run's folder, or RUN:model_0 (default: as the config seats them)",
+        "name, a run's folder, RUN:model_0, or openai:MODEL and the like (default: as the config "
+        "seats them)",
     )  # fmt: skip
     parser.add_argument("--episodes", type=int, default=64, metavar="N", help="(default: 64)")
     parser.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,12 @@ from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
     from srl_agents.scenario_play import ScenarioScore
+    from srl_agents.solved import Solved
+    from srl_envs.scenarios import Scenario
 
 HELD_OUT = {"only": True, "none": False, "all": None}
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2 added `samples`, and `solved` to every score."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,11 +39,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--focal", metavar="WHO",
         help="who is scored: a classic policy, 'tiny' (the embedded model), a model's folder or "
-        "hub name, a run's folder, or RUN:model_0",
+        "hub name, a run's folder, RUN:model_0, or openai:MODEL and the like",
     )  # fmt: skip
     parser.add_argument(
-        "--episodes", type=int, default=64, metavar="N", help="per scenario (default: 64)"
-    )
+        "--episodes", type=int, default=64, metavar="N",
+        help="per scenario; of tasks: how many problems (default: 64)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--samples", type=int, default=1, metavar="N",
+        help="play every start, such as a task's problem, N times (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--pass-at", type=int, nargs="+", default=[], metavar="K",
+        help="the chance that one of K samples solves the problem, for each K (default, for tasks: "
+        "1 and as many as --samples)",
+    )  # fmt: skip
     parser.add_argument(
         "--seed", type=int, default=0, metavar="S",
         help="all randomness comes from it; the same games for everyone (default: 0)",
@@ -84,29 +97,33 @@ def run(args: argparse.Namespace) -> int:
     names = [*args.scenarios, *_of(args.environments, args.held_out)]
     _check(args, names)
     chosen_scenarios = [scenarios.scenario(name) for name in dict.fromkeys(names)]
+    pass_at = _pass_at(args, chosen_scenarios)
 
     from srl_agents.episode import write_jsonl
     from srl_agents.scenario_play import play_scenario, scored
-    from srl_train.focal import Answering, ClassicFocal, focal
+    from srl_train.focal import Answering, ModelFocal, focal
     from srl_train.run_files import versions, write_whole
 
     answering = Answering(args.temperature, args.max_new_tokens, args.constrained, args.device)
     who = focal(args.focal, answering)
-    if not isinstance(who, ClassicFocal):
+    if isinstance(who, ModelFocal):
         _prepare_torch(args.threads)
     scores = []
     for scenario in chosen_scenarios:
-        played = play_scenario(scenario, who.policies(scenario), args.episodes, args.seed)
+        played = play_scenario(
+            scenario, who.policies(scenario), args.episodes, args.seed, samples=args.samples
+        )
         if args.record is not None:
             write_jsonl(args.record / f"{scenario.name}.jsonl", played)
-        scores.append(scored(scenario, played, args.seed))
+        scores.append(scored(scenario, played, args.seed, pass_at=pass_at))
     if args.out is not None:
         record = {
             "schema_version": SCHEMA_VERSION,
             "focal": {"name": args.focal, **who.record()},
             "episodes": args.episodes,
+            "samples": args.samples,
             "seed": args.seed,
-            "interval": "95 % percentile bootstrap over episodes",
+            "interval": "95 % percentile bootstrap over episodes, those of one problem together",
             "versions": versions(),
             "scores": [score.as_record() for score in scores],
         }
@@ -119,17 +136,61 @@ def run(args: argparse.Namespace) -> int:
 
 
 def table(who: str, scores: Sequence[ScenarioScore]) -> str:
-    """The scores as lines of text, returns per focal seat."""
+    """The scores as lines of text, returns per focal seat; then what was solved of tasks."""
     rows: list[tuple[str, ...]] = [
         ("scenario", "focal return", "95 % interval", "background", "unread", "and")
     ]
     rows += [_row(score) for score in scores]
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
     lines = [f"{who}, per focal seat and episode ({len(scores[0].episodes)} episodes each):"]
-    for row in rows:
-        cells = [row[0].ljust(widths[0]), *map(str.rjust, row[1:5], widths[1:])]
-        lines.append("  ".join((*cells, row[5])).rstrip())
+    lines += _aligned(rows)
+    solved = {_name(score): score.solved for score in scores if score.solved is not None}
+    if solved:
+        lines += ["", "solved, with 95 % intervals:", *_aligned(_solved_rows(solved))]
     return "\n".join(lines)
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Lines of equal columns: the first to the left, the last as it is, others to the right."""
+    last = len(rows[0]) - 1
+    widths = [max(len(row[column]) for row in rows) for column in range(last)]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *map(str.rjust, row[1:last], widths[1:])]
+        lines.append("  ".join((*cells, row[last])).rstrip())
+    return lines
+
+
+def _solved_rows(solved: Mapping[str, Solved]) -> list[tuple[str, ...]]:
+    ks = sorted({one.k for each in solved.values() for one in each.pass_at})
+    rows: list[tuple[str, ...]] = [
+        ("scenario", "problems", "samples", *(f"pass@{k}" for k in ks), "by difficulty")
+    ]
+    for name, each in solved.items():
+        samples = sum(one.n for one in each.problems)
+        by_level = [
+            f"{level}: {found['share']:.0%}" for level, found in each.by("difficulty").items()
+        ]
+        rows.append(
+            (
+                name,
+                str(len(each.problems)),
+                str(samples),
+                *(_estimate(one.estimate, one.interval) for one in each.pass_at),
+                ", ".join(by_level),
+            )
+        )
+    return rows
+
+
+def _estimate(value: float | None, interval: tuple[float, float] | None) -> str:
+    if value is None:
+        return "-"
+    spread = "" if interval is None else f" ({interval[0]:.1%} to {interval[1]:.1%})"
+    return f"{value:.1%}{spread}"
+
+
+def _name(score: ScenarioScore) -> str:
+    return score.scenario.name + (" *" if score.scenario.held_out else "")
 
 
 def _row(score: ScenarioScore) -> tuple[str, ...]:
@@ -140,7 +201,7 @@ def _row(score: ScenarioScore) -> tuple[str, ...]:
     if score.failed:
         notes.append(f"{score.failed} failed")
     return (
-        score.scenario.name + (" *" if score.scenario.held_out else ""),
+        _name(score),
         f"{score.focal_return:.3f}",
         "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
         "-" if score.background_return is None else f"{score.background_return:.3f}",
@@ -169,11 +230,30 @@ def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
         raise ConfigError("give --scenario NAME or --environment ENV (srl eval --list shows all)")
     if args.focal is None:
         raise ConfigError("give --focal WHO: a classic policy, 'tiny', a model's or run's folder")
-    for option in ("episodes", "threads"):
+    for option in ("episodes", "samples", "threads"):
         if getattr(args, option) < 1:
             raise ConfigError(f"--{option} is {getattr(args, option)}: give 1 or more")
     if args.seed < 0:
         raise ConfigError(f"--seed is {args.seed}: give 0 or more")
+
+
+def _pass_at(args: argparse.Namespace, chosen: Sequence[Scenario]) -> list[int]:
+    """The k of pass@k that were asked for, in order; none where there are no samples to count."""
+    from srl_agents.solved import refuse_unsolvable
+
+    for k in args.pass_at:
+        if k < 1:
+            raise ConfigError(f"--pass-at is {k}: give 1 or more")
+        if k > args.samples:
+            raise ConfigError(f"--pass-at is {k}, --samples {args.samples}: give --samples {k}")
+    if args.samples == 1 and not args.pass_at:
+        return []
+    for scenario in chosen:
+        try:
+            refuse_unsolvable(scenario)
+        except ValueError as error:
+            raise ConfigError(f"--samples, --pass-at: {error}") from error
+    return sorted({*(args.pass_at or (1, args.samples))})
 
 
 def _prepare_torch(threads: int) -> None:

@@ -128,6 +128,15 @@ def _tell(results: dict[str, Any], baselines: Any) -> None:
         )
     for model, reward in after["per_model"].items():
         print(f"  {model}: {before['per_model'][model]:.4f} -> {reward:.4f}")
+    for what, was, now in [
+        ("success", before, after),
+        *(
+            (f"{label}: success", before["by_environment"].get(label, {}), own)
+            for label, own in after["by_environment"].items()
+        ),
+    ]:
+        if was.get("success") is not None and now["success"] is not None:
+            print(f"  {what} {was['success']:.1%} -> {now['success']:.1%}")
 
 
 def _stage(report: dict[str, Any], measured: dict[str, Any] | None) -> str:

@@ -37,8 +37,35 @@ def reward(run: Run) -> Any | None:
         Panel(
             "Shaped reward, what was trained on", [_of_environment(run, "shaped_reward", "shaped")]
         ),
+        Panel(
+            "Share of seats that succeeded",
+            [_of_environment(run, "success", "success")],
+            percent=True,
+        ),
     ]
     return _figure(panels)
+
+
+def environments(run: Run) -> Any | None:
+    """What was earned and solved in each environment, where a run has several."""
+    labels = sorted({label for row in run.rows for label in row.get("by_environment") or ()})
+
+    def lines(key: str) -> list[Line]:
+        # A round need not play all of them: only those that did are joined.
+        found = []
+        for label in labels:
+            series = run.series("by_environment", label, key)
+            points = [(x, y) for x, y in zip(run.rounds, series, strict=True) if math.isfinite(y)]
+            found.append(Line(label, [x for x, _ in points], [y for _, y in points]))
+        return found
+
+    return _figure(
+        [
+            Panel("Return per episode, by environment", lines("raw_return")),
+            Panel("Share that succeeded, by environment", lines("success"), percent=True),
+            Panel("Unread answers, by environment", lines("parse_failures"), percent=True),
+        ]
+    )
 
 
 def returns(run: Run) -> Any | None:
@@ -113,6 +140,7 @@ def learning(run: Run) -> Any | None:
 
 FIGURES: dict[str, Callable[[Run], Any | None]] = {
     "reward": reward,
+    "environments": environments,
     "returns": returns,
     "behaviour": behaviour,
     "updates": updates,

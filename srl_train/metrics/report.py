@@ -120,7 +120,20 @@ def _reward(run: Run) -> list[str | None]:
             "Raw: the environment's own, mean per seat and step. Shaped: after the mode's mixing. "
             + how_drawn(len(run.rows)),
         ),
+        *_environments(run),
         f"<h3>Who won</h3>{won}" if won else None,
+    ]
+
+
+def _environments(run: Run) -> list[str | None]:
+    """Each environment's own curves and evaluations, where the run has several."""
+    curves = drawn(run, "environments", "Return, success and unread answers per environment")
+    if curves is None:
+        return []
+    return [
+        "<h3>Each environment</h3>",
+        figure(curves, "Rounds that played the environment. " + how_drawn(len(run.rows))),
+        tables.environments(run),
     ]
 
 

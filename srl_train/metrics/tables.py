@@ -36,6 +36,34 @@ def performance(run: Run) -> str:
     return table(headers, rows)
 
 
+def environments(run: Run) -> str | None:
+    """One row per environment of a run with several: what was evaluated before and after."""
+    labels = sorted({label for row in run.rows for label in row.get("by_environment") or ()})
+    if not labels:
+        return None
+
+    def evaluated(when: str, label: str, key: str) -> float:
+        return number_at(run.summary, "evaluation", when, "by_environment", label, key)
+
+    rows = [
+        (
+            label,
+            f"{run.total('by_environment', label, 'episodes'):.0f}",
+            number(evaluated("before", label, "raw_return")),
+            number(evaluated("after", label, "raw_return")),
+            share(evaluated("before", label, "success")),
+            share(evaluated("after", label, "success")),
+            share(evaluated("after", label, "parse_failures")),
+        )
+        for label in labels
+    ]
+    headers = (
+        "environment", "training episodes", "return, evaluated before", "after",
+        "success, evaluated before", "after", "parse failures, after",
+    )  # fmt: skip
+    return table(headers, rows)
+
+
 def winners(run: Run) -> str:
     """Who won how many games; empty for an environment without winners."""
     tenth = max(1, len(run.rows) // 10)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Discrete
 
 from srl_agents.classic import Always, Uniform
 from srl_agents.classic.table import classic_policy
@@ -16,7 +17,6 @@ from srl_agents.scenario_play import (
     AT_THE_END,
     JUDGED,
     SUMMED,
-    bootstrap_interval,
     play_scenario,
     score,
     scored,
@@ -51,6 +51,13 @@ class Failing(Named):
 
     def act(self, seen, states):
         raise BackendError("the machine is on fire")
+
+
+class Writer(Named):
+    """Writes the same to everyone; `uniform` cannot write."""
+
+    def act(self, seen, states):
+        return [Decision("Answer: 4", text="Answer: 4") for _ in seen], list(states)
 
 
 def test_focal_seats_are_scored_per_capita():
@@ -179,20 +186,28 @@ def test_outcomes_are_the_focal_seats_own():
     assert lost.outcomes["success"] < 0.5
 
 
+def test_debaters_win_by_their_side():
+    class Pro(Writer):
+        """Speaks for one side only."""
+
+        def act(self, seen, states):
+            speech = "Schools teach children to read, because books open the world."
+            said = [speech if one.agent == "pro_0" else "" for one in seen]
+            return [Decision(text, text=text) for text in said], list(states)
+
+    found = scenario("debate_v0.one_round_unseen")
+    result = score(found, Pro("pro"), episodes=4)
+    assert result.outcomes["won"] == result.outcomes["success"] == 0.5
+    assert result.outcomes["drawn"] == 0.0 and result.solved is None
+    assert 0.0 < result.focal_return < 1.0
+    tie = score(found, Writer("same"), episodes=2)
+    assert (tie.outcomes["won"], tie.outcomes["drawn"]) == (0.0, 1.0)
+
+
 def test_regret_is_summed_over_the_episode():
     found = scenario("bandit_v0.left_is_better")
     result = score(found, Named("right", 1), episodes=3)
     assert result.outcomes["regret"] == pytest.approx(10 * 0.2 + 30 * 0.5)
-
-
-def test_the_interval_covers_the_mean_as_often_as_it_says():
-    rng = np.random.default_rng(3)
-    covered = 0
-    for trial in range(100):
-        low, high = bootstrap_interval(rng.normal(1.0, 2.0, size=40), seed=trial)
-        covered += low <= 1.0 <= high
-    assert 88 <= covered <= 99
-    assert bootstrap_interval([1.0], seed=0) is None
 
 
 def test_a_score_is_plain_data():
@@ -214,7 +229,10 @@ def test_episodes_played_before_are_scored_the_same():
 @pytest.mark.parametrize("name", scenarios.names())
 def test_every_scenario_can_be_played_and_scored(name):
     found = scenario(name)
-    result = score(found, classic_policy("uniform", found.make()), episodes=2)
+    env = found.make()
+    writes = not isinstance(env.action_space(found.focal[0]), Discrete)
+    policy = Writer("writer") if writes else classic_policy("uniform", env)
+    result = score(found, policy, episodes=2)
     assert result.failed == 0 and np.isfinite(result.focal_return)
     assert (result.background_return is None) == (not found.background)
     json.dumps(result.as_record(), allow_nan=False)

@@ -107,7 +107,7 @@ def test_render(name, capsys):
     assert turn_based(name).metadata["render_modes"] == shown
     render_test(partial(turn_based, name))
     unit = "turn" if writes(name) else "round"
-    assert f"{unit} 1/{catalogue.make(name).max_cycles}" in capsys.readouterr().out
+    assert f"{unit} 1/" in capsys.readouterr().out
 
 
 @every_name

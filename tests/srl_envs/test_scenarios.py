@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text(encoding=
 GAMES = (
     "coop_compete_v0", "coop_compete_pair_v0", "team_battle_v0", "staged_v0", "bandit_v0",
     "maze_v0", "maze_race_v0", "maze_own_v0", "maze_meet_v0", "social_trading_v0",
-    "social_negotiation_v0",
+    "social_negotiation_v0", "math_v0", "code_v0", "tool_use_v0", "debate_v0",
 )  # fmt: skip
 
 
@@ -67,6 +67,31 @@ def test_unseen_mazes_are_of_the_test_split_and_the_others_are_not(name):
     assert splits == ({"test"} if found.held_out_options else {"train"})
 
 
+TASKS = [n for n in scenarios.names() if n.startswith(("math", "code", "tool_use"))]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_unseen_problems_are_of_the_test_split_and_the_others_are_not(name):
+    found = scenarios.scenario(name)
+    env = found.make()
+    problems = {}
+    for seed in range(12):
+        env.reset(seed=seed)
+        problem = env.work("agent_0").problem
+        problems[problem.identity] = problem
+    env.close()
+    splits = {problem.split for problem in problems.values()}
+    assert splits == ({"test"} if found.held_out_options else {"train"})
+    assert len(problems) > 1, "there is more than one to ask"
+    assert env.max_cycles == found.options.get("max_cycles", env.task.attempts)
+
+
+def test_unseen_motions_are_of_the_test_split():
+    seen = scenarios.scenario("debate_v0.both_sides").make().topics
+    unseen = scenarios.scenario("debate_v0.both_sides_unseen").make().topics
+    assert unseen and not set(seen) & set(unseen)
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -94,6 +119,12 @@ def test_held_out_levels_are_known_in_every_entry_of_the_game():
     assert kept("bandit_v0", {**arms, "arm0_prob": 0.7}) is None
     assert kept("maze_race_v0", {"split": "test"}) is not None
     assert kept("maze_v0", {"split": "train"}) is None
+    for task in ("math_v0", "code_v0", "tool_use_v0", "debate_v0"):
+        assert kept(task, {"split": "test", "max_cycles": 2}).environment == task
+        assert kept(task, {"split": "any"}) is not None, "which has those of the test split too"
+        assert kept(task, {"split": "train"}) is None
+    assert kept("math_v0", {"split": "any", "path": "mine.jsonl"}) is None
+    assert kept("debate_v0", {"split": "any", "topics": ["This house is mine."]}) is None
     assert kept("my_games:bandit", arms) is None
     assert all(kept(name, {}) is None for name in catalogue.names())
 

@@ -52,6 +52,38 @@ def test_held_out_mazes_are_refused_where_an_object_brings_them(short_run):
         assemble(short_run(), lambda: catalogue.make("maze_meet_v0", split="test"))
 
 
+def test_each_of_several_environments_is_looked_at():
+    sums = {"name": "math_v0", "options": {"families": "arithmetic"}}
+    kept = {"name": "math_v0", "options": {"split": "test"}}
+
+    def section(**members):
+        return EnvironmentConfig("multitask_v0", {"environments": members})
+
+    def refuse(given):
+        refuse_levels(given, catalogue.make(given.name, **given.options))
+
+    refuse(section(sums=sums))
+    with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split is"):
+        refuse(section(sums=sums, kept=kept))
+    env = catalogue.make("multitask_v0", environments={"kept": kept})
+    with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split is 'test'"):
+        refuse_levels(EnvironmentConfig("custom:object"), env)
+
+
+def test_a_file_of_problems_is_trained_on_as_it_is(tmp_path):
+    file = tmp_path / "problems.jsonl"
+    file.write_text('{"question": "What is 3 + 4?", "answer": "It is 7. #### 7"}\n', "utf-8")
+    for split, refused in ((None, False), ("train", False), ("any", False), ("test", True)):
+        options = {"path": str(file), **({} if split is None else {"split": split})}
+        given = EnvironmentConfig("math_v0", options)
+        env = catalogue.make("math_v0", **options)
+        if refused:
+            with pytest.raises(ConfigError, match="split is 'test'"):
+                refuse_levels(given, env)
+        else:
+            refuse_levels(given, env)
+
+
 @pytest.mark.parametrize(
     "name",
     [n for n in scenarios.names(held_out=True) if scenarios.scenario(n).held_out_options],

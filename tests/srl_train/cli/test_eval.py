@@ -1,6 +1,7 @@
 """`srl eval`: who is scored, in what, and what is told and written."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -145,6 +146,34 @@ def test_an_adapter_plays_with_its_own_weights(trained, tmp_path):
     assert together[1::2] == stronger[1::2]
 
 
+DIGITS = ["--scenario", "math_v0.one_digit_unseen"]
+
+
+def test_problems_are_sampled_and_what_was_solved_is_told(tmp_path, tiny_folder, capsys):
+    words = [*DIGITS, "--focal", tiny_folder, "--max-new-tokens", "8", "--episodes", "3"]
+    record = evaluated([*words, "--samples", "4", "--pass-at", "2", "4"], tmp_path)
+    assert (record["schema_version"], record["episodes"], record["samples"]) == (2, 3, 4)
+    [score] = record["scores"]
+    assert len(score["episodes"]) == 12
+    found = score["solved"]
+    assert [(one["n"], one["difficulty"]) for one in found["problems"]] == [(4, 1)] * 3
+    assert [one["k"] for one in found["pass_at"]] == [2, 4]
+    assert set(found["by_family"]) == {"arithmetic"}
+    told = capsys.readouterr().out
+    assert "12 episodes each" in told
+    [row] = re.findall(r"^math_v0.one_digit_unseen \* +3 +12 (.*)$", told, re.MULTILINE)
+    assert row.strip().startswith("0.0%") and row.endswith("1: 0%")
+    assert "pass@2" in told and "pass@4" in told and "pass@1" not in told
+    again = evaluated([*words, "--samples", "4", "--pass-at", "2", "4", "--quiet"], tmp_path)
+    assert again == record
+
+
+def test_games_are_told_as_ever(tmp_path, capsys):
+    record = evaluated([*FEW, "--focal", "uniform"], tmp_path)
+    assert record["scores"][0]["solved"] is None and record["samples"] == 1
+    assert "solved" not in capsys.readouterr().out
+
+
 def refused(words, capsys):
     assert cli.main(["eval", *words]) == 2
     said = capsys.readouterr().err
@@ -165,6 +194,14 @@ def refused(words, capsys):
         ([*FEW, "--focal", "uniform", "--episodes", "0"], "--episodes is 0"),
         ([*FEW, "--focal", "uniform", "--seed", "-1"], "--seed is -1"),
         ([*FEW, "--focal", "tiny", "--temperature", "-1"], "temperature is -1"),
+        ([*FEW, "--focal", "uniform", "--samples", "0"], "--samples is 0"),
+        ([*FEW, "--focal", "uniform", "--samples", "2"], "infos have no 'success'"),
+        ([*FEW, "--focal", "uniform", "--pass-at", "1"], "infos have no 'success'"),
+        ([*DIGITS, "--focal", "tiny", "--pass-at", "0"], "--pass-at is 0"),
+        ([*DIGITS, "--focal", "tiny", "--samples", "4", "--pass-at", "8"], "give --samples 8"),
+        (["--scenario", "debate_v0.both_sides", "--focal", "tiny", "--samples", "2"], "2 focal"),
+        (["--scenario", "code_v0.hard_unseen", "--focal", "tiny"], "train another model"),
+        ([*DIGITS, "--focal", "uniform"], "uniform cannot play math_v0"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(words, says, capsys):

@@ -1,0 +1,57 @@
+"""How many problems does a model solve, and with how many tries? Then keep its right answers.
+
+    python examples/evaluate_and_collect.py
+
+The embedded model completes one-line functions at random, each run against tests in the sandbox. It
+is evaluated on problems that training never has, each sampled several times; then it answers
+problems that training may have, and what it solved is kept to be learned from.
+"""
+
+from pathlib import Path
+
+from srl_agents.episode import write_jsonl
+from srl_agents.llm.sampling import Sampling
+from srl_agents.scenario_play import score
+from srl_envs import scenarios
+from srl_train.collecting import cast, filtered, play_games
+from srl_train.config import EnvironmentConfig, ModelsConfig, RunConfig
+from srl_train.environment import environment_maker
+
+TASK = EnvironmentConfig("code_v0", {"families": "returns", "difficulty": 1, "max_cycles": 1})
+PROBLEMS, SAMPLES = 12, 8
+
+
+def main() -> None:
+    """The embedded model in the seat."""
+    models = ModelsConfig(count=1, sampling=Sampling(max_new_tokens=24))
+    config = RunConfig(environment=TASK, models=models)
+    make_env = environment_maker(config)
+    policies = cast(config, make_env, {})
+
+    # Much the same as: srl eval --scenario code_v0.one_line_unseen --focal tiny --episodes 12
+    #                            --samples 8 --pass-at 1 4 8 --max-new-tokens 24
+    scenario = scenarios.scenario("code_v0.one_line_unseen")
+    result = score(
+        scenario, policies["agent_0"], PROBLEMS, seed=0, samples=SAMPLES, pass_at=(1, 4, SAMPLES)
+    )
+    assert result.solved is not None  # it is a task
+    print(f"{scenario.name}, {PROBLEMS} problems, {SAMPLES} samples of each:")
+    for one in result.solved.pass_at:
+        low, high = one.interval or (float("nan"),) * 2
+        print(f"  pass@{one.k}: {one.estimate:.3f} ({low:.3f} to {high:.3f})")
+
+    # Much the same as: srl collect examples/code.yaml --episodes 32 --group-size 4
+    #                            --min-return 1 --out solved.jsonl
+    games = play_games(make_env, policies, 32, seed=0, group_size=4)
+    kept = filtered(games, min_return=1.0, readable_only=True)
+    path = Path("runs/evaluate_and_collect/solved.jsonl")
+    write_jsonl(path, kept)
+    asked = {game.turns[0][0].info["problem"] for game in games}
+    print(f"{len(games)} answers to {len(asked)} problems, {len(kept)} of them right: {path}")
+    for game in kept[:1]:
+        [[step]] = game.turns
+        print(f"{step.observation['text']}\n  {step.decision.text}")
+
+
+if __name__ == "__main__":
+    main()

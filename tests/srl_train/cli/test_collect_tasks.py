@@ -1,0 +1,100 @@
+"""`srl collect` on tasks and debates: groups of one problem, what is kept, and learning from it."""
+
+import pytest
+
+from srl_agents.episode import read_jsonl
+from srl_train.cli import main
+from srl_train.config_file import from_tree
+from srl_train.demonstrations import KEPT, read_episodes
+from srl_train.trainer import MultiModelTrainer
+
+ONE_LINE = {"families": "returns", "difficulty": 1, "max_cycles": 1}
+
+
+def collect(out, environment, options, *words):
+    told = [f"environment.options.{name}={value}" for name, value in options.items()]
+    settings = [word for setting in told for word in ("--set", setting)]
+    command = ["collect", "--environment", environment, *settings, *words, "--out", out]
+    assert main([str(word) for word in command]) == 0
+    return list(read_jsonl(out)) if out.stat().st_size else []
+
+
+def imitated(folder, environment, options, data, base, **sft):
+    """What SFT on the file was made of."""
+    tree = {
+        "environment": {"name": environment, "options": options},
+        "models": {"count": 1, "base": base, "sampling": {"max_new_tokens": 8}},
+        "sft": {"data": [str(data)], "epochs": 2, "batch_size": 4, **sft},
+        "checkpoints": {"every": 0},
+        "logging": {"evaluation_episodes": 0, "episodes": 0},
+        "rounds": 0,
+    }
+    [stage] = MultiModelTrainer(from_tree(tree), folder).fit()["stages"]
+    return stage
+
+
+def test_right_programs_are_kept_and_imitated(tmp_path, capsys):
+    words = ["--players", "tiny", "--episodes", 24, "--group-size", 4]
+    every = collect(tmp_path / "every.jsonl", "code_v0", ONE_LINE, *words)
+    infos = [game.turns[-1][0].info for game in every]
+    problems = [info["problem"] for info in infos]
+    assert len(every) == 24 and len(set(problems)) > 1
+    for start in range(0, 24, 4):
+        assert len(set(problems[start : start + 4])) == 1, "a group has one problem"
+    assert len({game.turns[0][0].decision.text for game in every[:4]}) > 1
+    capsys.readouterr()
+
+    path = tmp_path / "solved.jsonl"
+    solved = collect(path, "code_v0", ONE_LINE, *words, "--min-return", 1, "--read-only")
+    right = [game for game, info in zip(every, infos, strict=True) if info["success"]]
+    assert [game.seed for game in solved] == [game.seed for game in right]
+    assert 0 < len(solved) < 24
+    assert f"kept: {len(solved)} games" in capsys.readouterr().out
+
+    stage = imitated(tmp_path / "run", "code_v0", ONE_LINE, path, "tiny")
+    assert stage["games"] == stage["models"]["model_0"]["samples"] == len(solved)
+
+
+@pytest.mark.parametrize(
+    ("environment", "options", "seats"),
+    [
+        ("math_v0", {"families": "arithmetic", "difficulty": 1}, ["agent_0"]),
+        ("tool_use_v0", {"families": "calculate", "max_cycles": 2}, ["agent_0"]),
+        ("debate_v0", {"debate_rounds": 1}, ["pro_0", "con_0"]),
+    ],
+)
+def test_every_kind_of_text_is_collected_and_imitated(
+    environment, options, seats, tmp_path, tiny_folder
+):
+    words = ["--players", tiny_folder, "--episodes", 2, "--seat", seats[0]]
+    short = ["--set", "models.sampling.max_new_tokens=8"]
+    path = tmp_path / "games.jsonl"
+    games = collect(path, environment, options, *words, *short)
+    assert len(games) == len(read_episodes(path, environment, seats)) == 2
+    assert all(step.decision.text is not None for game in games for step in game.turns[0])
+    if len(seats) > 1:
+        assert [game.extra[KEPT] for game in games] == [seats[:1]] * 2
+    # Nothing was read perhaps, so that there would be nothing to imitate.
+    stage = imitated(
+        tmp_path / "run", environment, options, path, tiny_folder, readable_only=False, seats="all"
+    )
+    assert stage["models"]["model_0"]["samples"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["math_v0", "--players", "uniform"], "uniform cannot play math_v0"),
+        (["math_v0", "--players", "tiny", "--set", "environment.options.split=test"], "split"),
+        (["debate_v0", "--players", "tiny", "--set", "environment.options.split=any"], "split"),
+        (
+            ["code_v0", "--players", "tiny", "--set", "environment.options.difficulty=5"],
+            "train another model",
+        ),
+    ],
+)
+def test_what_cannot_be_collected_is_said_in_one_line(words, says, tmp_path, capsys):
+    out = tmp_path / "x.jsonl"
+    assert main(["collect", "--environment", *words, "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert says in said and said.count("\n") == 1 and not out.exists()
