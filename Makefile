@@ -2,7 +2,7 @@
 # make test      the default tests                make test-slow   the ones that take minutes
 # make check     lint, types and tests: what CI and pre-commit run
 # make bench     the matrix-game benchmark        make bench-envs  how fast the environments are
-# make bench-train   GRPO, PPO, RLOO, SFT; credit; notes; one to eight models (about an hour)
+# make bench-train   algorithms; credit; notes; one to eight models; tasks (two hours)
 # make clean     what the other targets made
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
 #
@@ -78,9 +78,13 @@ bench-train: $(VENV)/.installed-run
 	for game in coop_compete team_battle maze; do \
 		$(BIN)/python -m benchmarks.training.algorithms $$game \
 			--figure docs/figures/algorithms_$$game.png || exit 1; done
+	$(BIN)/python -m benchmarks.training.offline
 	$(BIN)/python -m benchmarks.training.credit --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training.our_method_llm
 	$(BIN)/python -m benchmarks.training.scaling
+	$(BIN)/python -m benchmarks.training.arithmetic
+	$(BIN)/python -m benchmarks.training.tools
+	$(BIN)/python -m benchmarks.training.several_tasks --figure docs/figures/several_tasks.png
 
 bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed

@@ -127,9 +127,9 @@ def markdown(result: Mapping[str, Any]) -> str:
         halves = [run["rewards"][len(run["rewards"]) // 2] for run in runs]
         rows.append((
             name,
-            *(_mean_and_range([run[key] for run in runs], 3) for key in ("before", "after")),
-            _mean_and_range(halves, 3),
-            _mean_and_range([run["cpu_seconds"] for run in runs], 0),
+            *(mean_and_range([run[key] for run in runs], 3) for key in ("before", "after")),
+            mean_and_range(halves, 3),
+            mean_and_range([run["cpu_seconds"] for run in runs], 0),
         ))  # fmt: skip
     headers = ("algorithm", "return before", "return after", "reward a turn, half way", "CPU-s")
     seeds = sorted({run["seed"] for run in result["runs"]})
@@ -180,7 +180,8 @@ def _of(result: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return [run for run in result["runs"] if run["algorithm"] == name]
 
 
-def _mean_and_range(values: Sequence[float], digits: int) -> str:
+def mean_and_range(values: Sequence[float], digits: int) -> str:
+    """'mean (least to greatest)'."""
     mean = sum(values) / len(values)
     return f"{mean:.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
