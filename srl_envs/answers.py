@@ -20,6 +20,7 @@ from srl_envs.expressions import Tree, Unreadable
 PLACES = 4  # decimals that an answer must give where the truth has more, or never ends
 LONGEST = 1000  # characters of an answer
 MOST = 20  # values that one answer may list
+CLOSE_ENOUGH = Fraction(1, 20)  # of the truth, that a decimal may be away from it at most
 
 INFINITY, UNION = "inf", "\N{UNION}"
 _RELATIONS = {
@@ -35,8 +36,16 @@ _RELATIONS = {
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _RELATION = re.compile(r"(<=|>=|=<|=>|[<>≤≥])")
 _NAMED = re.compile(r"^\s*(?:[A-Za-z](?:_\w)?|[A-Za-z]\([a-z]\))\s*(?:=|\\in|∈)\s*(?![=<>])")
+_JOINED = re.compile(r";|\bor\b|\band\b|,\s")
 _MEMBER = re.compile(r"^\s*[A-Za-z]\s*(?:\\in|∈)\s*")
-_UNITS = re.compile(r"^(?P<number>.*?[\d.)}])\s*(?P<words>(?:[A-Za-z]{2,}[.]?\s*){1,3})$", re.S)
+_POINT = re.compile(r"^\s*\(\s*[A-Za-z](?:\s*,\s*[A-Za-z])+\s*\)\s*=\s*")
+_COORDINATE = re.compile(r"\s*([A-Za-z])\s*=(.+)", re.S)
+_BUILT = re.compile(r"^\{\s*[A-Za-z]\s*(?:\||:|\\mid)(.*)\}$", re.S)
+_THOUSANDS = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)")
+_UNITS = re.compile(
+    r"^(?P<number>.*?[\d.)}%])\s*(?P<words>(?:[A-Za-z]{2,}[.]?\s*(?:\^\s*[({]?[23][)}]?\s*)?){1,3})$",
+    re.S,
+)
 _MULTIPLES = frozenset(
     re.findall(
         r"\w+",
@@ -76,11 +85,24 @@ def same_answer(truth: str, said: str, units: Collection[str] = ()) -> bool:
     """
     if len(said) > LONGEST:
         return False
-    return same_reading(read(truth), read(said, units))
+    # A truth of a file may name its unit, which an answer may then name or not.
+    units = frozenset(units) | words_of(truth) | _named_by_signs(truth)
+    return same_reading(read(truth, units), read(said, units))
+
+
+def _named_by_signs(truth: str) -> frozenset[str]:
+    signs = {
+        "$": ("dollar", "dollars"),
+        "°": ("degree", "degrees"),
+        "\\circ": ("degree", "degrees"),
+    }
+    return frozenset(word for sign, words in signs.items() if sign in truth for word in words)
 
 
 def same_reading(truth: Reading, said: Reading) -> bool:
     """As `same_answer`, of what has been read."""
+    if {truth.kind, said.kind} == {"set", "tuple"}:  # (2, 3) is an open interval there
+        truth, said = _interval(truth), _interval(said)
     if truth.kind == "number":
         return said.kind == "number" and _same_number(truth.content, said)
     if truth.kind == "expression":
@@ -101,6 +123,18 @@ def same_reading(truth: Reading, said: Reading) -> bool:
     return said.kind == "words" and truth.content == said.content
 
 
+def _interval(reading: Reading) -> Reading:
+    """A pair of numbers as the open interval that it may be; anything else as it is."""
+    if reading.kind != "tuple" or len(reading.content) != 2:
+        return reading
+    if any(end.kind not in ("number", "expression") for end in reading.content):
+        return reading
+    low, high = (
+        ("number", end.content) if end.kind == "number" else end.content for end in reading.content
+    )
+    return Reading("set", ((low, False, high, False),))
+
+
 def words_of(question: str) -> frozenset[str]:
     """The words of a question that may stand behind a number as its unit."""
     words = re.findall(r"[A-Za-z]{2,}", question.casefold())
@@ -110,11 +144,12 @@ def words_of(question: str) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def _read(text: str, units: frozenset[str]) -> Reading:
     plain = expressions.plain(text.strip().rstrip(".")).replace("\\{", "{").replace("\\}", "}")
+    plain = plain.replace("\\leqslant", "<=").replace("\\geqslant", ">=")
     plain = plain.replace("\\leq", "<=").replace("\\geq", ">=").replace("\\le", "<=")
     plain = plain.replace("\\ge", ">=").replace("\\lt", "<").replace("\\gt", ">")
     plain = plain.replace("\\infty", INFINITY).replace("∞", INFINITY).replace("infinity", INFINITY)
-    plain = plain.replace("\\cup", UNION).replace("\\pm", "±")
-    for attempt in (_number, _spans, _tuple, _values, _expression):
+    plain = plain.replace("\\cup", UNION).replace("\\pm", "±").replace("+/-", "±")
+    for attempt in (_spans, _tuple, _number, _values, _expression):
         try:
             found = attempt(plain, units)
         except (Unreadable, ZeroDivisionError):
@@ -126,13 +161,13 @@ def _read(text: str, units: frozenset[str]) -> Reading:
 
 def _number(text: str, units: frozenset[str]) -> Reading | None:
     text = _NAMED.sub("", text).strip()
-    text = text.removesuffix("%").strip()
     text = re.sub(r"^([-+]?)\s*\\?[$€£]\s*", r"\1", text)
     behind = _UNITS.match(text)
     if behind is not None:
-        words = {word.strip(".").casefold() for word in behind["words"].split()}
-        if words <= units:
+        words = set(re.findall(r"[a-z]+", behind["words"].casefold()))
+        if words <= units | {"percent"}:
             text = behind["number"].strip()
+    text = re.sub(r"\s*[%€£]$", "", text)
     value = expressions.number(text)
     decimal = re.fullmatch(r"[-+]?[\d,]*\.(\d+)", text)
     return Reading("number", value, len(decimal[1]) if decimal else None)
@@ -146,6 +181,8 @@ def _values(text: str, units: frozenset[str]) -> Reading | None:
     inside = _NAMED.sub("", text).strip()
     braced = inside.startswith("{") and inside.endswith("}") and _is_one_bracket(inside)
     inside = inside[1:-1] if braced else inside
+    if _JOINED.search(inside):  # else 1,234 is a number, or two in a bracket
+        inside = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), inside)
     parts = [part for piece in _split(inside, ",;") for part in re.split(r"\bor\b|\band\b", piece)]
     parts = [part.strip() for part in parts if part.strip()]
     signs = [form for part in parts for form in _both_signs(part)]
@@ -158,6 +195,8 @@ def _values(text: str, units: frozenset[str]) -> Reading | None:
     for reading in readings:
         if not any(same_reading(reading, other) for other in distinct):
             distinct.append(reading)
+    if len(distinct) == 1 and not braced:  # a double root, written twice
+        return distinct[0]
     return Reading("values", tuple(distinct))
 
 
@@ -168,24 +207,55 @@ def _both_signs(part: str) -> tuple[str, ...]:
 
 
 def _tuple(text: str, units: frozenset[str]) -> Reading | None:
-    text = text.strip()
+    whole, text = text, _NAMED.sub("", _POINT.sub("", text)).strip()
     if not (text.startswith("(") and text.endswith(")") and _is_one_bracket(text)):
-        return None
+        return _coordinates(whole, units)
     parts = _split(text[1:-1], ",")
     if not 2 <= len(parts) <= MOST or not all(part.strip() for part in parts):
         return None
     return Reading("tuple", tuple(_read(part.strip(), units) for part in parts))
 
 
-def _spans(text: str, units: frozenset[str]) -> Reading | None:
-    """Inequalities in one variable and intervals, joined by "or" or a union sign."""
-    pieces = re.split(rf"\bor\b|{UNION}", _MEMBER.sub("", text))
-    if len(pieces) > MOST:
+def _coordinates(text: str, units: frozenset[str]) -> Reading | None:
+    """x = 1, y = 2 is (1, 2): in the order of the alphabet, each letter once."""
+    pieces = [part for piece in _split(text, ",;") for part in re.split(r"\band\b", piece)]
+    named = [_COORDINATE.fullmatch(piece) for piece in pieces]
+    values = {found[1]: found[2].strip() for found in named if found is not None}
+    if len(pieces) < 2 or len(values) < len(pieces):
         return None
-    spans = [_span(piece.strip(), alone=len(pieces) == 1) for piece in pieces]
+    return Reading("tuple", tuple(_read(values[letter], units) for letter in sorted(values)))
+
+
+def _spans(text: str, units: frozenset[str]) -> Reading | None:
+    """Inequalities in one variable and intervals, joined by "or" or a union sign.
+
+    Bounds from both sides may be joined by "and".
+    """
+    text = _MEMBER.sub("", text.strip())
+    built = _BUILT.match(text)
+    pieces = re.split(rf"\bor\b|{UNION}", built[1] if built else text)
+    if len(pieces) > MOST or (len(pieces) > 1 and len(_variables(text)) > 1):
+        return None
+    spans = [_both(piece.strip(), alone=len(pieces) == 1) for piece in pieces]
     if any(span is None for span in spans):
         return None
     return Reading("set", tuple(spans))
+
+
+def _both(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
+    """A span, or the common part of one that is bounded below and one that is bounded above."""
+    spans = [_span(piece.strip(), alone=alone) for piece in re.split(r"\band\b", text)]
+    if len(spans) == 1:
+        return spans[0]
+    below = [span for span in spans if span is not None and span[2] == INFINITY]
+    above = [span for span in spans if span is not None and span[0] == f"-{INFINITY}"]
+    if not len(spans) == 2 * len(below) == 2 * len(above) == 2 or len(_variables(text)) > 1:
+        return None
+    return (*below[0][:2], *above[0][2:])
+
+
+def _variables(text: str) -> set[str]:
+    return set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", text)) - {"e"}
 
 
 def _span(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
@@ -255,8 +325,10 @@ def _same_number(truth: Fraction, said: Reading) -> bool:
         return True
     if said.places is None or said.places < PLACES or (truth * 10**PLACES).denominator == 1:
         return False
-    # Rounded where it was cut off: within one unit of the last place that was given.
-    return bool(abs(said.content - truth) < Fraction(1, 10**said.places))
+    # Rounded where it was cut off: within one unit of the last place that was given, if that says
+    # something of a number so small.
+    wrong = abs(said.content - truth)
+    return bool(wrong < Fraction(1, 10**said.places) and wrong <= abs(truth) * CLOSE_ENOUGH)
 
 
 def _split(text: str, marks: str) -> list[str]:

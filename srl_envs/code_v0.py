@@ -11,7 +11,7 @@ import math
 import os
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,6 +37,7 @@ WALL = 5.0  # seconds that a program and all its tests may take
 SHOWN = 300  # characters of what a program returned
 
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_OF_A_TEST = re.compile(r"^AssertionError: | \(line \d+\)$")
 _sandboxes: weakref.WeakValueDictionary[tuple[Any, ...], Sandbox] = weakref.WeakValueDictionary()
 
 
@@ -129,7 +130,19 @@ class Programming(Task):
             if run.verdict is not Verdict.OK:
                 said = f"{test} fails: {run.error or run.verdict}."
                 break
+        if not said and any(run.verdict is not Verdict.OK for run in runs):
+            said = self._failing_example(data, program)
         return _graded(runs[0], verdicts[:shown], verdicts[shown:], said)
+
+    def _failing_example(self, data: Mapping[str, Any], program: str) -> str:
+        """The first of the question's examples that fails: told, but no part of the score."""
+        for example, trial in data.get("examples", ()):
+            run = self.sandbox.judge(program, trial, data["functions"])
+            if run.verdict is Verdict.WRONG:
+                return f"{example} fails: {_OF_A_TEST.sub('', run.error)}."
+            if run.verdict is not Verdict.OK:
+                return f"{example} fails: {run.error or run.verdict}."
+        return ""
 
 
 def _program(problem: Problem, answer: str) -> str:

@@ -7,9 +7,10 @@ the size of the numbers in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
+from unicodedata import normalize
 
 LONGEST = 400  # characters of an expression
 DEEPEST = 40  # nested brackets and operators
@@ -21,7 +22,8 @@ Tree = tuple[Any, ...]
 """("number", Fraction), ("name", letter), ("constant", which), ("+" "-" "*" "/" "^", left, right),
 ("negative", tree) or ("call", function, tree)."""
 
-_LATEX = (
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_LATEX: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\\!"), ""),
     (re.compile(r"\\(?:left|right|displaystyle|limits|quad|qquad)(?![A-Za-z])|\\[,;: ]|~"), " "),
     (re.compile(r"\\\(|\\\)|\\\[|\\\]|\$"), " "),
@@ -36,9 +38,11 @@ _LATEX = (
     (re.compile(r"\\(pi|sqrt|sin|cos|tan|log|ln|exp)(?![A-Za-z])"), r" \1 "),
     (re.compile(r"π"), " pi "),
     (re.compile(r"√"), " sqrt "),
-    (re.compile(r"²"), "^2"),
-    (re.compile(r"³"), "^3"),
     (re.compile(r"\\%"), "%"),
+    (re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*(?:\^|\*\*|[⁰¹²³⁴-⁹⁻]))"), "*"),
+    (re.compile(r"⁻?[⁰¹²³⁴-⁹]+"), lambda found: f"^({found[0].translate(_RAISED)})"),
+    (re.compile(r"[¼-¾⅐-⅞]"), lambda found: f" {normalize('NFKC', found[0])} "),
+    (re.compile("\N{FRACTION SLASH}"), "/"),
 )
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"

@@ -32,16 +32,13 @@ def number(text: str) -> Fraction:
     sign = 1
     while tree[0] == "negative":
         sign, tree = -sign, tree[1]
-    scaled = tree[0] == "*" and tree[1][0] == "number" and tree[2][0] == "^"
-    written: Fraction | None
-    if scaled and tree[2][1] == ("number", Fraction(10)):
-        written = exact(tree[2][2])  # 2.5 * 10^3
-    elif tree[0] == "/" and tree[2][0] == "number":
-        top = tree[1][1] if tree[1][0] == "negative" else tree[1]
-        written = None if top[0] != "number" else Fraction(1)
-    else:
-        written = Fraction(1) if tree[0] == "number" else None
-    if written is None:
+    parts: tuple[Tree, ...] = (tree,)
+    if tree[0] == "/":
+        parts = tree[1:]
+    elif tree[0] == "*" and tree[2][:2] == ("^", ("number", Fraction(10))):
+        parts = tree[1], tree[2][2]  # 2.5 * 10^3
+    plain_parts = [part[1] if part[0] == "negative" else part for part in parts]
+    if not all(part[0] == "number" for part in plain_parts):
         raise Unreadable("it is no number that is written out")
     return sign * exact(tree)
 

@@ -13,7 +13,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
@@ -24,6 +24,7 @@ import numpy as np
 from pettingzoo import AECEnv
 
 from srl_envs import written
+from srl_envs.answers import words_of
 from srl_envs.checks import one_of, whole_number
 from srl_envs.errors import EnvConfigError
 from srl_envs.task import Graded, Problem, Task, TaskEnv, TaskView, Work
@@ -45,6 +46,7 @@ NUMBERS_IN_SIGHT = 6
 OF_A_KIND = 4  # sample answers
 MARKS = {"+": "+", "plus": "+", "-": "-", "minus": "-", "*": "*", "times": "*"}
 
+_COUNTED = re.compile(r"(\S*\d)((?: [A-Za-z]+){1,3})")
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
 _NUMBER_IN_SIGHT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])")
 _FILE_IN_SIGHT = re.compile(r"\b[\w-]+\.txt\b")
@@ -79,7 +81,7 @@ class Session:
         if result.ok:
             self.answered.add(call.identity)
         for number, step in enumerate(self.steps):
-            if number not in self.met and step.met(result):
+            if number not in self.met and step.met(call, result):
                 self.met.add(number)
                 break
         return result
@@ -184,8 +186,10 @@ class ToolUse(Task):
         return Graded(score, right, "", True, _counts(session))
 
     def grade(self, problem: Problem, answer: str) -> Graded:
-        """Right or not: numbers by value, anything else as text."""
-        return Graded.right() if same_answer(str(problem.answer), answer) else Graded.wrong()
+        """Right or not: numbers by value, with words of the question as units, else as text."""
+        units = words_of(problem.question) - {"fewer", "more"}  # which turn a number round
+        right = same_answer(str(problem.answer), answer, units)
+        return Graded.right() if right else Graded.wrong()
 
     def end(self, work: Work) -> None:
         """Remove the seat's folder; what it did is still told."""
@@ -235,7 +239,6 @@ class ToolUse(Task):
         if "files" in self.tools:
             files = set(_FILE_IN_SIGHT.findall(sight))
             yield {ToolCall("read_file", {"path": path}).written() for path in files}
-            yield {ToolCall("list_files", {}).written()}
         if "search" in self.tools:
             names = set(_NAME_IN_SIGHT.findall(sight))
             yield {ToolCall("search", {"query": name}).written() for name in names}
@@ -282,9 +285,12 @@ class ToolUseEnv(TaskEnv):
         return tuple(text for text in samples if isinstance(read_turn(text), str))
 
 
-def same_answer(truth: str, answer: str) -> bool:
-    """Whether two texts say the same: as numbers (1,000.0 is 1000), or but for case and spaces."""
-    numbers = _value(truth), _value(answer)
+def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
+    """Whether two texts say the same: as numbers (1,000.0 is 1000), or but for case and spaces.
+
+    `units` are words, in lower case, that may stand behind a number.
+    """
+    numbers = _value(truth, units), _value(answer, units)
     if numbers[0] is not None and numbers[1] is not None:
         return abs(numbers[0] - numbers[1]) <= abs(numbers[0]) * Fraction(1, 10**9)
     plain = [" ".join(text.casefold().split()).strip(" .\"'`*") for text in (truth, answer)]
@@ -296,8 +302,11 @@ def _things(text: str) -> list[str]:
     return _NUMBER_IN_SIGHT.findall(text)[-NUMBERS_IN_SIGHT:] + _NAME_IN_SIGHT.findall(text)
 
 
-def _value(text: str) -> Fraction | None:
-    stripped = text.strip(" \t\n*`\"'").removesuffix(".")
+def _value(text: str, units: Collection[str]) -> Fraction | None:
+    stripped = text.strip(" \t\n*`\"'").removesuffix(".").replace("\N{MINUS SIGN}", "-")
+    counted = _COUNTED.fullmatch(stripped)
+    if counted is not None and set(counted[2].casefold().split()) <= set(units):
+        stripped = counted[1]
     if len(stripped) > RESULT_LENGTH or not _NUMBER.fullmatch(stripped):
         return None
     return Fraction(stripped.replace(",", ""))

@@ -2,7 +2,8 @@
 
 HumanEval (Chen et al. 2021): {"task_id", "prompt", "entry_point", "canonical_solution", "test"}.
 MBPP (Austin et al. 2021): {"text" (or "prompt"), "code", "test_list"}, and what tests need before
-them in "test_setup_code", "test_setup_list" or "test_imports".
+them in "test_setup_code", "test_setup_list" or "test_imports". The first of its tests is shown, as
+is usual; HumanEval shows none, but the examples (`>>>`) of its prompt tell what fails.
 
 Their tests are code. Each is run in a process apart from the program under test (Sandbox.judge),
 so it must call functions with plain data and be answered with plain data. A test that uses a class
@@ -12,6 +13,7 @@ which the program is to define cannot be run so; such problems are left out, and
 from __future__ import annotations
 
 import ast
+import doctest
 import json
 import logging
 from collections.abc import Mapping
@@ -22,6 +24,7 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.problem import QUESTION_LENGTH, Problem
 
 LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'
+BEFORE = ("test_setup_code", "test_setup_list", "test_imports")
 _logger = logging.getLogger(__name__)
 
 
@@ -70,7 +73,8 @@ def _human_eval(row: Mapping[str, Any], number: int) -> Problem | str:
     solution = row.get("canonical_solution", "")
     question = f"Complete the function {entry}.\n{prompt.strip()}"
     # The prompt's other functions are the test's too; the one under test is the program's.
-    trial = f"{prompt}\n    ...\n\n{entry} = elsewhere[{entry!r}]\n{test}\n\ncheck({entry})\n"
+    before = f"{prompt}\n    ...\n\n{entry} = elsewhere[{entry!r}]\n"
+    trial = f"{before}{test}\n\ncheck({entry})\n"
     return _made(
         question,
         number,
@@ -81,19 +85,46 @@ def _human_eval(row: Mapping[str, Any], number: int) -> Problem | str:
             "visible": (),
             "hidden": (trial,),
             "shown": (),
+            "examples": tuple(
+                (
+                    f"{said} == {given}",
+                    f"{before}got = {said}\nassert got == {given}, f'it gave {{got!r}}'\n",
+                )
+                for said, given in _examples(prompt, entry)
+            ),
             "functions": (entry,),
             "solution": prompt + solution,
         },
     )
 
 
+def _examples(prompt: str, entry: str) -> list[tuple[str, str]]:
+    """The calls among a prompt's doctests, and the plain data that they are said to give."""
+    try:
+        defined = ast.parse(f"{prompt}\n    ...\n").body
+        [function] = [each for each in defined if getattr(each, "name", "") == entry]
+        said_of_it = ast.get_docstring(function) or ""  # type: ignore[arg-type]
+        found = doctest.DocTestParser().get_examples(said_of_it)
+    except (ValueError, SyntaxError, TypeError):  # prompts are for reading: not all are well-formed
+        return []
+    examples = []
+    for said, given in ((one.source.strip(), one.want.strip()) for one in found):
+        try:
+            call = ast.parse(said, mode="eval").body
+            ast.literal_eval(given)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == entry:
+            examples.append((said, " ".join(given.splitlines())))
+    return examples
+
+
 def _mbpp(row: Mapping[str, Any], number: int) -> Problem | str:
-    words = _text(row, "text" if "text" in row else "prompt")
+    words = _text(row, "text" if row.get("text") is not None else "prompt")
     code, tests = _text(row, "code"), row["test_list"]
     if not isinstance(tests, list) or not tests or not all(isinstance(t, str) for t in tests):
         raise EnvConfigError(f"test_list must be a list of texts, got {tests!r}")
-    before = [row.get("test_setup_code", ""), *row.get("test_setup_list", [])]
-    setup = "\n".join([*before, *row.get("test_imports", [])])
+    setup = "\n".join(line for name in BEFORE for line in _lines(row, name))
     defined = ast.parse(code).body
     functions = tuple(node.name for node in defined if isinstance(node, ast.FunctionDef))
     classes = {node.name for node in defined if isinstance(node, ast.ClassDef)}
@@ -125,6 +156,15 @@ def _made(question: str, number: int, family: str, data: dict[str, Any]) -> Prob
     if len(question) > QUESTION_LENGTH:
         return f"its question has {len(question)} characters, more than {QUESTION_LENGTH}"
     return Problem(question, data=data, info={"family": family, "line": number})
+
+
+def _lines(row: Mapping[str, Any], name: str) -> list[str]:
+    """What may be a text, a list of texts, null or not there."""
+    value = row.get(name) or []
+    lines = [value] if isinstance(value, str) else value
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise EnvConfigError(f"{name} must be texts, got {value!r}")
+    return lines
 
 
 def _text(row: Mapping[str, Any], name: str) -> str:

@@ -23,7 +23,7 @@ def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
     motions = []
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise EnvConfigError(
             f"the topics of {os.fspath(path)!r} cannot be read: {error}"
         ) from error
@@ -32,7 +32,7 @@ def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
             continue
         try:
             said = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise EnvConfigError(f"{path}, line {number}: {error}") from error
         motion = said.get("motion", said.get("topic")) if isinstance(said, dict) else said
         motions.append(checked(motion, f"{path}, line {number}"))

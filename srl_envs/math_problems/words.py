@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from srl_envs.math_problems.writing import between, decimal, pick, problem
+from srl_envs.math_problems.writing import between, pick, problem
 from srl_envs.task import Problem
 
 FAMILY = "word problems"
@@ -29,6 +29,11 @@ def draw(rng: np.random.Generator, difficulty: int) -> Problem:
     )[difficulty - 1]
     told: Problem = pick(rng, stories)(rng, difficulty)
     return told
+
+
+def _dollars(cents: int) -> str:
+    """Whole, or with both places: 3, 2.30."""
+    return f"{cents // 100}.{cents % 100:02d}".removesuffix(".00")
 
 
 def _two(rng: np.random.Generator) -> tuple[str, str, str]:
@@ -102,8 +107,8 @@ def _change(rng: np.random.Generator, level: int) -> Problem:
     spent = count * price + other
     paid = (spent // 1000 + between(rng, 1, 5)) * 10
     asked = (
-        f"{who} buys {count} {things} at {decimal(price)} dollars each and a bag for "
-        f"{decimal(other)} dollars, and pays with {paid} dollars. How many dollars does {who} get "
+        f"{who} buys {count} {things} at {_dollars(price)} dollars each and a bag for "
+        f"{_dollars(other)} dollars, and pays with {paid} dollars. How many dollars does {who} get "
         "back?"
     )
     change = Fraction(paid * 100 - spent, 100)
@@ -116,8 +121,8 @@ def _rate(rng: np.random.Generator, level: int) -> Problem:
     hours, one, two = between(rng, 11, 40), between(rng, 12, 60), between(rng, 12, 60)
     start = between(rng, 100, 500)
     asked = (
-        f"A shop has {start} {things}. {who} makes {one} {things} an hour and {other} makes {two} "
-        f"an hour. How many {things} does the shop have after both have worked {hours} hours?"
+        f"A shop has {start} {things}. Every hour {who} brings {one} more and {other} brings {two} "
+        f"more. How many {things} does the shop have after {hours} hours?"
     )
     key = f"{start} plus {hours} times {min(one, two)} and {max(one, two)}"
     return problem(FAMILY, level, asked, start + hours * (one + two), operations=4, key=key)
@@ -125,9 +130,12 @@ def _rate(rng: np.random.Generator, level: int) -> Problem:
 
 def _discount(rng: np.random.Generator, level: int) -> Problem:
     who, _, things = _two(rng)
-    count, price = between(rng, 12, 60), between(rng, 11, 95)
-    off, tax = 5 * between(rng, 2, 12), between(rng, 2, 19)
-    total = Fraction(count * price * (100 - off) * (100 + tax), 10_000)
+    while True:
+        count, price = between(rng, 12, 60), between(rng, 11, 95)
+        off, tax = 5 * between(rng, 2, 12), between(rng, 2, 19)
+        total = Fraction(count * price * (100 - off) * (100 + tax), 10_000)
+        if (100 * total).denominator == 1:  # nobody pays parts of a cent
+            break
     asked = (
         f"{who} orders {count} {things} at {price} dollars each. The order is reduced by {off} "
         f"percent, and then {tax} percent tax is added. How many dollars does {who} pay?"

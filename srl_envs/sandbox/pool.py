@@ -15,7 +15,7 @@ from srl_envs.sandbox import runner, syscalls
 from srl_envs.sandbox.errors import SandboxError
 from srl_envs.sandbox.limits import Limits
 from srl_envs.sandbox.protections import Protections
-from srl_envs.sandbox.worker import Worker
+from srl_envs.sandbox.worker import Worker, WorkerLostError
 
 
 class Pool:
@@ -89,11 +89,17 @@ class Pool:
                 "better: allow what is missing, or give a lower minimum if you trust the programs"
             )
         self._workers.append(worker)
-        with worker.start(runner.NOTHING, b"", self._limits.wall) as running:
-            running.finish()
-        if running.status or running.received != runner.DONE:
-            words = running.printed.decode(errors="replace").strip()
-            raise SandboxError(f"an empty program could not be run: {words or running.status}")
+        words = ""
+        try:
+            with worker.start(runner.NOTHING, b"", self._limits.wall) as running:
+                running.finish()
+            if running.status or running.received != runner.DONE:
+                words = running.printed.decode(errors="replace").strip() or str(running.status)
+        except WorkerLostError as error:
+            words = worker.last_words() or str(error)
+        if words:
+            self._drop(worker)
+            raise SandboxError(f"an empty program could not be run: {words.splitlines()[-1]}")
         return worker
 
 

@@ -220,6 +220,13 @@ class Worker:
         if self._process.stderr is not None:
             self._process.stderr.close()
 
+    def last_words(self) -> str:
+        """The last line that a worker that has ended said of why."""
+        assert self._process.stderr is not None
+        os.set_blocking(self._process.stderr.fileno(), False)
+        said = self._process.stderr.read(10_000) or b""
+        return (said.decode(errors="replace").strip().splitlines() or [""])[-1]
+
     def _greet(self, filters: Sequence[bytes], without: Collection[str]) -> Protections:
         settings: dict[str, Any] = {
             "limits": self.limits.as_data(),
@@ -235,9 +242,8 @@ class Worker:
             raise SandboxError(f"the sandbox did not start: {error}") from error
         self.control.settimeout(None)
         if not said:
-            assert self._process.stderr is not None
-            words = self._process.stderr.read(10_000).decode(errors="replace").strip()
-            raise SandboxError(f"the sandbox did not start: {words.splitlines()[-1:]}")
+            why = self.last_words() or "it ended without a word"
+            raise SandboxError(f"the sandbox did not start: {why}")
         return Protections.of(json.loads(said))
 
 

@@ -281,8 +281,8 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Number | int], int, int]] = MappingP
     {
         "sqrt": (_root, 1, 1),
         "abs": (abs, 1, 1),
-        "min": (min, 1, _MANY),
-        "max": (max, 1, _MANY),
+        "min": (lambda *values: min(values), 1, _MANY),
+        "max": (lambda *values: max(values), 1, _MANY),
         "sum": (lambda *values: sum(values[1:], values[0]), 1, _MANY),
         "round": (_round, 1, 2),
         "floor": (math.floor, 1, 1),

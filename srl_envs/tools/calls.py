@@ -3,12 +3,14 @@
 Calls stand in `<tool_call>...</tool_call>`, each a JSON object with "name" and "arguments", as
 Hermes, Qwen and their chat templates write them; or the whole text is JSON in the function-calling
 form: an assistant message with "tool_calls", a list of calls, or one call, arguments being an
-object or a JSON text.
+object or a JSON text. Of such a message without calls its "content" is read. What stands before
+`</think>` is thought and not said.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +21,11 @@ from srl_envs.text import ParseFailure
 
 CALLS_A_TURN = 8
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
+THOUGHT = "</think>"
 
+NOT_CLOSED = ParseFailure(f"a tool call is not closed by {CLOSE}")
+NOT_JSON = ParseFailure("a tool call was not valid JSON")
+_SPACE = re.compile(r"\s*")
 _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
@@ -47,15 +53,19 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     An answer counts only in a turn without calls, and must be marked as one: by `Answer:`,
     `<answer>` or a box.
     """
-    if OPEN in text:
-        return _between_tags(text)
+    text = _spoken(text)
     stripped = text.strip()
     fenced = _FENCED.match(stripped)
     body = fenced.group(1).strip() if fenced else stripped
     if body.startswith(("{", "[")):
         said = _loads(body)
         if not isinstance(said, ParseFailure):
-            return _calls(said)
+            content = said.get("content") if isinstance(said, Mapping) else None
+            if not isinstance(content, str) or "name" in said or said.get("tool_calls"):
+                return _calls(said)
+            text = _spoken(content)
+    if OPEN in text:
+        return _between_tags(text)
     # Lines of our own before it: a text of one line is no answer by that alone.
     answer = final_answer(f"-\n-\n{text}")
     if isinstance(answer, ParseFailure):
@@ -63,17 +73,32 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     return answer
 
 
+def _spoken(text: str) -> str:
+    """What comes after the thinking, where there is any."""
+    before, thought, after = text.partition(THOUGHT)
+    begun = before.lstrip()
+    # Some templates write the opening tag themselves; but it may also be in a call's arguments.
+    thinks = begun.startswith("<think>") or not (OPEN in begun or begun.startswith(("{", "[", "`")))
+    return after if thought and thinks else text
+
+
 def _between_tags(text: str) -> tuple[ToolCall, ...] | ParseFailure:
     calls: list[ToolCall] = []
-    for part in text.split(OPEN)[1:]:
-        body, closed, _ = part.partition(CLOSE)
-        if not closed:
-            return ParseFailure(f"a tool call is not closed by {CLOSE}")
-        said = _loads(body)
-        read = said if isinstance(said, ParseFailure) else _calls(said)
+    place = text.find(OPEN)
+    while place >= 0:
+        # Read as JSON, not up to the next tag: a tag in an argument's text is text.
+        start = _SPACE.match(text, place + len(OPEN)).end()  # type: ignore[union-attr]
+        try:
+            said, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            return NOT_JSON if CLOSE in text[start:] else NOT_CLOSED
+        if not text.startswith(CLOSE, _SPACE.match(text, end).end()):  # type: ignore[union-attr]
+            return NOT_CLOSED
+        read = _calls(said)
         if isinstance(read, ParseFailure):
             return read
         calls.extend(read)
+        place = text.find(OPEN, end)
     return _counted(calls)
 
 
@@ -102,6 +127,8 @@ def _call(said: Any) -> ToolCall | ParseFailure:
     if not isinstance(said, Mapping) or not isinstance(said.get("name"), str):
         return ParseFailure("a tool call is a JSON object with 'name' and 'arguments'")
     arguments = said.get("arguments", said.get("parameters", {}))
+    if arguments is None or arguments == "":  # as some write a call without arguments
+        arguments = {}
     if isinstance(arguments, str):
         arguments = _loads(arguments)
         if isinstance(arguments, ParseFailure):
@@ -113,10 +140,18 @@ def _call(said: Any) -> ToolCall | ParseFailure:
 
 def _loads(text: str) -> Any | ParseFailure:
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return _DECODER.decode(text)
     except (ValueError, RecursionError):  # also numbers of thousands of digits
-        return ParseFailure("a tool call was not valid JSON")
+        return NOT_JSON
 
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if math.isfinite(value) else _refuse(number)  # 1e999
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)

@@ -42,11 +42,20 @@ class Step:
     evidence: str
     """A line of the result of any such call; anything will do where it is empty."""
 
-    def met(self, result: ToolResult) -> bool:
-        """Whether a call of the same tool brought what this one does."""
+    def met(self, call: ToolCall, result: ToolResult) -> bool:
+        """Whether a call of the same tool brought what this one does.
+
+        A program must end with it, so that printing all that it could be brings nothing, and what
+        is written must be what is to be written.
+        """
         if not result.ok or result.name != self.call.name:
             return False
-        return not self.evidence or self.evidence in result.content.splitlines()
+        if not self.evidence:
+            return True
+        if call.name == "write_file" and call.arguments != self.call.arguments:
+            return False
+        lines = result.content.splitlines()
+        return self.evidence in (lines[-1:] if call.name == "python" else lines)
 
 
 class Draft:

@@ -23,7 +23,7 @@ with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.redirect_stderr(_i
     for _cell in {cells!r}:
         exec(compile(_cell, "<cell>", "exec"), globals())
 del _contextlib, _io
-exec(compile({newest!r}, "<cell>", "exec"), globals())
+exec(compile({newest!r}, "<program>", "exec"), globals())
 """
 
 
@@ -47,13 +47,13 @@ class PythonRepl:
         run = self._sandbox.evaluate(_AGAIN.format(cells=self._cells, newest=newest))
         if run.verdict is not Verdict.OK:
             said = run.error.strip() or f"the program ended: {run.verdict}"
-            raise ToolError(f"{run.stdout[-500:]}{said}".strip())
+            raise ToolError(f"{said}\n{run.stdout[-500:]}".strip())
         self._cells = (*self._cells, newest)
         return run.stdout.rstrip("\n")
 
 
 def _showing(code: str) -> str:
-    """The cell, its last expression printed where it is not None."""
+    """The cell, its last expression printed where it is not None; its lines stay where they are."""
     try:
         tree = ast.parse(code)
         compile(code, "<cell>", "exec")
@@ -62,15 +62,10 @@ def _showing(code: str) -> str:
     if not tree.body or not isinstance(tree.body[-1], ast.Expr):
         return code
     last = tree.body[-1]
-    shown = ast.Module(
-        [
-            *tree.body[:-1],
-            *ast.parse("_ = None\nif _ is not None: print(repr(_))").body,
-        ],
-        tree.type_ignores,
-    )
-    shown.body[-2].value = last.value  # type: ignore[attr-defined]
-    return ast.unparse(ast.fix_missing_locations(shown))
+    lines = code.encode().splitlines(keepends=True)
+    before = b"".join(lines[: last.lineno - 1]) + lines[last.lineno - 1][: last.col_offset]
+    shown = ast.get_source_segment(code, last)
+    return f"{before.decode()}_ = ({shown}\n)\nif _ is not None: print(repr(_))"
 
 
 def shared_sandbox() -> Sandbox:

@@ -1,7 +1,9 @@
 """Which answers are right: pairs written by hand, and hundreds whose verdict is known."""
 
+import json
 import time
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,9 +75,17 @@ BY_HAND = [
     ("1/2, 3/4", ["0.5, 0.75", "3/4 and 1/2"], ["1/2", "1/2, 3/5", "1/2 3/4"]),
     ("90", [r"90^\circ", "90°", r"90^{\circ}", "90"], ["9", "90^2", "pi/2"]),
 ]  # fmt: skip
+# As models and files write: units, typeset signs, conditions joined by "and", points by name.
+AS_WRITTEN = [
+    (row["truth"], row["right"], row["wrong"])
+    for row in map(
+        json.loads,
+        Path(__file__).with_name("answers_as_written.jsonl").read_text("utf-8").splitlines(),
+    )
+]
 PAIRS = [
     (truth, said, verdict)
-    for truth, right, wrong in BY_HAND
+    for truth, right, wrong in BY_HAND + AS_WRITTEN
     for verdict, answers in ((True, right), (False, wrong))
     for said in answers
 ]
@@ -87,7 +97,7 @@ def test_pairs_written_by_hand(truth, said, verdict):
 
 
 def test_there_are_enough_of_them():
-    assert len(PAIRS) >= 250
+    assert len(PAIRS) >= 480
 
 
 def written_forms(value: Fraction) -> list[str]:
@@ -145,10 +155,10 @@ def test_expanded_products_against_their_factors():
     ],
 )  # fmt: skip
 def test_hostile_answers_get_a_verdict_at_once(hostile):
-    began = time.perf_counter()
+    began = time.process_time()  # of this process alone, whatever else the machine does
     for truth in ("12", "x < 3", "1, 2", "(1, 2)", "x^2 + 1", r"\sqrt{2}", r"\text{no}"):
         assert not same_answer(truth, hostile)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 5
 
 
 def test_what_an_answer_is_read_as():

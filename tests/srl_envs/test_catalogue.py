@@ -33,6 +33,7 @@ def test_names_and_entries():
         "code_v0",
         "tool_use_v0",
         "debate_v0",
+        "multitask_v0",
     )
     for name in catalogue.names():
         entry = catalogue.entry(name)

@@ -49,7 +49,7 @@ MBPP = [
 
 @pytest.fixture(scope="module")
 def sandbox():
-    with any_sandbox(Limits(wall=2.0, cpu=2)) as made:
+    with any_sandbox(Limits(wall=20.0, cpu=2)) as made:
         yield made
 
 
@@ -164,7 +164,67 @@ def test_a_prompt_is_completed_or_written_anew(sandbox, tmp_path):
     [asked] = task.problems
     for answer in ("    return math.sqrt(x)", "def root(x):\n    return math.sqrt(x)"):
         assert task.grade(asked, answer).correct
-    assert task.grade(asked, "    return x").feedback == "1 of 1 tests fail."
+    wrong = task.grade(asked, "    return x").feedback
+    assert wrong == "root(double(2.0)) == 2.0 fails: it gave 4.0."
+    assert task.grade(asked, "    return 2.0").feedback == "1 of 1 tests fail."
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "Say it.", "test_imports": []},
+        {"prompt": "Say it.", "text": None, "test_imports": None, "test_setup_code": None},
+        {"text": "Say it.", "test_imports": ["import math", "import re"], "prompt": None},
+        {"text": "Say it.", "test_setup_code": "import math", "challenge_test_list": ["assert 0"]},
+    ],
+)
+def test_columns_of_both_releases_of_mbpp(sandbox, tmp_path, row):
+    """Also as they come out of a table in which the other's columns are null."""
+    tests = ["assert say(2) == 2", "assert say(3) == 3"]
+    path = tmp_path / "problems.jsonl"
+    path.write_text(json.dumps({"code": "def say(x):\r\n\treturn x", "test_list": tests, **row}))
+    task = Programming(sandbox, problems=files.load(path))
+    [asked] = task.problems
+    assert task.grade(asked, asked.data["solution"]).score == 1.0
+
+
+CHEATS = {
+    "ends": "import sys\nsys.exit(0)",
+    "ends in the call": "import os\ndef f(*a): os._exit(0)",
+    "fails as a test does": "def f(*a): raise AssertionError",
+    "prints for ever": "def f(*a):\n    while True: print('x' * 10_000)",
+    "patches": "import builtins\nbuiltins.AssertionError = builtins.repr = int\n"
+    "def f(*a): return 1",
+    "defines the check": "def check(candidate): pass\ndef f(*a): return None",
+    "equals everything": "class E(float):\n    def __eq__(s, o): return True\n    __hash__ = None\n"
+    "def f(*a): return E(1)",
+    "says what it is asked": "import sys\ndef f(*a):\n    print('HIDDEN', a)\n"
+    "    frame = sys._getframe()\n    while frame: print(frame.f_locals); frame = frame.f_back\n"
+    "    raise ValueError('HIDDEN', a)",
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+@pytest.mark.parametrize("layout", ["HumanEval", "MBPP", "generated"])
+def test_cheats_earn_no_test_and_learn_none(level, tmp_path, layout, cheat):
+    parameters = {"families": "lists", "problem_seed": 3}
+    if layout != "generated":
+        path = tmp_path / "problems.jsonl"
+        path.write_text(json.dumps(HUMAN_EVAL[0] if layout == "HumanEval" else MBPP[0]))
+        parameters = {"path": path}
+    env = code_v0.parallel_env(sandbox_minimum=level, render_mode="ansi", wall=1.0, **parameters)
+    env.reset(seed=0)
+    data = env.work("agent_0").problem.data
+    program = CHEATS[cheat].replace("def f(", f"def {data.get('entry', 'f')}(")
+    seen, rewards, _, _, infos = env.step({"agent_0": program})
+    assert rewards["agent_0"] == pytest.approx(0.1)
+    assert infos["agent_0"]["hidden_passed"] == infos["agent_0"]["visible_passed"] == 0
+    told = f"{seen['agent_0']['text']} {infos} {env.render()}".replace(program, "")
+    if layout == "generated":
+        assert not any(repr(test.call.args[0]) in told for test in data["hidden"])
+    else:
+        assert not any(test.strip().splitlines()[-1] in told for test in data["hidden"])
+    env.close()
 
 
 @pytest.mark.parametrize(
@@ -174,6 +234,7 @@ def test_a_prompt_is_completed_or_written_anew(sandbox, tmp_path):
         ("[]", "must be an object"),
         ('{"question": "?"}', "neither layout"),
         ('{"text": "?", "code": "def f(): pass", "test_list": []}', "test_list must be"),
+        ('{"text": "?", "code": "x", "test_list": ["a"], "test_imports": 3}', "must be texts"),
         ('{"entry_point": "f", "prompt": "", "test": "x"}', "prompt must be a text"),
         ("", "holds no problem"),
     ],

@@ -165,6 +165,23 @@ def test_a_debate_cut_short_is_judged_on_what_was_said():
     assert all(truncations.values()) and not any(terminations.values())
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'"A"\n{"topic": 1}', "line 2: a motion is a text"),
+        (b'"A"\n\nplain words', "line 3: "),
+        (b"[" * 100_000, "line 1: "),
+        (b'"\xff"', "cannot be read"),
+        (b"\n", "at least one motion"),
+    ],
+)
+def test_what_is_wrong_in_a_file_of_topics(tmp_path, content, said):
+    path = tmp_path / "topics.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(EnvConfigError, match=said):
+        load_topics(path)
+
+
 def test_topics_supplied_loaded_and_held_out(tmp_path):
     assert parallel_env(topics=["One.", " One. ", "Two."]).topics == ("One.", "Two.")
     path = tmp_path / "topics.jsonl"

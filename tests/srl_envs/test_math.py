@@ -100,6 +100,13 @@ def test_algebra_against_sympy(level):
             assert same_answer(problem.answer, ", ".join(map(str, roots)))
 
 
+def test_money_is_whole_cents_with_both_places():
+    for problem in drawn("word problems", 4, 300) + drawn("word problems", 5, 300):
+        if "dollars" in problem.question:
+            assert (100 * Fraction(problem.answer)).denominator == 1, problem
+            assert not re.search(r"\.\d\b", problem.question), problem.question
+
+
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:/\d+)?")
 # By story: how its numbers, in the order they are told, make the answer.
 STORIES = {
@@ -107,10 +114,10 @@ STORIES = {
     "gives .* of them to .*are left": lambda a, b: a - b,
     "packs": lambda a, b: a * b,
     "shares": lambda a, b: a / b,
-    "brings": lambda a, b, c: a * b + c,
+    "boxes of": lambda a, b, c: a * b + c,
     "times as many": lambda a, b, c: a + (a * b - c),
     "get back": lambda a, b, c, d: d - a * b - c,
-    "makes": lambda s, a, b, h: s + h * (a + b),
+    "Every hour": lambda s, a, b, h: s + h * (a + b),
     "percent tax": lambda n, p, off, tax: n * p * (1 - off / 100) * (1 + tax / 100),
     "sells": lambda n, a, b, more: (n - n * a) - (n - n * a) * b + more,
     "travels": lambda t, v, u, w, rest: (t * v + u * w) / (t + u + rest / 60),

@@ -19,7 +19,7 @@ every_id = pytest.mark.parametrize("identity", IDS)
 
 def test_which_there_are():
     mazes = ("Maze", "MazeSimple", "MazeMedium", "MazeComplex")
-    expected = ("Bandit", *mazes, "Math", "Code", "ToolUse")
+    expected = ("Bandit", *mazes, "Math", "Code", "ToolUse", "Multitask")
     assert [f"srl/{name}-v0" for name in expected] == IDS
 
 

@@ -15,8 +15,8 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.text import TEXT_LENGTH, TextEnv
 from srl_envs.tool_use_v0 import LAST_TURN, NEEDED, ToolUse, parallel_env, same_answer
 from srl_envs.tools.calls import ToolCall, read_turn
-from srl_envs.tools.problems import FAMILIES, asked
-from srl_envs.tools.registry import Tool
+from srl_envs.tools.problems import FAMILIES, Step, asked
+from srl_envs.tools.registry import Tool, ToolResult
 from srl_envs.tools.search import Document
 from srl_envs.tools.toolbox import WITHOUT_SANDBOX
 from tests.srl_envs.hostile_pieces import hostile_text
@@ -132,6 +132,34 @@ def test_calling_again_and_again_does_not_pay(shop):
     assert info["repeated_calls"] == 13 and not shop.agents
 
 
+def test_a_program_that_prints_everything_has_not_found_it():
+    """Nor has a file with anything else in it been written."""
+    step = Step(ToolCall("python", {"code": "20 + 2"}), "22")
+    for content, met in (("22", True), ("so:\n22", True), ("21\n22\n23", False), ("22\n0", False)):
+        assert step.met(step.call, ToolResult("python", True, content)) is met
+    env = parallel_env(families="write", difficulty=1)
+    env.reset(seed=1)
+    right = next(text for text in needed(env) if "write_file" in text)
+    rewards, _, _ = play(env, call("write_file", path="sum.txt", content="0"), right)
+    assert rewards == [0.0, pytest.approx(NEEDED / 4 - 0.01)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("43,645 inhabitants", True),
+        ("43645 Inhabitants.", True),
+        ("43645 fewer inhabitants", False),
+        ("43645 bridges", False),
+        ("43645 inhabitants more", False),
+        ("\u221243645 inhabitants", False),
+    ],
+)
+def test_a_number_may_have_a_unit_of_the_question(answer, right):
+    problem = asked("How many more inhabitants has Velmora than nothing, or fewer?", "43645")
+    assert ToolUse(problems=[problem]).grade(problem, answer).correct is right
+
+
 def test_two_files_that_say_the_same_are_not_one_file_read_twice():
     env = parallel_env(families="write", difficulty=1)
     seed = next(
@@ -198,6 +226,8 @@ def test_the_last_turn_is_announced_and_all_fits():
         ("35", "7 * 5", False),  # the work is not done
         ("35", "35.", True),
         ("35", "-35", False),
+        ("-35", "\u221235", True),
+        ("35", "35 apples", False),  # no word of the question
         ("Tessin", " tessin ", True),
         ("Tessin", "the river Tessin", False),
         ("35", "", False),
@@ -282,7 +312,7 @@ def test_sample_answers_say_nothing_of_the_truth():
             said = read_turn(text)
             kinds.add("answer" if isinstance(said, str) else said[0].name)
         play(env, needed(env)[0])
-    assert kinds == {"answer", "calculator", "read_file", "list_files"}
+    assert kinds == {"answer", "calculator", "read_file"}
     assert isinstance(env.task, ToolUse) and not work.solved
 
 

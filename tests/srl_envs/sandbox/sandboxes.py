@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from srl_envs.sandbox import Limits, Sandbox, SandboxError
@@ -13,3 +15,16 @@ def any_sandbox(limits: Limits | None = None, **parameters: Any) -> Sandbox:
         return Sandbox(limits, **parameters)
     except SandboxError:
         return Sandbox(limits, minimum="limits", **parameters)
+
+
+def children_of(process: int) -> list[int]:
+    """The living children of a process; not every kernel lists them."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            state, parent = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue  # gone by now
+        if int(parent) == process and state not in "ZX":
+            found.append(int(name))
+    return found

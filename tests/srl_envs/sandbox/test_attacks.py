@@ -15,7 +15,7 @@ from srl_envs.sandbox import Call, Limits, Sandbox, SandboxError, Test, Verdict
 from tests.srl_envs.sandbox.attacks import ATTACKS, KINDS
 
 WALL, CPU = 0.3, 1  # seconds that an attack gets; an honest run gets more
-LATE = 6.0  # seconds: no attack may hold its caller longer, even on a busy machine
+LATE = 15.0  # seconds: no attack may hold its caller longer, even on a busy machine
 MODES = {
     "all": (),
     "without namespaces": ("namespaces",),
@@ -161,7 +161,7 @@ def test_fails_in_time_and_leaves_nothing(sandbox, surroundings, kind, name):
     assert "\x1b" not in run.stdout + run.error + run.outcomes[0].error
     honest = sandbox.check("def f(x): return x", [Test(Call("f", ("still here",)), "still here")])
     assert honest.all_passed, f"the sandbox is spoilt: {honest}"
-    deadline = time.monotonic() + 2.0
+    deadline = time.monotonic() + 10.0
     while (left := processes(before)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not left, f"processes remain: {left}"

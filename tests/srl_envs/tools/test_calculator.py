@@ -38,14 +38,20 @@ def joined(inner):
 )
 def test_whole_numbers_are_pythons_own(text):
     try:
-        expected = eval(text)
-    except ZeroDivisionError:
-        with pytest.raises(ToolError, match="division by zero"):
-            evaluate(text)
+        found = calculate(text)
+    except ToolError as error:
+        assert "division by zero" in str(error) or "bits" in str(error)
+        if "bits" not in str(error):  # Python would compute 9**4**4**4 to the end
+            with pytest.raises(ZeroDivisionError):
+                eval(text)
         return
-    if abs(expected).bit_length() > calculator.BITS // 8:
-        return  # something on the way may be beyond our bound
-    assert calculate(text) == str(expected)
+    assert found == str(eval(text))
+
+
+@pytest.mark.parametrize("text", ["2**3999 * 2**95", "-2**4095", "3**2583", "10**1233 - 1"])
+def test_nothing_within_the_bound_is_refused(text):
+    assert abs(eval(text)).bit_length() <= calculator.BITS
+    assert calculate(text) == str(eval(text))
 
 
 def exactly(text):
@@ -63,15 +69,14 @@ def exactly(text):
 @given(st.recursive(st.one_of(whole, decimals), joined, max_leaves=10))
 def test_fractions_are_exact(text):
     try:
-        expected = exactly(text)
-    except ZeroDivisionError:
-        with pytest.raises(ToolError, match="division by zero"):
-            evaluate(text)
-        return
-    try:
-        assert evaluate(text) == expected
+        found = evaluate(text)
     except ToolError as error:
-        assert "bits" in str(error)
+        assert "division by zero" in str(error) or "bits" in str(error)
+        if "bits" not in str(error):
+            with pytest.raises(ZeroDivisionError):
+                exactly(text)
+        return
+    assert found == exactly(text)
 
 
 @SETTINGS
@@ -101,6 +106,7 @@ def test_any_text_gives_a_number_or_a_clause(text):
         ("abs(-3)", "3"),
         ("max(1, 7, 3) + min(2, 5)", "9"),
         ("sum(1, 2, 3)", "6"),
+        ("min(7) + max(5)", "12"),
         ("round(2.675, 2)", "2.68"),
         ("round(2.5)", "2"),
         ("floor(-1.5) + ceil(1.2)", "0"),
@@ -162,7 +168,7 @@ def test_what_is_wrong_is_said(text, said):
      "1e999" + "*1e999" * 100, "lcm(10**1200+1, 10**1200+3)", "pow(1.0000001, 10**9)"],
 )  # fmt: skip
 def test_what_is_too_large_is_refused_at_once(text):
-    began = time.process_time()
+    began = time.process_time()  # of this process alone, whatever else the machine does
     with pytest.raises(ToolError):
         calculate(text)
-    assert time.process_time() - began < 0.1
+    assert time.process_time() - began < 1.0  # computed, each would take minutes, or all memory

@@ -152,10 +152,24 @@ AS_TEXT = {"name": "f", "arguments": '{"x": 1}'}
         json.dumps({"id": "call_1", "type": "function", "function": AS_TEXT}),
         json.dumps({"role": "assistant", "tool_calls": [{"id": "1", "function": AS_TEXT}]}),
         f"```json\n{json.dumps(CALL)}\n```",
+        f"<think>Is <tool_call> right?</think>\n<tool_call>{json.dumps(CALL)}</tool_call>",
+        f"Or Answer: 3?</think>{json.dumps(CALL)}",
+        json.dumps({"role": "assistant", "content": "Well.", "tool_calls": [CALL]}),
     ],
 )
 def test_the_forms_of_a_call(text):
     assert read_turn(text) == (ToolCall("f", {"x": 1}),)
+
+
+@pytest.mark.parametrize("arguments", [{}, "{}", "", None])
+def test_a_call_without_arguments(arguments):
+    assert read_turn(json.dumps({"name": "f", "arguments": arguments})) == (ToolCall("f", {}),)
+
+
+def test_tags_may_stand_in_an_argument():
+    one = ToolCall("f", {"x": "<tool_call>{}</tool_call></think>"})
+    assert read_turn(f"{one.written()}\n{one.written()}") == (one, one)
+    assert read_turn(json.dumps({"name": "f", "arguments": one.arguments})) == (one,)
 
 
 def test_several_calls_in_a_turn():
@@ -164,7 +178,17 @@ def test_several_calls_in_a_turn():
     assert isinstance(read_turn(text * CALLS_A_TURN), ParseFailure)
 
 
-@pytest.mark.parametrize("text", ["Answer: 42", "So it is.\nAnswer: 42", "<answer>42</answer>"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Answer: 42",
+        "So it is.\nAnswer: 42",
+        "<answer>42</answer>",
+        "<think>Answer: 41</think>Answer: 42",
+        '{"role": "assistant", "content": "Answer: 42", "tool_calls": null}',
+        '{"content": "<think>No</think>\\nAnswer: 42", "tool_calls": []}',
+    ],
+)
 def test_answers(text):
     assert read_turn(text) == "42"
 
@@ -179,6 +203,7 @@ def test_answers(text):
         ('<tool_call>{"name": "f"', "not closed"),
         ("<tool_call>f(1)</tool_call>", "not valid JSON"),
         ('<tool_call>{"name": "f", "arguments": {"x": NaN}}</tool_call>', "not valid JSON"),
+        ('<tool_call>{"name": "f", "arguments": {"x": 1e999}}</tool_call>', "not valid JSON"),
         ('<tool_call>{"name": "f", "arguments": [1]}</tool_call>', "JSON object"),
         ('<tool_call>{"name": "f", "arguments": "x"}</tool_call>', "not valid JSON"),
         ('<tool_call>{"name": 3, "arguments": {}}</tool_call>', "'name'"),
