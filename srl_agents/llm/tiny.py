@@ -73,15 +73,19 @@ def folder(
     """A folder with a model that plays the environment legally and uniformly at random.
 
     `make_env` gives a fresh ParallelEnv with a text view; `turns` is the longest conversation the
-    model is shown, `steps` the optimizer steps of the warm start. A model that is to be told
-    `notes` is shown them here too: otherwise it forgets how to end an answer as it learns. The
-    folder is made once and then found again under the user's cache folder ($CORE_SRL_CACHE, else
-    the platform's): the same texts, settings and library versions give the same weights.
+    model is shown, `steps` the optimizer steps of the warm start (for each of the environments of
+    multitask_v0). A model that is to be told `notes` is shown them here too: otherwise it forgets
+    how to end an answer as it learns. The folder is made once and then found again under the
+    user's cache folder ($CORE_SRL_CACHE, else the platform's): the same texts, settings and library
+    versions give the same weights.
 
     Raises ValueError for an environment without a text view.
     """
     size = size or TinySize()
-    dialogues = random_dialogues(make_env, GAMES, turns, seed, notes)
+    # Of several environments in one (multitask_v0), each is shown as much as if it were alone.
+    several = len(getattr(make_env().unwrapped, "environments", ())) or 1
+    steps *= several
+    dialogues = random_dialogues(make_env, several * GAMES, turns, seed, notes)
     recipe = {
         "format": FORMAT_VERSION,
         "seed": seed,
