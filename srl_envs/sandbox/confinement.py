@@ -145,7 +145,10 @@ class Place:
         ):
             _, highest = resource.getrlimit(kind)
             allowed = value if highest == resource.RLIM_INFINITY else min(value, highest)
-            resource.setrlimit(kind, (allowed, allowed))
+            last = allowed
+            if kind == resource.RLIMIT_CPU and allowed != highest:
+                last = allowed + 1  # a signal of its own comes first, which says why it ended
+            resource.setrlimit(kind, (allowed, last))
 
     def _build_root(self) -> None:
         """A file system of the readable roots and an empty working folder; then live there."""

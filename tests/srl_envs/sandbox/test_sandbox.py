@@ -91,6 +91,15 @@ def test_verdicts_of_programs(sandbox, source, verdict, words):
     assert [outcome.verdict for outcome in run.outcomes] == [verdict, Verdict.NOT_RUN]
 
 
+def test_whoever_ignores_that_its_time_is_up_is_killed_for_it(sandbox):
+    source = (
+        "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
+        "def f(x):\n    while True: pass"
+    )
+    report = sandbox.check(source, [Test(Call("f", (1,)), 1)])
+    assert report.verdicts == (Verdict.TIMEOUT,)
+
+
 def test_what_was_done_before_the_end_counts(sandbox):
     source = "def f(x):\n    while x == 2: pass\n    return x"
     report = sandbox.check(source, [Test(Call("f", (x,)), x) for x in (1, 2, 3)])

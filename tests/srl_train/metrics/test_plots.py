@@ -121,7 +121,8 @@ def test_a_missing_matplotlib_is_told_with_the_install_line():
 
 def test_every_figure_of_a_run_is_saved(tmp_path):
     saved = figures.save_plots(write_run(tmp_path / "run"), tmp_path / "plots")
-    assert [path.stem for path in saved] == list(figures.FIGURES)
+    # A run of one environment has nothing to tell apart.
+    assert [path.stem for path in saved] == [n for n in figures.FIGURES if n != "environments"]
     assert all(path.stat().st_size > 5000 for path in saved)
 
 
