@@ -77,7 +77,7 @@ def ending(running: Running) -> Outcome:
     if not os.WIFSIGNALED(status):
         return Outcome(Verdict.OK)
     number = os.WTERMSIG(status)
-    # The kernel counts ticks for the limit, and exactly for what it reports: by half is near enough.
+    # The kernel counts ticks for the limit, but what it reports is exact: by half is near enough.
     if number == signal.SIGXCPU or (number == signal.SIGKILL and running.cpu >= limits.cpu * 0.5):
         return Outcome(Verdict.TIMEOUT, error=f"more than {limits.cpu} seconds of computing")
     names = {each.value: each.name for each in signal.Signals}
