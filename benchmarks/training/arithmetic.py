@@ -19,33 +19,17 @@ from typing import Any
 import transformers
 
 from benchmarks.training import records
+from benchmarks.training.exams import WatchedTrainer, all_played, share_in_words
 from benchmarks.training.records import Check
 from srl_agents.policy import Policy
-from srl_agents.rollout import play_many
 from srl_envs import make
 from srl_train import config_file
-from srl_train.rounds import RoundResult
-from srl_train.trainer import MultiModelTrainer
 
 CONFIG = records.ROOT / "examples" / "math.yaml"
 MOST_BEFORE, LEAST_AFTER = 0.20, 0.90  # share of right answers to held-out problems
 SECONDS = 600.0  # all seeds together
 TRIES = 16
 SEARCHED = 4000  # problem seeds looked through: one-digit problems come up long before
-
-
-class WatchedTrainer(MultiModelTrainer):
-    """Keeps the identities of the problems that were trained on."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.problems: set[str] = set()
-
-    def train_round(self) -> RoundResult:
-        """The next round."""
-        result = super().train_round()
-        self.problems.update(e.turns[-1][0].info["problem"] for e in result.episodes)
-        return result
 
 
 class Exam:
@@ -68,15 +52,12 @@ class Exam:
 
     def sit(self, seats: Mapping[str, Policy]) -> dict[str, float | None]:
         """Share of right answers at the first attempt, over questions, with its standard error."""
-        episodes = play_many(
+        episodes = all_played(
             self.make,
             seats,
             range(len(self._seeds)),
             reset_options=[{"problem_seed": seed} for seed in self._seeds],
         )
-        failed = [episode.failure for episode in episodes if episode.failure is not None]
-        if failed:
-            raise RuntimeError(f"{len(failed)} evaluation games failed; the first: {failed[0]}")
         right: dict[int, list[float]] = {}
         for seed, episode in zip(self._seeds, episodes, strict=True):
             right.setdefault(seed, []).append(float(episode.turns[0][0].info["correct"]))
@@ -99,7 +80,7 @@ def measure(
         loaded = config_file.load(config, {**(overrides or {}), "seed": seed})
         options = dict(loaded.environment.options)
         exams = exams or {split: Exam(options, split, tries) for split in ("train", "test")}
-        trainer = WatchedTrainer(loaded, folder / f"arithmetic_{seed}")
+        trainer = WatchedTrainer(loaded, folder / f"arithmetic_{seed}", named_by="problem")
         before = exams["test"].sit(trainer.run.policies)
         trainer.fit()
         runs.append(
@@ -108,7 +89,7 @@ def measure(
                 "before": before,
                 "after": exams["test"].sit(trainer.run.policies),
                 "after_on_training_problems": exams["train"].sit(trainer.run.policies),
-                "problems_in_both": len(trainer.problems & exams["test"].identities),
+                "problems_in_both": len(trainer.met & exams["test"].identities),
                 "episodes": loaded.rounds * loaded.rollout.episodes,
                 "wall_seconds": time.perf_counter() - began,
                 "cpu_seconds": time.process_time() - worked,
@@ -195,8 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _share(sat: Mapping[str, Any]) -> str:
-    error = sat["standard_error"]
-    return f"{sat['correct']:.1%}" + ("" if error is None else f" ± {error:.1%}")
+    return share_in_words(sat["correct"], sat["standard_error"])
 
 
 if __name__ == "__main__":

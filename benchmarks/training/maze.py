@@ -19,36 +19,19 @@ from typing import Any
 import transformers
 
 from benchmarks.training import records
+from benchmarks.training.exams import WatchedTrainer, all_played, last_info, share_in_words
 from benchmarks.training.records import Check
 from srl_agents.classic.table import classic_policy
-from srl_agents.episode import Episode
 from srl_agents.policy import Policy
-from srl_agents.rollout import play_many
 from srl_envs.maze_recipes import MazeRecipe
 from srl_envs.maze_v0 import Maze
 from srl_train import config_file
-from srl_train.rounds import RoundResult
-from srl_train.trainer import MultiModelTrainer
 
 CONFIG = records.ROOT / "examples" / "maze.yaml"
 WALKERS = ("random_walker", "greedy_walker", "explorer")
 LEAST = 0.80  # share of the held-out levels whose goal is reached
 SECONDS = 600.0  # a run, from nothing to its last evaluation
 LEVELS = 200
-
-
-class WatchedTrainer(MultiModelTrainer):
-    """Keeps the layouts of the mazes that were trained on."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.layouts: set[str] = set()
-
-    def train_round(self) -> RoundResult:
-        """The next round."""
-        result = super().train_round()
-        self.layouts.update(last_info(episode)["layout_hash"] for episode in result.episodes)
-        return result
 
 
 def measure(
@@ -65,7 +48,7 @@ def measure(
         options = dict(loaded.environment.options)
         test = HeldOut(options, levels)
         began, worked = time.perf_counter(), time.process_time()
-        trainer = WatchedTrainer(loaded, folder / f"maze_{seed}")
+        trainer = WatchedTrainer(loaded, folder / f"maze_{seed}", named_by="layout_hash")
         before = test.play(trainer.run.policies)
         trainer.fit()
         after = test.play(trainer.run.policies)
@@ -74,8 +57,8 @@ def measure(
                 "seed": seed,
                 "before": before,
                 "after": after,
-                "train_layouts": len(trainer.layouts),
-                "layouts_in_both": len(trainer.layouts & test.layouts),
+                "train_layouts": len(trainer.met),
+                "layouts_in_both": len(trainer.met & test.layouts),
                 "episodes": loaded.rounds * loaded.rollout.episodes,
                 "training_seconds": trainer.run.seconds,
                 "wall_seconds": time.perf_counter() - began,
@@ -106,15 +89,12 @@ class HeldOut:
 
     def play(self, seats: Mapping[str, Policy]) -> dict[str, float | None]:
         """Every level once, by all seats: how many reach the goal, and by how long a way."""
-        episodes = play_many(
+        episodes = all_played(
             self.make,
             seats,
             range(len(self._seeds)),
             reset_options=[{"level_seed": seed} for seed in self._seeds],
         )
-        failed = [episode.failure for episode in episodes if episode.failure is not None]
-        if failed:
-            raise RuntimeError(f"{len(failed)} evaluation games failed; the first: {failed[0]}")
         ends = [last_info(episode) for episode in episodes]
         share, error = records.mean_and_error([float(end["success"]) for end in ends])
         detours = [end["steps"] / end["shortest_path"] for end in ends if end["success"]]
@@ -123,11 +103,6 @@ class HeldOut:
             "standard_error": error,
             "detour": sum(detours) / len(detours) if detours else None,
         }
-
-
-def last_info(episode: Episode) -> Mapping[str, Any]:
-    """What the first seat was told at the end."""
-    return episode.turns[-1][0].info
 
 
 def checks(result: Mapping[str, Any]) -> list[Check]:
@@ -210,8 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _solved(walked: Mapping[str, Any]) -> str:
-    error = walked["standard_error"]
-    return f"{walked['success']:.1%}" + ("" if error is None else f" ± {error:.1%}")
+    return share_in_words(walked["success"], walked["standard_error"])
 
 
 def _detour(walked: Mapping[str, Any]) -> str:

@@ -20,9 +20,9 @@ from typing import Any
 import transformers
 
 from benchmarks.training import records
+from benchmarks.training.exams import all_played, last_info, share_in_words
 from benchmarks.training.records import Check
 from srl_agents.policy import Policy
-from srl_agents.rollout import play_many
 from srl_envs import make
 from srl_train import config_file
 from srl_train.metrics import plots, run_folder
@@ -52,19 +52,16 @@ class Exam:
     def sit(self, seats: Mapping[str, Policy]) -> dict[str, dict[str, float | None]]:
         """Task -> share solved, and its standard error."""
         places = [(label, seed) for label in self.labels for seed in range(self._count)]
-        episodes = play_many(
+        episodes = all_played(
             self.make,
             seats,
             range(len(places)),
             reset_options=[{"environment": label, "problem_seed": seed} for label, seed in places],
         )
-        failed = [episode.failure for episode in episodes if episode.failure is not None]
-        if failed:
-            raise RuntimeError(f"{len(failed)} evaluation games failed; the first: {failed[0]}")
         found = {}
         for label in self.labels:
             ends = [
-                float(episode.turns[-1][0].info["success"])
+                float(last_info(episode)["success"])
                 for (asked, _), episode in zip(places, episodes, strict=True)
                 if asked == label
             ]
@@ -199,8 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _solved(worked: Mapping[str, Any]) -> str:
-    error = worked["standard_error"]
-    return f"{worked['solved']:.1%}" + ("" if error is None else f" ± {error:.1%}")
+    return share_in_words(worked["solved"], worked["standard_error"])
 
 
 if __name__ == "__main__":

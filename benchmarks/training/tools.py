@@ -19,32 +19,16 @@ from typing import Any
 import transformers
 
 from benchmarks.training import records
+from benchmarks.training.exams import WatchedTrainer, all_played, last_info, share_in_words
 from benchmarks.training.records import Check
 from srl_agents.policy import Policy
-from srl_agents.rollout import play_many
 from srl_envs import make
 from srl_train import config_file
-from srl_train.rounds import RoundResult
-from srl_train.trainer import MultiModelTrainer
 
 CONFIG = records.ROOT / "examples" / "tool_use.yaml"
 LEAST_AFTER = 0.80  # share of held-out problems that are solved
 SECONDS = 600.0  # a run, from nothing to its last evaluation
 PROBLEMS = 200
-
-
-class WatchedTrainer(MultiModelTrainer):
-    """Keeps the identities of the problems that were trained on."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.problems: set[str] = set()
-
-    def train_round(self) -> RoundResult:
-        """The next round."""
-        result = super().train_round()
-        self.problems.update(e.turns[-1][0].info["problem"] for e in result.episodes)
-        return result
 
 
 class Exam:
@@ -64,13 +48,10 @@ class Exam:
     def sit(self, seats: Mapping[str, Policy]) -> dict[str, float | None]:
         """Share solved, its standard error, and turns per problem."""
         seeds = range(self._count)
-        episodes = play_many(
+        episodes = all_played(
             self.make, seats, seeds, reset_options=[{"problem_seed": seed} for seed in seeds]
         )
-        failed = [episode.failure for episode in episodes if episode.failure is not None]
-        if failed:
-            raise RuntimeError(f"{len(failed)} evaluation games failed; the first: {failed[0]}")
-        ends = [episode.turns[-1][0].info for episode in episodes]
+        ends = [last_info(episode) for episode in episodes]
         share, error = records.mean_and_error([float(end["success"]) for end in ends])
         turns = sum(len(episode.turns) for episode in episodes) / len(episodes)
         return {"solved": share, "standard_error": error, "turns": turns}
@@ -89,7 +70,7 @@ def measure(
         loaded = config_file.load(config, {**(overrides or {}), "seed": seed})
         exam = Exam(dict(loaded.environment.options), problems)
         began, worked = time.perf_counter(), time.process_time()
-        trainer = WatchedTrainer(loaded, folder / f"tools_{seed}")
+        trainer = WatchedTrainer(loaded, folder / f"tools_{seed}", named_by="problem")
         before = exam.sit(trainer.run.policies)
         trainer.fit()
         runs.append(
@@ -98,8 +79,8 @@ def measure(
                 "before": before,
                 "after": exam.sit(trainer.run.policies),
                 "held_out": len(exam.identities),
-                "trained_on": len(trainer.problems),
-                "problems_in_both": len(trainer.problems & exam.identities),
+                "trained_on": len(trainer.met),
+                "problems_in_both": len(trainer.met & exam.identities),
                 "episodes": loaded.rounds * loaded.rollout.episodes,
                 "wall_seconds": time.perf_counter() - began,
                 "cpu_seconds": time.process_time() - worked,
@@ -180,8 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _solved(worked: Mapping[str, Any]) -> str:
-    error = worked["standard_error"]
-    return f"{worked['solved']:.1%}" + ("" if error is None else f" ± {error:.1%}")
+    return share_in_words(worked["solved"], worked["standard_error"])
 
 
 if __name__ == "__main__":

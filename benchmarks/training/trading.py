@@ -21,12 +21,12 @@ import numpy as np
 import transformers
 
 from benchmarks.training import records
+from benchmarks.training.exams import all_played, last_info, share_in_words
 from benchmarks.training.records import Check
 from srl_agents.classic.table import classic_policy
 from srl_agents.classic.vector_layout import VectorLayout
 from srl_agents.episode import Episode
 from srl_agents.policy import Policy
-from srl_agents.rollout import play_many
 from srl_envs.social_trading_v0 import SocialTrading
 from srl_envs.trading_view import field_sizes
 from srl_train import config_file
@@ -86,11 +86,8 @@ def dealt(options: Mapping[str, Any], seats: Mapping[str, Policy], markets: int)
     def make() -> SocialTrading:
         return SocialTrading(**options)
 
-    episodes = play_many(make, seats, range(UNSEEN, UNSEEN + markets))
-    failed = [episode.failure for episode in episodes if episode.failure is not None]
-    if failed:
-        raise RuntimeError(f"{len(failed)} evaluation games failed; the first: {failed[0]}")
-    ends = [episode.turns[-1][0].info for episode in episodes]
+    episodes = all_played(make, seats, range(UNSEEN, UNSEEN + markets))
+    ends = [last_info(episode) for episode in episodes]
     gained = np.array([end["realised_surplus"] for end in ends], dtype=float)
     possible = np.array([end["possible_surplus"] for end in ends], dtype=float)
     share = gained.sum() / possible.sum()
@@ -116,7 +113,7 @@ def conserved(episode: Episode, read: Callable[[Any], Mapping[str, np.ndarray[An
     )
     there = held.sum(axis=1)
     rewards = sum(step.reward for turn in episode.turns for step in turn)
-    realised = episode.turns[-1][0].info["realised_surplus"]
+    realised = last_info(episode)["realised_surplus"]
     return bool((there == there[0]).all() and (held >= 0).all() and rewards == realised)
 
 
@@ -201,8 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _gained(found: Mapping[str, Any]) -> str:
-    error = found["standard_error"]
-    return f"{found['share']:.1%}" + ("" if error is None else f" ± {error:.1%}")
+    return share_in_words(found["share"], found["standard_error"])
 
 
 if __name__ == "__main__":

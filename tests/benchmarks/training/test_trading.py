@@ -57,7 +57,7 @@ def test_the_share_is_of_all_markets_together(monkeypatch):
             realised_surplus=realised, possible_surplus=possible, surplus_share=share
         )
         episodes.append(episode)
-    monkeypatch.setattr(trading, "play_many", lambda *_: episodes)
+    monkeypatch.setattr(trading, "all_played", lambda *_: episodes)
     found = trading.dealt(OPTIONS, {}, 3)
     assert found["share"] == pytest.approx(5 / 12)
     assert found["mean_share"] == pytest.approx((0.6 - 0.5) / 2)
