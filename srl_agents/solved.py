@@ -67,7 +67,7 @@ class Solved:
                 {**asdict(one), "interval": None if one.interval is None else list(one.interval)}
                 for one in self.pass_at
             ],
-            **{f"by_{kind}": self.by(kind) for kind in KINDS if self.by(kind)},
+            **{f"by_{kind}": shares for kind in KINDS if (shares := self.by(kind))},
             "problems": [
                 {"seed": one.seed, "problem": one.problem, **one.kinds, "n": one.n, "c": one.c}
                 for one in self.problems

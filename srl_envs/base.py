@@ -338,7 +338,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         return EnvError(f"actions could not be read: {actions!r}")
 
 
-def aec(game: SimultaneousGame) -> AECEnv:
+def aec(game: ParallelEnv) -> AECEnv:
     """The same game turn by turn, with PettingZoo's usual checks around it."""
     return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(parallel_to_aec(game)))
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pettingzoo import AECEnv
 
-from srl_envs import written
+from srl_envs import base
 from srl_envs.checks import number_between
 from srl_envs.code_problems import files
 from srl_envs.code_problems.families import FAMILIES, RETURNS, problem
@@ -262,7 +262,7 @@ def parallel_env(
 
 def env(**parameters: Any) -> AECEnv:
     """The same turn by turn, with PettingZoo's usual checks around it."""
-    return written.aec(parallel_env(**parameters))
+    return base.aec(parallel_env(**parameters))
 
 
 def raw_env(**parameters: Any) -> TaskEnv:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pettingzoo import AECEnv
 
-from srl_envs import answers, expressions, written
+from srl_envs import answers, base, expressions
 from srl_envs.errors import EnvConfigError
 from srl_envs.final_answers import final_answer
 from srl_envs.math_problems import algebra, arithmetic, files, multi_step, words
@@ -175,7 +175,7 @@ def parallel_env(
 
 def env(**parameters: Any) -> AECEnv:
     """The same turn by turn, with PettingZoo's usual checks around it."""
-    return written.aec(parallel_env(**parameters))
+    return base.aec(parallel_env(**parameters))
 
 
 def raw_env(**parameters: Any) -> TaskEnv:

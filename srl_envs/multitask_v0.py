@@ -21,10 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
-from pettingzoo.utils import parallel_to_aec
-from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper
 
-from srl_envs import catalogue
+from srl_envs import base, catalogue
 from srl_envs.base import OBSERVATION_MODES, vector_of
 from srl_envs.checks import number_between, one_of
 from srl_envs.errors import EnvConfigError, EnvError
@@ -93,7 +91,7 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         }
         self._length = max(box.shape[0] for own in boxes.values() for box in own)
         self.observation_spaces = {
-            agent: self._space_of(self._joined(own)) for agent, own in boxes.items()
+            agent: self._space_of(_joined(own, self._length)) for agent, own in boxes.items()
         }
         states = [env.state_space for env in self._all]
         self._state_length = max(box.shape[0] for box in states)
@@ -121,12 +119,6 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     def max_cycles(self, turns: int) -> None:
         for env in self._all:
             env.max_cycles = turns
-
-    @property
-    def split(self) -> str:
-        """ "train" where all environments with splits play their training problems."""
-        splits = {env.split for env in self._all if hasattr(env, "split")}
-        return splits.pop() if len(splits) == 1 else "any" if splits else "train"
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """The seat's observation space, the same object on every call."""
@@ -220,9 +212,6 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         padded[: len(vector)] = vector
         padded[length + self._labels.index(str(self.environment))] = 1.0
         return padded
-
-    def _joined(self, boxes: Sequence[spaces.Box]) -> spaces.Box:
-        return _joined(boxes, self._length)
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
         if self.obs_mode == "vector":
@@ -343,9 +332,7 @@ def parallel_env(
 
 def env(**parameters: Any) -> AECEnv:
     """The same turn by turn, with PettingZoo's usual checks around it."""
-    return OrderEnforcingWrapper(
-        AssertOutOfBoundsWrapper(parallel_to_aec(parallel_env(**parameters)))
-    )
+    return base.aec(parallel_env(**parameters))
 
 
 def raw_env(**parameters: Any) -> Multitask:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pettingzoo import AECEnv
 
-from srl_envs import written
+from srl_envs import base
 from srl_envs.answers import words_of
 from srl_envs.checks import one_of, whole_number
 from srl_envs.errors import EnvConfigError
@@ -392,7 +392,7 @@ def parallel_env(
 
 def env(**parameters: Any) -> AECEnv:
     """The same turn by turn, with PettingZoo's usual checks around it."""
-    return written.aec(parallel_env(**parameters))
+    return base.aec(parallel_env(**parameters))
 
 
 def raw_env(**parameters: Any) -> ToolUseEnv:

@@ -13,9 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
-from pettingzoo import AECEnv, ParallelEnv
-from pettingzoo.utils import parallel_to_aec
-from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper
+from pettingzoo import ParallelEnv
 
 from srl_envs.base import OBSERVATION_MODES
 from srl_envs.checks import one_of, whole_number
@@ -288,11 +286,6 @@ def readable_text(answer: Any) -> str | ParseFailure:
     if len(answer) > ANSWER_LENGTH:
         return ParseFailure(f"the answer was longer than {ANSWER_LENGTH} characters")
     return answer
-
-
-def aec(game: WrittenGame) -> AECEnv:
-    """The same game turn by turn, with PettingZoo's usual checks around it."""
-    return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(parallel_to_aec(game)))
 
 
 def _printable(text: str) -> str:

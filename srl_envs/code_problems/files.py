@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.problem import QUESTION_LENGTH, Problem
+from srl_envs.problem import QUESTION_LENGTH, Problem, lines_of
 
 LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'
 BEFORE = ("test_setup_code", "test_setup_list", "test_imports")
@@ -34,14 +34,8 @@ def load(path: str | Path) -> tuple[Problem, ...]:
     Raises EnvConfigError, with the line's number, for what is no problem of either layout, and
     where none is left.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EnvConfigError(f"cannot read the problems of {path}: {error}") from error
     problems = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+    for number, line in lines_of(path):
         try:
             found = _problem(json.loads(line), number)
         except (ValueError, RecursionError) as error:

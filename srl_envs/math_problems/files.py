@@ -15,7 +15,7 @@ from typing import Any
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.final_answers import boxed
-from srl_envs.task import Problem
+from srl_envs.problem import Problem, lines_of
 
 MARK = "####"
 LAYOUTS = '{"question", "answer": "... #### 42"} or {"problem", "solution": "... \\\\boxed{42}"}'
@@ -27,14 +27,8 @@ def load(path: str | Path) -> tuple[Problem, ...]:
 
     Raises EnvConfigError, with the line's number, for what is no problem of either layout.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EnvConfigError(f"cannot read the problems of {path}: {error}") from error
     problems = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+    for number, line in lines_of(path):
         try:
             problems.append(_problem(line, number))
         except EnvConfigError as error:

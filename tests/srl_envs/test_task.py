@@ -6,13 +6,13 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
 
+from srl_envs.base import aec
 from srl_envs.conformance import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.final_answers import boxed, final_answer
 from srl_envs.one_seat import OneSeat
 from srl_envs.task import DRAWS, Graded, Problem, Task, TaskEnv
 from srl_envs.text import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextEnv
-from srl_envs.written import aec
 
 
 class Reverse(Task):
