@@ -16,7 +16,8 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.math_problems import algebra, arithmetic, files, multi_step, words
 from srl_envs.math_problems.writing import decimal, work
 from srl_envs.math_v0 import FAMILIES, Mathematics
-from srl_envs.text import ParseFailure
+from srl_envs.text import TEXT_LENGTH, ParseFailure, TextEnv
+from tests.srl_envs.hostile_pieces import hostile_text
 
 LEVELS = range(1, 6)
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -284,3 +285,21 @@ def test_decimals():
     modules = (algebra, arithmetic, multi_step, words)
     assert {module.FAMILY for module in modules} == set(FAMILIES)
     assert expressions.exact(expressions.parse("3.45")) == Fraction(345, 100)
+
+
+PIECES = ("Answer: 4", "Answer:", "\\boxed{\\frac{1}{0}}", "x < 3 or", "sqrt(-1)", "9**9**9", "1e999",
+          "(", "{x | x > 2}", "3, 3", "½", "\\text{ inches}")  # fmt: skip
+
+
+def test_five_thousand_hostile_answers_never_raise():
+    env = TextEnv(make("math_v0", max_cycles=20))
+    rng = np.random.default_rng(0)
+    said = episode = 0
+    while said < 5000:
+        env.reset(seed=episode)
+        episode += 1
+        while env.agents:
+            seen, rewards, _, _, infos = env.step({"agent_0": hostile_text(rng, *PIECES)})
+            said += 1
+            assert -0.2 <= rewards["agent_0"] <= 1.0 and len(seen["agent_0"]) <= TEXT_LENGTH
+            json.dumps(infos)
