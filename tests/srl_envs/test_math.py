@@ -287,8 +287,8 @@ def test_decimals():
     assert expressions.exact(expressions.parse("3.45")) == Fraction(345, 100)
 
 
-PIECES = ("Answer: 4", "Answer:", "\\boxed{\\frac{1}{0}}", "x < 3 or", "sqrt(-1)", "9**9**9", "1e999",
-          "(", "{x | x > 2}", "3, 3", "½", "\\text{ inches}")  # fmt: skip
+PIECES = ("Answer: 4", "Answer:", "\\boxed{\\frac{1}{0}}", "x < 3 or", "sqrt(-1)", "9**9**9",
+          "1e999", "(", "{x | x > 2}", "3, 3", "½", "\\text{ inches}")  # fmt: skip
 
 
 def test_five_thousand_hostile_answers_never_raise():
