@@ -203,8 +203,7 @@ ROWS = (
     Row(TEXTARENA, textarena, 20_000, needs="textarena"),
     Row(PLAIN, lambda: single(PlainGame), 100_000),
 )
-# What one environment reaches of thirty and ten times a peer is told beside the plainest loop in
-# Python, which hands out no spaces, infos or checks.
+# The plain loop checks nothing and hands out no arrays: what a user would write in an afternoon.
 RATIOS = (
     Ratio(BATCHED, RPS, 30),
     Ratio(BATCHED, TEXTARENA, 10),

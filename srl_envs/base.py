@@ -47,10 +47,10 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     EnvConfigError for wrong arguments and EnvError for wrong use.
 
     A game gives the bounds of an observation and its `reward_ceiling` (for rendering), and defines
-    `first_rows`, `play_round`, `make_view` and `baselines`. It may read `played` (rounds so far,
-    this one included) and `rounds` (of this episode), draws its noise from `noise(count)`, sets
-    `finished` in the round that decides it, and may say more in `first_infos`, `masks`, `phase`,
-    `notes`, `drawn_in_text` and `drawn_in_pixels`.
+    `first_rows`, `play_round` (or a `step` of its own), `make_view` and `baselines`. It may read
+    `played` (rounds so far, this one included) and `rounds` (of this episode), draws its noise from
+    `noise(count)`, sets `finished` in the round that decides it, and may say more in `first_infos`,
+    `masks`, `phase`, `notes`, `drawn_in_text` and `drawn_in_pixels`.
     """
 
     metadata: ClassVar[dict[str, Any]]
@@ -162,12 +162,18 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         """The next `count` of `draws`, made many at a time, from this environment's generator."""
         start, stop = self._used, self._used + count
         if stop > len(self._drawn):
-            # Batches are whole rounds, so the stream does not depend on the batch size.
-            rounds = max(1, min(NOISE_BATCH // count, self.rounds))
-            self._drawn = self.draws(rounds * count)
+            # None is left out, so the stream does not depend on how it is drawn.
+            left = self._drawn[start:]
+            episode = self.rounds * len(self.possible_agents)
+            wanted = max(count, min(NOISE_BATCH, episode))
+            self._drawn = left + self.draws(wanted - len(left))
             start, stop = 0, count
         self._used = stop
         return self._drawn[start:stop]
+
+    def give_back(self, count: int) -> None:
+        """Let `noise` hand out again what it handed out last; for rounds that were not played."""
+        self._used -= count
 
     # PettingZoo's interface.
 
@@ -203,7 +209,8 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             info["action_mask"] = mask.copy()
         if self.render_mode == "human":
             self.render()
-        return self._observations(self.agents), infos
+        vectors = dict(zip(self.agents, np.array(self._rows, FLOAT), strict=True))
+        return self._observations(vectors), infos
 
     def step(
         self, actions: Mapping[str, Any]
@@ -222,14 +229,13 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         try:
             chosen = [index(actions[agent]) for agent in agents]
             possible = self._legal(chosen)
-        except (KeyError, TypeError):
+        except (LookupError, TypeError):  # a NumPy array that is asked for a name: IndexError
             possible = False
         if not possible or len(actions) != len(agents) or not agents:
             raise self._refusal(actions)
         self.played += 1
         over = self.played >= self.rounds
         self._rows, rewards, infos = self.play_round(chosen, over)
-        self._shown = (chosen, rewards)
         # Here and below: zip's keyword costs more than its work on a few seats.
         for info, mask in zip(infos, self.masks()):  # noqa: B905
             info["action_mask"] = mask.copy()
@@ -239,11 +245,12 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         if over or finished:
             self.agents = []
         if self.render_mode is not None:
-            self._past.append((chosen, rewards))
-            if self.render_mode == "human":
-                self.render()
+            self._picture_of(chosen, rewards)
+        # One fresh block a step with a row view per seat: the cheapest way that reuses nothing.
+        # Not strict: asking an array for a row past its last costs as much as making the block.
+        vectors = dict(zip(agents, np.array(self._rows, FLOAT)))  # noqa: B905
         return (
-            self._observations(agents),
+            self._observations(vectors),
             dict(zip(agents, rewards)),  # noqa: B905
             dict.fromkeys(agents, True) if finished else self._going_on.copy(),
             dict.fromkeys(agents, True) if over else self._going_on.copy(),
@@ -276,6 +283,13 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
 
     # The machinery.
 
+    def _picture_of(self, chosen: Sequence[int], rewards: Sequence[float]) -> None:
+        """Keep a round for pictures, and draw it where somebody looks on."""
+        self._shown = (chosen, rewards)
+        self._past.append(self._shown)
+        if self.render_mode == "human":
+            self.render()
+
     def _scene(self) -> rendering.Scene:
         chosen, rewards = self._shown
         return rendering.Scene(
@@ -302,10 +316,8 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             parts["text"] = TextSpace(TEXT_LENGTH)
         return spaces.Dict(parts)
 
-    def _observations(self, agents: Sequence[str]) -> dict[str, Any]:
-        # One fresh block a step with a row view per seat: the cheapest way that reuses nothing.
-        # Not strict: asking an array for a row past its last costs as much as making the block.
-        vectors = dict(zip(agents, np.array(self._rows, FLOAT)))  # noqa: B905
+    def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
+        """What the seats get to see: their vectors, with the rest of `obs_mode`."""
         if self.obs_mode == "vector":
             return vectors
         observations: dict[str, Any] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 
 from srl_envs import base
@@ -126,8 +127,8 @@ class TalkingGame(base.SimultaneousGame):
             return spaces.Dict({**space.spaces, "messages": TextSpace(TEXT_LENGTH)})
         return space
 
-    def _observations(self, agents: Sequence[str]) -> dict[str, Any]:
-        observations = super()._observations(agents)
+    def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
+        observations = super()._observations(vectors)
         if self.messages:
             for agent, seen in observations.items():
                 seen["messages"] = "\n".join(

@@ -13,10 +13,13 @@ below zero. All numbers are per seat and round, unitless.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from typing import Any, ClassVar
 
+import numpy as np
 from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
@@ -36,6 +39,13 @@ OBSERVATION_FIELDS = (
     "cooperation_level",  # L, or -1 where observe_parameters is off
     "difficulty",  # or -1 where observe_parameters is off
 )
+_, OWN, OTHERS, REWARD, TIME, _, _ = range(len(OBSERVATION_FIELDS))
+
+AHEAD = 512  # observations that are made at a time; whoever keeps one keeps all these: 14 KB
+OUTCOMES_KEPT = 4096  # joint choices: those of twelve seats
+
+Outcome = tuple[float, list[tuple[str, float, float, float]]]
+"""The share of all seats that cooperate; each seat, its choice, what it sees, its payoff."""
 
 
 class CoopCompete(base.SimultaneousGame):
@@ -45,6 +55,10 @@ class CoopCompete(base.SimultaneousGame):
     Observations: OBSERVATION_FIELDS, per seat. `infos[agent]["cooperation_ratio"]` is the share of
     all seats that cooperated. `num_agents` is 4 where not given, 2 in the pair variant. With
     `observe_parameters=False` the cooperation level and the difficulty stay hidden from the seats.
+
+    So little happens in a round that making its arrays and looking its numbers up is most of the
+    work. Here arrays are made for many rounds at once, each is handed out once, and what follows
+    from a joint choice is kept.
     """
 
     metadata: ClassVar[dict[str, Any]] = {
@@ -107,6 +121,12 @@ class CoopCompete(base.SimultaneousGame):
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
+        self._picked = _picker(self.possible_agents)
+        self._outcomes: dict[bytes, Outcome] = {}
+        self._plain = False
+        self._fresh: Iterator[tuple[np.ndarray, np.ndarray, float]] = iter(())
+        self._begun = self._prepared = 0  # rounds played when arrays were made, and until when
+        self._noise = [0.0] * num_agents
 
     def baselines(self) -> dict[str, float]:
         """Mean reward per seat and step, noise left out: 'uniform' play and the joint 'optimum'."""
@@ -122,26 +142,129 @@ class CoopCompete(base.SimultaneousGame):
         """The seats' first observations; no options are known."""
         return [(1.0, 0.0, 0.5, 0.0, 0.0, *self._parameters)] * len(self.possible_agents)
 
-    def play_round(
-        self, chosen: Sequence[int], over: bool
-    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
-        """One round: observations, rewards and infos in seat order."""
-        total = sum(chosen)
-        payoff, share = self._payoffs[total], self._shares[total]
-        time, (level, difficulty) = self.played / self.rounds, self._parameters
-        ratio = total / len(chosen)
-        rows: list[base.Row] = []
-        rewards: list[float] = []
-        infos: list[dict[str, Any]] = []
-        # One loop, not three comprehensions: this is where the time of a step goes.
-        for action, noise in zip(chosen, self.noise(len(chosen)), strict=True):
-            reward = payoff[action] + noise
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode; see SimultaneousGame."""
+        unplayed = (self._prepared - self.played) * len(self.possible_agents)
+        begun = super().reset(seed, options)
+        if seed is None:
+            self.give_back(unplayed)
+        self._plain = self.obs_mode == "vector" and self.render_mode is None
+        self._prepare([0.0] * len(self.possible_agents))
+        return begun
+
+    def step(
+        self, actions: Mapping[str, Any]
+    ) -> tuple[
+        dict[str, Any],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:
+        """Play one round; see SimultaneousGame."""
+        agents = self.agents
+        try:
+            chosen = bytes(self._picked(actions))
+            outcome = self._outcomes.get(chosen) or self._outcome(chosen)
+        except (LookupError, TypeError, ValueError, OverflowError):
+            raise self._refusal(actions) from None
+        if len(actions) != len(agents):
+            raise self._refusal(actions)
+        self.played = played = self.played + 1
+        self._last = ratio, seats = outcome
+        observations: dict[str, Any] = {}
+        rewards: dict[str, float] = {}
+        infos: dict[str, dict[str, Any]] = {}
+        for (agent, action, share, payoff), (row, mask, noise) in zip(seats, self._fresh):  # noqa: B905
+            reward = payoff + noise
             if reward < 0.0:
                 reward = 0.0
-            rewards.append(reward)
-            rows.append((0.0, action, share[action], reward, time, level, difficulty))
-            infos.append({"cooperation_ratio": ratio})
-        return rows, rewards, infos
+            row[OWN] = action
+            row[OTHERS] = share
+            row[REWARD] = reward
+            observations[agent] = row
+            rewards[agent] = reward
+            infos[agent] = {"cooperation_ratio": ratio, "action_mask": mask}
+        truncations = going_on = self._going_on
+        if played == self._prepared:
+            if played >= self.rounds:
+                self.agents = []
+                truncations = dict.fromkeys(agents, True)
+            self._prepare(self._noise_now())
+        if not self._plain:
+            if self.render_mode is not None:
+                self._picture_of(list(chosen), list(rewards.values()))
+            observations = self._observations(observations)
+        return observations, rewards, going_on.copy(), truncations.copy(), infos
+
+    def _outcome(self, chosen: bytes) -> Outcome:
+        """What follows from a joint choice; raises ValueError where there is no such choice."""
+        if not self._legal(chosen):
+            raise ValueError
+        total = sum(chosen)
+        payoff, share = self._payoffs[total], self._shares[total]
+        seats = [
+            (agent, float(action), share[action], payoff[action])
+            for agent, action in zip(self.possible_agents, chosen, strict=True)
+        ]
+        if len(self._outcomes) >= OUTCOMES_KEPT:
+            self._outcomes.clear()
+        self._outcomes[chosen] = outcome = (total / len(chosen), seats)
+        return outcome
+
+    def _prepare(self, noise_now: list[float]) -> None:
+        """Make what the coming rounds hand out: vectors and masks, and the noise that goes in."""
+        seats, begun = len(self.possible_agents), self.played
+        rounds = min(max(1, AHEAD // seats), self.rounds - begun)
+        rows = np.empty((rounds, seats, len(OBSERVATION_FIELDS)), base.FLOAT)
+        rows[...] = (0.0, 0.0, 0.0, 0.0, 0.0, *self._parameters)
+        rows[..., TIME] = (np.arange(begun + 1, begun + rounds + 1) / self.rounds)[:, None]
+        masks = np.ones((rounds * seats, len(self._answers)), np.int8)
+        noise = self.noise(rounds * seats)
+        self._fresh = zip(rows.reshape(-1, len(OBSERVATION_FIELDS)), masks, noise, strict=True)
+        self._begun, self._prepared = begun, begun + rounds
+        self._noise = noise_now + noise  # from the round before on
+
+    def _noise_now(self) -> list[float]:
+        """The noise of the last round."""
+        seats = len(self.possible_agents)
+        start = (self.played - self._begun) * seats
+        return self._noise[start : start + seats]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is made ahead is made again: views of one block would come back as arrays apart.
+        return self.__dict__ | {"_fresh": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        noise_now = self._noise_now()
+        self.give_back((self._prepared - self.played) * len(self.possible_agents))
+        self._prepare(noise_now)
+
+    def state(self) -> np.ndarray:
+        """All seats' observation vectors one after another (float32), for centralised critics."""
+        if self.played:
+            time = self.played / self.rounds
+            self._rows = [
+                (0.0, action, share, max(0.0, payoff + noise), time, *self._parameters)
+                for (_, action, share, payoff), noise in zip(
+                    self._last[1], self._noise_now(), strict=True
+                )
+            ]
+        return super().state()
+
+
+def _picker(agents: Sequence[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    """Takes the actions of these seats, in this order."""
+    if len(agents) == 1:
+        return partial(_only, agents[0])  # itemgetter would give the action itself
+    return itemgetter(*agents)
+
+
+def _only(agent: str, actions: Mapping[str, Any]) -> Sequence[Any]:
+    return (actions[agent],)
 
 
 @dataclass(frozen=True)

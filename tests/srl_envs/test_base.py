@@ -1,5 +1,6 @@
 """What every game of the catalogue has from the shared base."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 
 from srl_envs import catalogue
 from srl_envs.base import NOISE_BATCH, OBSERVATION_MODES
-from srl_envs.coop_compete_v0 import CoopCompete
 from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.staged_v0 import Staged
 
 # Games of choices; test_task and test_debate hold those of free text to the like.
 every_name = pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_episodes_without_a_seed_carry_on_and_differ(name):
     assert (first == course(env, 2, after)) is alike
 
 
-class DecidedInRoundTwo(CoopCompete):
+class DecidedInRoundTwo(Staged):
     """A game that is over as soon as it is decided."""
 
     def play_round(self, chosen, over):
@@ -85,7 +86,7 @@ class DecidedInRoundTwo(CoopCompete):
 
 @pytest.mark.parametrize("rounds", [2, 9])
 def test_a_game_that_is_decided_is_terminated_not_truncated(rounds):
-    env = DecidedInRoundTwo(num_agents=2, max_cycles=rounds)
+    env = DecidedInRoundTwo(num_agents=4, max_cycles=rounds)
     for _ in range(2):  # the second episode begins undecided again
         env.reset(seed=0)
         for expected in (False, True):
@@ -137,6 +138,7 @@ def test_a_changed_max_cycles_counts_from_the_next_reset(name):
             "action 1000000 of .*_0 is outside Discrete",
         ),
         (lambda actions: actions | {next(iter(actions)): -1}, "action -1 of .*_0 is outside"),
+        (lambda actions: actions | {next(iter(actions)): 2**80}, "action 120.* of .*_0 is outside"),
         (lambda actions: actions | {next(iter(actions)): 1.0}, "action 1.0 of .*_0 is outside"),
         (lambda actions: actions | {next(iter(actions)): None}, "action None of .*_0 is outside"),
         (lambda actions: actions | {next(iter(actions)): "cooperate"}, "'cooperate' .* is outside"),
@@ -144,6 +146,8 @@ def test_a_changed_max_cycles_counts_from_the_next_reset(name):
         (lambda actions: dict(list(actions.items())[1:]), "no action for .*_0: step.. needs one"),
         (lambda actions: actions | {"nobody_7": 1}, "an action for 'nobody_7', who is not among"),
         (lambda actions: list(actions.values()), "must be a mapping"),
+        (lambda actions: np.array(list(actions.values())), "must be a mapping"),
+        (lambda actions: None, "must be a mapping"),
         (lambda actions: {}, "no action for"),
     ],
 )
@@ -185,19 +189,94 @@ def test_wrong_order_of_calls(name):
 def test_state_is_all_observations_and_not_a_view_of_them(name):
     env = catalogue.make(name)
     observations, _ = env.reset(seed=0)
-    expected = np.concatenate(list(observations.values()))
-    assert np.array_equal(env.state(), expected)
-    for seen in observations.values():
-        seen += 1
-    assert np.array_equal(env.state(), expected)
+    for _ in range(3):
+        expected = np.concatenate(list(observations.values()))
+        assert np.array_equal(env.state(), expected)
+        for seen in observations.values():
+            seen += 1
+        assert np.array_equal(env.state(), expected)
+        observations, *_ = env.step(dict.fromkeys(env.agents, 1))
+
+
+def played_alike(env, twin, rounds):
+    """Whether both show, pay and tell the same in the coming rounds, the seats not all alike."""
+    for turn in range(rounds):
+        actions = {a: (turn + place) % 3 % 2 for place, a in enumerate(env.agents)}
+        one, other = env.step(actions), twin.step(actions)
+        for agent in actions:
+            assert np.array_equal(one[0][agent], other[0][agent])
+            assert one[4][agent].keys() == other[4][agent].keys()
+            mask = one[4][agent]["action_mask"]
+            assert np.array_equal(mask, other[4][agent]["action_mask"])
+        assert one[1:4] == other[1:4]
+        assert np.array_equal(env.state(), twin.state())
 
 
 @every_name
-def test_a_pickled_copy_plays_on_alike(name):
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_plays_on_alike(name, copied):
     env = catalogue.make(name, max_cycles=30)
     env.reset(seed=0, options={"episode": 100})
     env.step(dict.fromkeys(env.agents, 1))
-    twin = pickle.loads(pickle.dumps(env))
-    for _ in range(5):
-        actions = dict.fromkeys(env.agents, 0)
-        assert env.step(actions)[1] == twin.step(actions)[1]
+    twin = copied(env)
+    assert np.array_equal(env.state(), twin.state())
+    played_alike(env, twin, 5)
+    env.reset()
+    twin.reset()  # both go on with the same numbers
+    played_alike(env, copied(twin), 5)
+
+
+@every_name
+def test_what_is_handed_out_is_the_callers_to_change(name):
+    env, untouched = (catalogue.make(name, max_cycles=400) for _ in range(2))
+    kept = []
+    for one in (env, untouched):
+        one.reset(seed=0, options={"episode": 100})
+    while env.agents and len(kept) < 400:
+        actions = {a: (len(kept) + place) % 2 for place, a in enumerate(env.agents)}
+        spoilt, expected = env.step(actions), untouched.step(actions)
+        for agent in actions:
+            assert np.array_equal(spoilt[0][agent], expected[0][agent])
+            assert np.array_equal(
+                spoilt[4][agent]["action_mask"], expected[4][agent]["action_mask"]
+            )
+            spoilt[0][agent][:] = -7.0
+            spoilt[4][agent]["action_mask"][:] = 9
+        assert spoilt[1:4] == expected[1:4]
+        for part in spoilt:
+            part.clear()
+        kept.append((expected[0], {agent: seen.copy() for agent, seen in expected[0].items()}))
+    for shown, as_it_was in kept:  # nothing that was handed out is written again
+        assert all(np.array_equal(shown[agent], as_it_was[agent]) for agent in shown)
+
+
+@every_name
+def test_an_episode_broken_off_uses_up_no_luck_but_its_own(name):
+    env, other = catalogue.make(name, max_cycles=9), catalogue.make(name, max_cycles=50)
+    after = {"episode": 100}
+    env.reset(seed=3, options=after)
+    other.reset(seed=3, options=after)
+    for one in (env, other):
+        one.step(dict.fromkeys(one.agents, 1))
+    env.reset(options=after)
+    other.reset(options=after)
+    first, second = (
+        [one.step(dict.fromkeys(one.agents, 1))[1] for _ in range(5)] for one in (env, other)
+    )
+    assert first == second
+
+
+@every_name
+def test_a_reset_that_is_refused_leaves_the_episode_as_it_was(name):
+    env, untouched = catalogue.make(name, max_cycles=20), catalogue.make(name, max_cycles=20)
+    for one in (env, untouched):
+        one.reset(seed=0, options={"episode": 100})
+        one.step(dict.fromkeys(one.agents, 1))
+    env.max_cycles = 0
+    with pytest.raises(EnvConfigError, match="max_cycles"):
+        env.reset()
+    env.max_cycles = 20
+    played_alike(env, untouched, 6)
+    for one in (env, untouched):
+        one.reset(options={"episode": 100})
+    played_alike(env, untouched, 6)

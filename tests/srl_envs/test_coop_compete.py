@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from pytest import approx
 
-from srl_envs import catalogue
+from srl_envs import catalogue, coop_compete_v0
 from srl_envs.coop_compete_v0 import OBSERVATION_FIELDS, parallel_env
 from srl_envs.errors import EnvConfigError
 
@@ -33,6 +33,28 @@ def test_rewards_and_observations_of_a_round():
     assert observations["agent_2"].tolist()[1:3] == [0, 1]
     assert infos["agent_0"]["cooperation_ratio"] == 0.75
     assert not any(terminations.values()) and not any(truncations.values())
+
+
+@pytest.mark.parametrize("seats", [1, 2, 5])
+def test_every_joint_choice_however_many_are_kept(seats, monkeypatch):
+    monkeypatch.setattr(coop_compete_v0, "OUTCOMES_KEPT", 3)
+    monkeypatch.setattr(coop_compete_v0, "AHEAD", 7)
+    env = quiet(num_agents=seats, max_cycles=400)
+    drawn = np.random.default_rng(0).integers(2, size=(300, seats)).tolist()
+    for turn, chosen in enumerate(drawn, 1):
+        actions = dict(zip(env.agents, chosen, strict=True))
+        backwards = dict(reversed(actions.items()))  # seats may come in any order
+        observations, rewards, *_, infos = env.step(backwards)
+        assert list(rewards) == list(observations) == env.agents
+        assert tuple(rewards.values()) == env.rules.expected_rewards(chosen)
+        total = sum(chosen)
+        for agent, action in actions.items():
+            others = (total - action) / (seats - 1) if seats > 1 else 0.5
+            seen = [0.0, action, others, rewards[agent], turn / 400, 0.6, 0.3]
+            assert observations[agent].tolist() == approx(seen)
+            assert infos[agent]["cooperation_ratio"] == total / seats
+            assert infos[agent]["action_mask"].tolist() == [1, 1]
+    assert len(env._outcomes) <= 3
 
 
 def test_the_benchmark_game():
