@@ -9,7 +9,8 @@ from srl_envs.code_problems.families import FAMILIES, RETURNS, problem
 from srl_envs.code_v0 import Programming
 from srl_envs.errors import EnvConfigError
 from srl_envs.sandbox import Limits
-from srl_envs.text import ParseFailure, TextEnv
+from srl_envs.text import TEXT_LENGTH, ParseFailure, TextEnv
+from tests.srl_envs.hostile_pieces import hostile_text
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 HUMAN_EVAL = [
@@ -258,3 +259,28 @@ def test_wrong_arguments_are_refused(level):
 def test_environments_share_a_sandbox(level):
     one, other = (code_v0.parallel_env(sandbox_minimum=level) for _ in range(2))
     assert one.task.sandbox is other.task.sandbox
+
+
+PIECES = (
+    "```python", "```", "def ", "f(x):", "    return x", "return", "(", ")", '"""', "lambda *a: a",
+    "import os\nos._exit(0)", "raise SystemExit", "print('x' * 10**6)", "\0", "    1 / 0", "del f",
+    "class f: pass", "f = f", "yield", "exec('f = 1')", "# coding: latin-1", "\ud800", "x" * 3000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("answers", [400, pytest.param(5000, marks=pytest.mark.slow)])
+def test_hostile_answers_never_raise(level, answers):
+    env = TextEnv(code_v0.parallel_env(max_cycles=20, sandbox_minimum=level))
+    rng = np.random.default_rng(0)
+    said = episode = judged = 0
+    while said < answers:
+        env.reset(seed=episode)
+        episode += 1
+        while env.agents:
+            seen, rewards, _, _, infos = env.step({"agent_0": hostile_text(rng, *PIECES)})
+            said += 1
+            judged += infos["agent_0"]["parse_failure"] is None
+            assert -0.2 <= rewards["agent_0"] <= 1.0 and len(seen["agent_0"]) <= TEXT_LENGTH
+            json.dumps(infos)
+    assert judged > answers / 4  # many of them were run
+    env.close()

@@ -17,8 +17,8 @@ from srl_envs.text import NOT_LEGAL_NOW, ParseFailure, TextEnv
 from tests.srl_envs.hostile_answers import hostile_answers
 
 ANSWERS, ROUNDS = 5000, 20
-# Where whatever is written is a move, tests of these games' own try as many: test_task,
-# test_debate, test_tool_use, test_code.
+# Where whatever is written is a move, tests of these games' own try as many: test_math, test_code,
+# test_debate, test_tool_use, test_multitask.
 NAMES = [name for name in catalogue.names() if "free text" not in catalogue.entry(name).tags]
 
 
