@@ -18,8 +18,8 @@ from pettingzoo.utils import parallel_to_aec
 from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper
 
 from srl_envs import rendering
-from srl_envs.checks import number_between, one_of, whole_number
-from srl_envs.errors import EnvError
+from srl_envs.checks import number_between, one_of, reset_arguments, whole_number
+from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import TEXT_LENGTH, TextSpace, TextView
 
 OBSERVATION_MODES = ("vector", "dict", "llm")
@@ -190,18 +190,28 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode; a seed restarts all randomness, None carries on from the last.
 
-        Options that the game does not know are ignored, as PettingZoo's own tests want.
+        Options that the game does not know are ignored, as PettingZoo's own tests want. Raises
+        EnvConfigError for a wrong seed, options or `max_cycles`; then nothing has changed.
         """
+        seed, given = reset_arguments(seed, options)
+        rounds = whole_number("max_cycles", self.max_cycles, low=1)
+        before = (self._generator, self.rounds, self.played, self.finished)
+        # Only options can be refused by a game, and it may have drawn before it looked at them.
+        drawn = self._generator.bit_generator.state if given else None
         if seed is not None:
             self._generator = np.random.default_rng(seed)
-            self._drawn, self._used = [], 0
-        if self.max_cycles != self.rounds:
-            self.rounds = whole_number("max_cycles", self.max_cycles, low=1)
+        self.rounds, self.played, self.finished = rounds, 0, False
+        try:
+            self._rows = self.first_rows(given)
+        except EnvConfigError:
+            self._generator, self.rounds, self.played, self.finished = before
+            self._generator.bit_generator.state = drawn
+            raise
+        if rounds != before[1]:
             self.text_view = self.make_view()
+        if seed is not None:
+            self._drawn, self._used = [], 0
         self.agents = list(self.possible_agents)
-        self.played = 0
-        self.finished = False
-        self._rows = self.first_rows(options or {})
         nothing = [None] * len(self.agents)
         self._shown, self._past = (nothing, nothing), []
         infos = dict(zip(self.agents, self.first_infos(), strict=True))

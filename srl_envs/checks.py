@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -41,3 +41,10 @@ def one_of(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
     if (value is None or isinstance(value, str)) and value in choices:
         return value
     raise EnvConfigError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, Any]]:
+    """The arguments of `reset`, no options as an empty mapping; raises EnvConfigError otherwise."""
+    if options is not None and not isinstance(options, Mapping):
+        raise EnvConfigError(f"options must be a mapping of names to values, got {options!r}")
+    return None if seed is None else whole_number("seed", seed, low=0), options or {}

@@ -32,9 +32,7 @@ class VectorBandit(ArrayGame):
         self._lookup = np.zeros(self._shape, np.int64)
 
     def _drawn(self, game: SimultaneousGame) -> Draws:
-        return Draws(
-            self.num_envs, self.num_agents, lambda generator, out: generator.random(out=out)
-        )
+        return Draws(self.num_envs, self.num_agents, _uniform)
 
     def begin(self, who: np.ndarray, options: Mapping[str, Any]) -> None:
         """First observations; no options are known."""
@@ -64,3 +62,7 @@ class VectorBandit(ArrayGame):
         """The phase, and what the better arm would have won more often."""
         phases = self.all_seats(np.where(self._after, "after", "before").astype(object))
         return {"phase": phases, "regret": self._regrets.take(self._lookup)}
+
+
+def _uniform(generator: np.random.Generator, out: np.ndarray) -> None:
+    generator.random(out=out)

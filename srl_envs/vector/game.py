@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from srl_envs.checks import whole_number
+from srl_envs.checks import reset_arguments, whole_number
 from srl_envs.errors import EnvConfigError, EnvError
 
 Step = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
@@ -87,6 +87,9 @@ class VectorGame:
         """All infos now; `fresh` (N,) marks environments that were reset and not played since."""
         raise NotImplementedError
 
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise EnvConfigError for options of `reset` that the game refuses; change nothing."""
+
     # The interface.
 
     def reset(
@@ -100,9 +103,9 @@ class VectorGame:
         An int gives environment i the seed `seed + i`; None carries on from the last episode's
         randomness. `options` go to every environment; `"reset_mask"` among them is `mask` by
         gymnasium's name. Environments left out keep their episodes: their last observations are
-        returned, and no infos.
+        returned, and no infos. What is refused changes nothing.
         """
-        given = dict(options or {})
+        given = dict(reset_arguments(None, options)[1])
         if "reset_mask" in given:
             if mask is not None:
                 raise EnvError("give mask or options['reset_mask'], not both")
@@ -110,6 +113,8 @@ class VectorGame:
         seeds = self._seeds(seed)
         fresh = np.ones(self.num_envs, bool) if mask is None else self._marked(mask)
         who = fresh.nonzero()[0]
+        if given:
+            self._check_options(given)
         self._start(who, [seeds[i] for i in who.tolist()], given)
         self._begun = True
         self._ended = self._ended & ~fresh
@@ -179,7 +184,13 @@ class VectorGame:
 
     def _checked(self, actions: Any) -> np.ndarray:
         """The actions as int64 (N, A)."""
-        given = np.asarray(actions)
+        try:
+            given = np.asarray(actions)
+        except ValueError:  # rows of different lengths
+            raise EnvError(
+                f"actions must be one for each environment and seat, shape {self._shape}, "
+                f"got {actions!r}"
+            ) from None
         if given.dtype.kind not in "iu":
             raise EnvError(f"actions must be integers, got an array of {given.dtype}")
         if given.shape != self._shape:
@@ -202,11 +213,11 @@ class VectorGame:
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
         if seed is None:
             return [None] * self.num_envs
-        if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
-            if len(seed) != self.num_envs:
+        if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):
+            if np.ndim(seed) != 1 or len(seed) != self.num_envs:
                 raise EnvError(
                     f"seed must be one number or {self.num_envs}, one for each environment, "
-                    f"got {len(seed)}"
+                    f"got {seed!r}"
                 )
             return [None if s is None else whole_number("seed", s, low=0) for s in seed]
         first = whole_number("seed", seed, low=0)
@@ -252,10 +263,12 @@ def only(infos: Mapping[str, Any], who: np.ndarray) -> dict[str, Any]:
 
 
 def _mode(mode: AutoresetMode | str) -> AutoresetMode:
+    if isinstance(mode, str) and mode in AutoresetMode.__members__:
+        return AutoresetMode[mode]
     try:
         return AutoresetMode(mode)
     except ValueError:
-        allowed = ", ".join(repr(known.value) for known in AutoresetMode)
+        allowed = ", ".join(f"{known.name!r} ({known.value!r})" for known in AutoresetMode)
         raise EnvConfigError(
             f"autoreset_mode must be a gymnasium.vector.AutoresetMode or one of {allowed}, "
             f"got {mode!r}"

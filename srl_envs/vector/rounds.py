@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,8 @@ class ArrayGame(VectorGame):
             autoreset_mode,
             game.metadata,
         )
+        self._game = game
         self.rounds = game.rounds
-        self._times = np.array([played / self.rounds for played in range(self.rounds + 1)])
         self._played = np.zeros(self.num_envs, np.int64)
         # Of all, where they are at the same round, and the most: nothing ends by the clock before.
         self._played_by_all: int | None = None
@@ -74,15 +75,8 @@ class ArrayGame(VectorGame):
         if not scale:
             return None
 
-        def finish(block: np.ndarray) -> None:
-            block.clip(-NOISE_LIMIT, NOISE_LIMIT, out=block)
-            np.multiply(block, scale, out=block)
-
         return Draws(
-            self.num_envs,
-            self.num_agents,
-            lambda generator, out: generator.standard_normal(out=out),
-            finish,
+            self.num_envs, self.num_agents, _standard_normal, partial(_clipped, scale=scale)
         )
 
     # What a game may use.
@@ -94,11 +88,14 @@ class ArrayGame(VectorGame):
     def show_time(self, column: np.ndarray) -> None:
         """Write rounds played / rounds into a column (N, A) of the observations."""
         if self._played_by_all is not None:
-            column[...] = self._times[self._played_by_all]
+            column[...] = self._played_by_all / self.rounds
         else:
-            give_seats(column, self._times.take(self._played))
+            give_seats(column, self._played / self.rounds)
 
     # The machinery.
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        self._game.reset(seed=0, options=options)
 
     def _start(
         self, who: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
@@ -171,6 +168,15 @@ class ArrayGame(VectorGame):
                 value[fresh] = None if value.dtype == object else 0
             infos[key] = value
         infos[f"_{key}"] = has
+
+
+def _standard_normal(generator: np.random.Generator, out: np.ndarray) -> None:
+    generator.standard_normal(out=out)
+
+
+def _clipped(block: np.ndarray, scale: float) -> None:
+    block.clip(-NOISE_LIMIT, NOISE_LIMIT, out=block)
+    np.multiply(block, scale, out=block)
 
 
 def counted(chosen: np.ndarray) -> np.ndarray:

@@ -264,19 +264,3 @@ def test_an_episode_broken_off_uses_up_no_luck_but_its_own(name):
         [one.step(dict.fromkeys(one.agents, 1))[1] for _ in range(5)] for one in (env, other)
     )
     assert first == second
-
-
-@every_name
-def test_a_reset_that_is_refused_leaves_the_episode_as_it_was(name):
-    env, untouched = catalogue.make(name, max_cycles=20), catalogue.make(name, max_cycles=20)
-    for one in (env, untouched):
-        one.reset(seed=0, options={"episode": 100})
-        one.step(dict.fromkeys(one.agents, 1))
-    env.max_cycles = 0
-    with pytest.raises(EnvConfigError, match="max_cycles"):
-        env.reset()
-    env.max_cycles = 20
-    played_alike(env, untouched, 6)
-    for one in (env, untouched):
-        one.reset(options={"episode": 100})
-    played_alike(env, untouched, 6)

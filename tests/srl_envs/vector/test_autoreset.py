@@ -62,9 +62,10 @@ def test_disabled_refuses_to_play_on():
     games.step(actions)
 
 
-def test_a_mode_may_be_given_by_its_value():
-    assert vector.make("bandit_v0", 1, "SameStep").autoreset_mode is AutoresetMode.SAME_STEP
-    with pytest.raises(EnvConfigError, match=r"one of 'NextStep', 'SameStep', 'Disabled', got 'x'"):
+def test_a_mode_may_be_given_in_words():
+    for word in ("SameStep", "SAME_STEP"):
+        assert vector.make("bandit_v0", 1, word).autoreset_mode is AutoresetMode.SAME_STEP
+    with pytest.raises(EnvConfigError, match=r"one of 'NEXT_STEP' \('NextStep'\), .*, got 'x'"):
         vector.make("bandit_v0", 1, "x")
 
 

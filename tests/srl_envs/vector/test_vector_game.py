@@ -1,5 +1,6 @@
 """The interface of vectorised games: shapes, seeds, what is refused, and whose the arrays are."""
 
+import pickle
 import re
 from pathlib import Path
 
@@ -100,6 +101,7 @@ WRONG_ACTIONS = [
     (np.zeros((2, 2), bool), "actions must be integers, got an array of bool"),
     (np.zeros((2,), int), r"one for each environment and seat, shape \(2, 2\), got shape \(2,\)"),
     (np.zeros((2, 3), int), r"got shape \(2, 3\)"),
+    ([[0, 1], [0]], r"one for each environment and seat, shape \(2, 2\), got \[\[0, 1\], \[0\]\]"),
     ([[0, 1], [2, 5]], "action 2 of agent_0 in environment 1 is out of range: give an int from 0 "),
     ([[0, 1], [1, -1]], "action -1 of agent_1 in environment 1 is out of range"),
     (np.full((2, 2), 2**64 - 1, np.uint64), "of agent_0 in environment 0 is out of range"),
@@ -126,7 +128,13 @@ def test_a_step_before_the_first_reset_is_refused():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"seed": [1, 2, 3]}, "seed must be one number or 2, one for each environment, got 3"),
+        (
+            {"seed": [1, 2, 3]},
+            "seed must be one number or 2, one for each environment, got .1, 2, 3.",
+        ),
+        ({"seed": np.array([[1, 2], [3, 4]])}, "seed must be one number or 2"),
+        ({"seed": np.array(3)}, "seed must be one number or 2"),
+        ({"options": 5}, "options must be a mapping of names to values, got 5"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"seed": 0.5}, "seed must be a whole number"),
         ({"seed": ["a", 1]}, "seed must be a whole number of at least 0, got 'a'"),
@@ -158,6 +166,24 @@ def test_options_are_left_alone():
     options = {"reset_mask": np.array([True, False])}
     games.reset(options=options)
     assert list(options) == ["reset_mask"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_pickled_copy_plays_on_alike(name):
+    games = vector.make(name, 2, max_cycles=9)
+    games.reset(seed=0)
+    actions = np.zeros((2, games.num_agents), int)
+    games.step(actions)
+    twin = pickle.loads(pickle.dumps(games))
+    for _ in range(12):
+        for one, same in zip(games.step(actions)[:4], twin.step(actions)[:4], strict=True):
+            assert np.array_equal(one, same)
+
+
+def test_a_long_game_takes_no_more_memory():
+    games = vector.make("coop_compete_v0", 1, max_cycles=10**12)
+    games.reset(seed=0)
+    assert games.step(np.zeros((1, 4), int))[0][0, 0, 4] == np.float32(1e-12)
 
 
 class InWords(ParallelEnv):
