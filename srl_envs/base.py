@@ -196,8 +196,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         seed, given = reset_arguments(seed, options)
         rounds = whole_number("max_cycles", self.max_cycles, low=1)
         before = (self._generator, self.rounds, self.played, self.finished)
-        # Only options can be refused by a game, and it may have drawn before it looked at them.
-        drawn = self._generator.bit_generator.state if given else None
+        drawn = self._generator.bit_generator.state  # a game may draw before it refuses an option
         if seed is not None:
             self._generator = np.random.default_rng(seed)
         self.rounds, self.played, self.finished = rounds, 0, False

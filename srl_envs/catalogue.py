@@ -177,12 +177,12 @@ def names() -> tuple[str, ...]:
 
 def entry(name: str) -> Entry:
     """What is known of `name`; raises EnvConfigError with the nearest for an unknown one."""
-    if name not in ENTRIES:
+    if not isinstance(name, str) or name not in ENTRIES:
         raise EnvConfigError(f"there is no environment {name!r}{_nearest(name, ENTRIES)}")
     return ENTRIES[name]
 
 
-def make(name: str, **parameters: Any) -> Any:
+def make(name: str, /, **parameters: Any) -> Any:
     """The environment `name` as a PettingZoo ParallelEnv.
 
     `parameters` go over the entry's defaults. A name 'module:function' is an environment of your

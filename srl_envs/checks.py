@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
 
+LARGEST = 1e30
+"""Where a number has no limit of its own: sums of several still fit into a float32 observation."""
+LARGEST_WHOLE = sys.float_info.max
+"""The same for whole numbers, by which rounds, for one, are divided."""
 
-def number_between(name: str, value: Any, low: float, high: float = math.inf) -> float:
+
+def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> float:
     """`value` as a float in [low, high]; raises EnvConfigError otherwise."""
+    number = math.nan
     if isinstance(value, Real) and not isinstance(value, bool):
-        number = float(value)
-        if math.isfinite(number) and low <= number <= high:
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if low <= number <= high:
             return number
-    allowed = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
-    raise EnvConfigError(f"{name} must be a number {allowed}, got {value!r}")
+    open_above = high == LARGEST and not number > high
+    allowed = f"at least {low:g}" if open_above else f"between {low:g} and {high:g}"
+    raise EnvConfigError(f"{name} must be a number {allowed}, got {told(value)}")
 
 
-def whole_number(name: str, value: Any, low: int, high: float = math.inf) -> int:
+def whole_number(name: str, value: Any, low: int, high: float = LARGEST_WHOLE) -> int:
     """`value` as an int in [low, high]; raises EnvConfigError otherwise."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if whole and low <= int(value) <= high:
         return int(value)
-    allowed = f"of at least {low}" if math.isinf(high) else f"from {low} to {high}"
-    raise EnvConfigError(f"{name} must be a whole number {allowed}, got {value!r}")
+    if high < LARGEST_WHOLE:
+        allowed = f"from {low} to {high}"
+    else:
+        allowed = f"from {low} to {high:g}" if whole and value > high else f"of at least {low}"
+    raise EnvConfigError(f"{name} must be a whole number {allowed}, got {told(value)}")
 
 
 def true_or_false(name: str, value: Any) -> bool:
     """`value` if it is a bool; raises EnvConfigError otherwise."""
     if isinstance(value, bool):
         return value
-    raise EnvConfigError(f"{name} must be True or False, got {value!r}")
+    raise EnvConfigError(f"{name} must be True or False, got {told(value)}")
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
@@ -40,11 +55,26 @@ def one_of(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
     choices = tuple(allowed)
     if (value is None or isinstance(value, str)) and value in choices:
         return value
-    raise EnvConfigError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    raise EnvConfigError(
+        f"{name} must be one of {', '.join(map(repr, choices))}, got {told(value)}"
+    )
+
+
+def keep(record: object, **checked: Any) -> None:
+    """Give a frozen dataclass, in its `__post_init__`, the values that the checks gave back."""
+    for name, value in checked.items():
+        object.__setattr__(record, name, value)
+
+
+def told(value: Any) -> str:
+    """A refused value as an error shows it: in one line."""
+    if isinstance(value, int) and value.bit_length() > 1024:
+        return f"a number of {value.bit_length()} binary digits"  # Python does not write it out
+    return " ".join(line.strip() for line in repr(value).splitlines())
 
 
 def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, Any]]:
     """The arguments of `reset`, no options as an empty mapping; raises EnvConfigError otherwise."""
     if options is not None and not isinstance(options, Mapping):
-        raise EnvConfigError(f"options must be a mapping of names to values, got {options!r}")
+        raise EnvConfigError(f"options must be a mapping of names to values, got {told(options)}")
     return None if seed is None else whole_number("seed", seed, low=0), options or {}

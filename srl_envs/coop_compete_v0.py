@@ -24,8 +24,8 @@ from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base
-from srl_envs.checks import number_between, true_or_false
-from srl_envs.payoffs import CoopCompeteRules
+from srl_envs.checks import number_between, one_of, true_or_false
+from srl_envs.payoffs import VARIANTS, CoopCompeteRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
 
 HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
@@ -84,6 +84,7 @@ class CoopCompete(base.SimultaneousGame):
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
+        one_of("variant", variant, VARIANTS)
         if num_agents is None:
             num_agents = 2 if variant == "pair" else 4
         self.rules = CoopCompeteRules(
@@ -97,6 +98,7 @@ class CoopCompete(base.SimultaneousGame):
         )
         self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
         self._payoffs = self.rules.payoffs()
+        num_agents = self.rules.num_agents
         others = num_agents - 1
         # By number of cooperators: what a competitor and a cooperator see of the others.
         self._shares = [
@@ -104,7 +106,7 @@ class CoopCompete(base.SimultaneousGame):
             for total in range(num_agents + 1)
         ]
         self._parameters = (
-            (float(cooperation_level), float(difficulty))
+            (self.rules.cooperation_level, self.rules.difficulty)
             if self.observe_parameters
             else (HIDDEN, HIDDEN)
         )
@@ -116,7 +118,7 @@ class CoopCompete(base.SimultaneousGame):
             low=(0.0, 0.0, 0.0, 0.0, 0.0, HIDDEN, HIDDEN),
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0),
             reward_ceiling=ceiling,
-            noise_std=noise_std,
+            noise_std=noise,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -280,6 +282,11 @@ class CoopCompeteView(BinaryChoice):
 
     def rules(self, agent: str) -> str:
         """The game, the seat's role and how to answer."""
+        if self.players == 1:
+            return (
+                f"You are {agent}, the only player. Each round you choose to cooperate or to "
+                f"compete; alone, both earn the same. {HOW_TO_ANSWER}"
+            )
         if self.variant == "pair":
             pays = "You both earn more when you choose the same, and both lose when you differ."
         else:
@@ -303,9 +310,10 @@ class CoopCompeteView(BinaryChoice):
         if first:
             parts.append("Nobody has chosen yet.")
         else:
-            company = self.players - 1  # none where one plays alone
             parts.append(f"You chose to {BINARY_ANSWERS[int(own)]} and earned {reward:.2f}.")
-            parts.append(f"Others cooperating: {round(others * company)} of {company}.")
+            company = self.players - 1
+            if company:
+                parts.append(f"Others cooperating: {round(others * company)} of {company}.")
         if level >= 0.0:
             parts.append(f"Cooperation level {level:.2f}, difficulty {difficulty:.2f}.")
         return " ".join(parts)

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from srl_envs.checks import number_between, one_of, whole_number
+from srl_envs.checks import keep, number_between, one_of, whole_number
 from srl_envs.errors import EnvConfigError
 from srl_envs.mazes import SPLITS, Level, around
 
@@ -34,16 +34,24 @@ class MazeRecipe:
     """Moves on the shortest path, at least."""
 
     def __post_init__(self) -> None:
-        whole_number("width", self.width, low=3)
-        whole_number("height", self.height, low=3)
-        number_between("loop_share", self.loop_share, 0.0, 1.0)
-        whole_number("min_path", self.min_path, low=0)
+        keep(
+            self,
+            width=whole_number("width", self.width, low=3),
+            height=whole_number("height", self.height, low=3),
+            loop_share=number_between("loop_share", self.loop_share, 0.0, 1.0),
+            min_path=whole_number("min_path", self.min_path, low=0),
+        )
         cells = self.width * self.height
         if self.min_path >= cells:
             raise EnvConfigError(
                 f"min_path must be below {cells} in a {self.width}x{self.height} maze, "
                 f"got {self.min_path}"
             )
+
+    @property
+    def least_cells(self) -> int:
+        """Free cells that every maze has: those on the way from corner to corner."""
+        return 1 + max(self.width + self.height - 2, self.min_path)
 
     def level(self, seed: int) -> Level:
         """The maze of a level seed; the same object again while it is remembered."""

@@ -28,7 +28,7 @@ from srl_envs.checks import one_of, true_or_false, whole_number
 from srl_envs.errors import EnvConfigError
 from srl_envs.maze_boards import board_of
 from srl_envs.maze_recipes import MazeRecipe
-from srl_envs.maze_words import OBSERVATION_FIELDS, VISITS_SHOWN, MazeView
+from srl_envs.maze_words import FARTHEST_VIEW, OBSERVATION_FIELDS, VISITS_SHOWN, MazeView
 from srl_envs.mazes import ANSWERS, LAYOUTS, SPLITS, STEPS, Level
 
 __all__ = ["OBSERVATION_FIELDS", "Maze", "env", "parallel_env", "raw_env"]
@@ -106,7 +106,7 @@ class Maze(base.SimultaneousGame):
         self.task: str = one_of("task", task, TASKS)
         if self.task == "meet" and seats < 2:
             raise EnvConfigError(f"num_agents must be at least 2 to meet, got {seats}")
-        self.view_radius = whole_number("view_radius", view_radius, low=1)
+        self.view_radius = whole_number("view_radius", view_radius, low=1, high=FARTHEST_VIEW)
         self.mask_walls = true_or_false("mask_walls", mask_walls)
         self.split: str = one_of("split", "train" if split is None else split, (*SPLITS, "any"))
         self.recipe = MazeRecipe(
@@ -119,6 +119,14 @@ class Maze(base.SimultaneousGame):
         self.fixed_level = self._layout
         if level_seed is not None:
             self.fixed_level = self.named_level(level_seed)
+        if self.fixed_level is not None:
+            seating(self.fixed_level, self.task, seats)  # says so where the maze is too small
+        elif self.task != "race" and seats > self.recipe.least_cells:
+            raise EnvConfigError(
+                f"num_agents must be at most {self.recipe.least_cells} with task={self.task!r}, "
+                f"as some {self.recipe.width}x{self.recipe.height} mazes have no more cells, got "
+                f"{seats}: ask for larger mazes or longer ways (min_path)"
+            )
         size = self.fixed_level or self.recipe
         self.width, self.height = size.width, size.height
         if max_cycles is None:
@@ -135,8 +143,6 @@ class Maze(base.SimultaneousGame):
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
-        if self.fixed_level is not None:
-            seating(self.fixed_level, self.task, seats)  # says so where the maze is too small
 
     def baselines(self) -> dict[str, float]:
         """Nothing: arriving ends the episode, so a mean per step says little of how well it went.

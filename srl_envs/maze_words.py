@@ -29,6 +29,7 @@ OBSERVATION_FIELDS = (
     "walls",  # the cells around, view_radius far, row by row: 1 for a wall or the outside, else 0
 )
 VISITS_SHOWN = 9  # no more are counted
+FARTHEST_VIEW = 40  # view_radius at most: a map that wide still fits into an observation's text
 
 
 @dataclass(frozen=True)

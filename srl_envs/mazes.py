@@ -6,7 +6,7 @@ right, in the order of ANSWERS; walls and the border block them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from hashlib import blake2b
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.checks import whole_number
+from srl_envs.checks import keep, told, whole_number
 from srl_envs.errors import EnvConfigError
 
 ANSWERS = ("up", "down", "left", "right")
@@ -28,6 +28,12 @@ SPLITS = ("train", "test")
 TEST_SHARE = 5  # one layout in so many is held out for tests
 
 Cell = tuple[int, int]
+
+
+@cache
+def cells(width: int, height: int) -> Mapping[Any, Cell]:
+    """Each cell of a grid, looked up by itself or what equals it."""
+    return {(x, y): (x, y) for y in range(height) for x in range(width)}
 
 
 @cache
@@ -53,7 +59,7 @@ def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...
 
 @dataclass(frozen=True)
 class Level:
-    """One maze. Raises EnvConfigError unless the goal can be reached from the start."""
+    """One maze. Raises EnvConfigError for what is not inside, or a goal that cannot be reached."""
 
     width: int
     height: int
@@ -64,25 +70,42 @@ class Level:
     """The level seed that it was made from; None for a drawn one."""
 
     def __post_init__(self) -> None:
-        whole_number("width", self.width, low=1)
-        whole_number("height", self.height, low=1)
-        object.__setattr__(self, "walls", frozenset(self.walls))
-        for name, cell in (("start", self.start), ("goal", self.goal)):
-            inside = 0 <= cell[0] < self.width and 0 <= cell[1] < self.height
-            if not inside or cell in self.walls:
-                raise EnvConfigError(
-                    f"{name} must be a free cell of the {self.width}x{self.height} maze, "
-                    f"got {cell!r}"
-                )
+        width = whole_number("width", self.width, low=1)
+        height = whole_number("height", self.height, low=1)
+        keep(self, width=width, height=height)
+        keep(self, walls=frozenset(self._inside("a wall must be a cell", self.walls)))
+        for name, given in (("start", self.start), ("goal", self.goal)):
+            (cell,) = self._inside(f"{name} must be a free cell", (given,))
+            if cell in self.walls:
+                raise EnvConfigError(f"{name} must be a free cell of the maze, got {cell}: a wall")
+            keep(self, **{name: cell})
         if self.start == self.goal or self.shortest_path < 0:
             raise EnvConfigError(
                 f"the goal {self.goal} must be another cell than the start {self.start}, "
                 "with a way from there"
             )
 
+    def _inside(self, needed: str, given: Iterable[Any]) -> list[Cell]:
+        """These cells as pairs of ints; raises EnvConfigError for the first that is none."""
+        known, found, cell = cells(self.width, self.height), [], given
+        try:
+            for cell in given:
+                found.append(known[tuple(cell)])
+        except (TypeError, KeyError):
+            raise EnvConfigError(
+                f"{needed} of the {self.width}x{self.height} maze, from (0, 0) to "
+                f"{(self.width - 1, self.height - 1)}, got {told(cell)}"
+            ) from None
+        return found
+
     @classmethod
     def drawn(cls, lines: Sequence[str]) -> Level:
         """The maze that `lines` draw, the top one first: A start, G goal, # wall, . free."""
+        listed = isinstance(lines, Sequence) and not isinstance(lines, str | bytes)
+        if not listed or not all(isinstance(line, str) for line in lines):
+            raise EnvConfigError(
+                f"a maze is drawn in lines, such as ['A.', '#G'], got {told(lines)}"
+            )
         at: dict[str, list[Cell]] = {mark: [] for mark in "AG#."}
         for y, line in enumerate(lines):
             for x, mark in enumerate(line):

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.checks import number_between, one_of, whole_number
+from srl_envs.checks import keep, number_between, one_of, told, whole_number
 from srl_envs.errors import EnvConfigError
 
 ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -49,14 +49,14 @@ Points = tuple[tuple[int, ...], ...]
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The issues as tuples; raises EnvConfigError for what cannot be negotiated."""
     if not isinstance(issues, Mapping) or not issues:
-        raise EnvConfigError(f"issues must be a mapping issue -> options, got {issues!r}")
+        raise EnvConfigError(f"issues must be a mapping issue -> options, got {told(issues)}")
     for issue, options in issues.items():
         named = isinstance(options, Sequence) and not isinstance(options, str)
-        named = named and len(options) >= 2 and len(set(options)) == len(options)
-        if not named or not all(_is_name(word) for word in (issue, *options)):
+        named = named and all(_is_name(word) for word in (issue, *options))
+        if not named or len(options) < 2 or len(set(options)) < len(options):
             raise EnvConfigError(
                 f"issue {issue!r} needs two or more different options, all of small letters and "
-                f"digits, got {options!r}"
+                f"digits, got {told(options)}"
             )
     checked = tuple((issue, tuple(options)) for issue, options in issues.items())
     whole_number(
@@ -85,10 +85,13 @@ class NegotiationRules:
     conflict: float = 0.75
 
     def __post_init__(self) -> None:
-        whole_number("num_agents", self.num_agents, low=2, high=MOST_SEATS)
-        one_of("offers", self.offers, OFFERS)
-        number_between("discount", self.discount, 0.0, 1.0)
-        number_between("conflict", self.conflict, 0.0, 1.0)
+        keep(
+            self,
+            num_agents=whole_number("num_agents", self.num_agents, low=2, high=MOST_SEATS),
+            offers=one_of("offers", self.offers, OFFERS),
+            discount=number_between("discount", self.discount, 0.0, 1.0),
+            conflict=number_between("conflict", self.conflict, 0.0, 1.0),
+        )
         if self.offers == "simultaneous" and self.num_agents != 2:
             raise EnvConfigError(
                 f"offers='simultaneous' is for two seats, got num_agents={self.num_agents}: "
@@ -138,18 +141,18 @@ class NegotiationRules:
     def checked_points(self, given: Sequence[Sequence[Sequence[int]]]) -> list[Points]:
         """`given` as points per seat, issue and option; raises EnvConfigError."""
         shape = tuple(len(options) for _, options in self.issues)
-        rows = given if isinstance(given, Sequence) else ()
-        if len(rows) != self.num_agents or any(_lengths(own) != shape for own in rows):
+        rows = _lists(given)
+        if _length(rows) != self.num_agents or any(_lengths(own) != shape for own in rows):
             raise EnvConfigError(
                 f"points must hold, for each of {self.num_agents} seats and each issue, the "
-                f"points of its {shape} options, got {given!r}"
+                f"points of its {shape} options, got {told(given)}"
             )
         points = [
             tuple(
                 tuple(whole_number("points", entry, low=0, high=POINTS) for entry in options)
                 for options in own
             )
-            for own in given
+            for own in rows
         ]
         for own in points:
             most = sum(map(max, own))
@@ -158,16 +161,39 @@ class NegotiationRules:
 
     def checked_reservations(self, given: Sequence[int]) -> list[int]:
         """`given` as points per seat; raises EnvConfigError."""
-        if not isinstance(given, Sequence) or len(given) != self.num_agents:
-            raise EnvConfigError(f"reservations must be {self.num_agents} numbers, got {given!r}")
-        return [whole_number("reservations", entry, low=0, high=POINTS) for entry in given]
+        rows = _lists(given)
+        if _length(rows) != self.num_agents:
+            raise EnvConfigError(
+                f"reservations must be {self.num_agents} numbers, got {told(given)}"
+            )
+        return [whole_number("reservations", entry, low=0, high=POINTS) for entry in rows]
+
+    def checked_first(self, given: int) -> int:
+        """`given` as the seat that moves first; raises EnvConfigError."""
+        if self.offers != "alternating":
+            raise EnvConfigError(
+                f"first is for alternating offers, got {told(given)}: leave it out"
+            )
+        return whole_number("first", given, low=0, high=self.num_agents - 1)
+
+
+def _lists(given: Any) -> Any:
+    """`given` with lists in the place of arrays and other sequences, at every depth."""
+    if isinstance(given, np.ndarray):
+        return given.tolist()
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return [_lists(part) for part in given]
+    return given
+
+
+def _length(rows: Any) -> int:
+    """How many rows there are; -1 for what is no rows."""
+    return len(rows) if isinstance(rows, list) else -1
 
 
 def _lengths(rows: Any) -> tuple[int, ...]:
     """How long each of the rows is; nothing for what is no rows."""
-    if not isinstance(rows, Sequence) or not all(isinstance(row, Sequence) for row in rows):
-        return ()
-    return tuple(map(len, rows))
+    return tuple(map(_length, rows)) if isinstance(rows, list) else ()
 
 
 def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
@@ -261,7 +287,8 @@ def assessment(
     """How good an end is for all, undiscounted; `utilities` and `reservations` in points.
 
     Without a deal every seat has its reservation. `pareto_efficient`: no deal is better for one and
-    worse for none. `welfare_share`: the sum of utilities over the greatest sum of any deal.
+    worse for none. `welfare_share`: the sum of utilities over the greatest that can be had, by any
+    deal or by none.
     `nash_product`: that of the gains over the reservations, losses counting as 0; `nash_share`:
     over the greatest of any deal; None where no deal has one above 0. `individually_rational`: per
     seat, whether it has at least its reservation.
@@ -269,7 +296,7 @@ def assessment(
     ends = reservations if agreed is None else utilities[agreed]
     products = [_gains_product(deal, reservations) for deal in utilities]
     reached, best = _gains_product(ends, reservations), max(products)
-    greatest = max(map(sum, utilities))
+    greatest = max(map(sum, (*utilities, reservations)))
     dominated = any(
         all(new >= old for new, old in zip(deal, ends, strict=True)) and tuple(deal) != tuple(ends)
         for deal in utilities

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb, inf, isnan, nan
+from math import comb, isnan, nan
 
-from srl_envs.checks import number_between, one_of, whole_number
+from srl_envs.checks import LARGEST, keep, number_between, one_of, whole_number
 from srl_envs.errors import EnvConfigError
 
+VARIANTS = ("population", "pair")
 BASE_FLOOR = 0.1  # base reward at the greatest difficulty, as a share of the scale
 MISMATCH_PENALTY = 0.1  # taken off when the two of a pair disagree
 RAID = 0.15  # a competitor's bonus in a team battle when all rivals cooperate
@@ -38,18 +39,21 @@ class CoopCompeteRules:
     competition_weight: float = 0.25
 
     def __post_init__(self) -> None:
-        one_of("variant", self.variant, ("population", "pair"))
-        whole_number("num_agents", self.num_agents, low=1)
+        keep(
+            self,
+            variant=one_of("variant", self.variant, VARIANTS),
+            num_agents=whole_number("num_agents", self.num_agents, low=1),
+        )
         if self.variant == "pair" and self.num_agents != 2:
             raise EnvConfigError(f"num_agents must be 2 in the pair variant, got {self.num_agents}")
         for name, high in (
             ("cooperation_level", 1.0),
             ("difficulty", 1.0),
-            ("base_scale", inf),
-            ("cooperation_weight", inf),
-            ("competition_weight", inf),
+            ("base_scale", LARGEST),
+            ("cooperation_weight", LARGEST),
+            ("competition_weight", LARGEST),
         ):
-            number_between(name, getattr(self, name), 0.0, high)
+            keep(self, **{name: number_between(name, getattr(self, name), 0.0, high)})
 
     def payoffs(self) -> tuple[tuple[float, float], ...]:
         """(competitor, cooperator) rewards before noise and floor, by how many seats cooperate.
@@ -113,10 +117,12 @@ class TeamBattleRules:
     cooperation_weight: float = 0.25
 
     def __post_init__(self) -> None:
-        for size in self.team_sizes:
-            whole_number("team_size", size, low=1)
-        number_between("difficulty", self.difficulty, 0.0, 1.0)
-        number_between("cooperation_weight", self.cooperation_weight, 0.0, inf)
+        keep(
+            self,
+            team_sizes=tuple(whole_number("team_size", size, low=1) for size in self.team_sizes),
+            difficulty=number_between("difficulty", self.difficulty, 0.0, 1.0),
+            cooperation_weight=number_between("cooperation_weight", self.cooperation_weight, 0.0),
+        )
 
     @property
     def base_reward(self) -> float:
@@ -241,10 +247,13 @@ class StagedRules:
     warmup_episodes: int = 20
 
     def __post_init__(self) -> None:
-        whole_number("num_agents", self.num_agents, low=1)
-        number_between("difficulty", self.difficulty, 0.0, 1.0)
-        number_between("cooperation_weight", self.cooperation_weight, 0.0, inf)
-        whole_number("warmup_episodes", self.warmup_episodes, low=0)
+        keep(
+            self,
+            num_agents=whole_number("num_agents", self.num_agents, low=1),
+            difficulty=number_between("difficulty", self.difficulty, 0.0, 1.0),
+            cooperation_weight=number_between("cooperation_weight", self.cooperation_weight, 0.0),
+            warmup_episodes=whole_number("warmup_episodes", self.warmup_episodes, low=0),
+        )
 
     @property
     def adversaries(self) -> int:

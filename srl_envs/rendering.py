@@ -74,6 +74,7 @@ LETTER = 5 * _SCALE  # pixels: the height of a letter
 LINE = 18  # pixels per line
 MARGIN = 8  # pixels
 _BAR = 160  # pixels
+_REWARD_ROOM, _TOTAL_ROOM = 7, 9  # characters
 _LEAST_WIDTH = 480  # pixels: room for a headline
 SHOWN_ROUNDS = 40
 """How many of the last rounds the strip beside each seat shows."""
@@ -118,10 +119,10 @@ def _columns(scene: Scene) -> dict[str, int]:
         "note": max(map(width_of, scene.notes), default=0),
         "word": max(map(width_of, (*scene.answers, "choice"))),
         "bar": _BAR,
-        "number": width_of("-00.000"),
+        "number": width_of("x" * _REWARD_ROOM),
     }
     if scene.past is not None:
-        widths |= {"total": width_of("-00000.00"), "strip": SHOWN_ROUNDS * _ROUND}
+        widths |= {"total": width_of("x" * _TOTAL_ROOM), "strip": SHOWN_ROUNDS * _ROUND}
     places, left = {}, MARGIN
     for column, width in widths.items():
         places[column] = left
@@ -146,7 +147,8 @@ def _draw_team(
     frame[top + LINE - 5 : top + LINE - 4, MARGIN : frame.shape[1] - MARGIN] = TRACK
     if scene.past is not None:
         write(frame, "mean of the team", top, places["bar"], QUIET)
-        write(frame, f"{totals[seats].mean():.2f}", top, places["total"], INK)
+        mean = _fitting(float(totals[seats].mean()), 2, _TOTAL_ROOM)
+        write(frame, mean, top, places["total"], INK)
 
 
 def _draw_seat(
@@ -160,14 +162,21 @@ def _draw_seat(
     bar = frame[top : top + LETTER, places["bar"] : places["bar"] + _BAR]
     bar[:] = TRACK
     if scene.past is not None:
-        write(frame, f"{totals[seat]:.2f}", top, places["total"], INK)
+        write(frame, _fitting(totals[seat], 2, _TOTAL_ROOM), top, places["total"], INK)
         _draw_strip(frame, scene, seat, top, places["strip"])
     if choice is None or reward is None:
         return
     colour = COLOURS[choice % len(COLOURS)]
     write(frame, scene.answers[choice], top, places["word"], colour)
     bar[:, : round(_BAR * _share(reward, scene.ceiling))] = colour
-    write(frame, f"{reward:.3f}", top, places["number"], INK)
+    write(frame, _fitting(reward, 3, _REWARD_ROOM), top, places["number"], INK)
+
+
+def _fitting(number: float, decimals: int, room: int) -> str:
+    """A number in at most so many characters: as precise as `decimals` and the room allow."""
+    written = [f"{number:.{places}f}" for places in range(decimals, -1, -1)]
+    written += [f"{number:.{places}e}" for places in (2, 1, 0)]
+    return next(text for text in written if len(text) <= room)
 
 
 def _draw_strip(frame: np.ndarray, scene: Scene, seat: int, top: int, left: int) -> None:

@@ -16,7 +16,6 @@ from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base, negotiation, negotiation_pictures, rendering
 from srl_envs.cheap_talk import TalkingGame
-from srl_envs.checks import whole_number
 from srl_envs.negotiation import ISSUES, POINTS, Bargain, NegotiationRules, assessment
 from srl_envs.negotiation_view import OBSERVATION_FIELDS, NegotiationView, field_sizes
 
@@ -30,9 +29,9 @@ class SocialNegotiation(TalkingGame):
     `text_view.answers(agent)`. An action that is illegal now counts as a pass, and
     `infos[agent]["illegal"]` says so. `reset(options={"points": ..., "reservations": ...,
     "first": ...})` sets an episode up by hand: points per seat, issue and option, points per seat,
-    and the seat that moves first. The last infos hold `outcome` ("agreement", "walked away" or
-    "deadline"), `agreement` (issue -> option, or None), and what negotiation.assessment reports,
-    `utilities` and `individually_rational` per seat.
+    and the seat that moves first, where offers alternate. The last infos hold `outcome`
+    ("agreement", "walked away" or "deadline"), `agreement` (issue -> option, or None), and what
+    negotiation.assessment reports, `utilities` and `individually_rational` per seat.
     """
 
     metadata: ClassVar[dict[str, Any]] = {
@@ -68,7 +67,7 @@ class SocialNegotiation(TalkingGame):
         low = dict.fromkeys(OBSERVATION_FIELDS, 0.0) | {"settled": -1.0}
         sizes = field_sizes(self.rules).items()
         super().__init__(
-            [f"agent_{seat}" for seat in range(num_agents)],
+            [f"agent_{seat}" for seat in range(self.rules.num_agents)],
             ["pass"] * self.rules.num_actions,  # their names are the view's
             [low[name] for name, size in sizes for _ in range(size)],
             [1.0 for _, size in sizes for _ in range(size)],
@@ -91,9 +90,10 @@ class SocialNegotiation(TalkingGame):
         )
 
     def phase(self) -> str:
-        """Whose move is next."""
+        """Whose move is next; nobody's where all move at once, or once it is over."""
         mover = self.bargain.mover
-        return "" if mover < 0 else f"{self.possible_agents[mover]} moves"
+        over = self.finished or self.played >= self.rounds
+        return "" if over or mover < 0 else f"{self.possible_agents[mover]} moves"
 
     def masks(self) -> Sequence[np.ndarray]:
         """The int8 mask of each seat's legal actions now."""
@@ -107,10 +107,10 @@ class SocialNegotiation(TalkingGame):
             points = rules.checked_points(options["points"])
         if "reservations" in options:
             reservations = rules.checked_reservations(options["reservations"])
-        self.bargain = Bargain(rules, points, reservations, self._generator)
-        if "first" in options and self.bargain.alternating:
-            last = rules.num_agents - 1
-            self.bargain.mover = whole_number("first", options["first"], 0, last)
+        bargain = Bargain(rules, points, reservations, self._generator)
+        if "first" in options:
+            bargain.mover = rules.checked_first(options["first"])
+        self.bargain = bargain
         self._own = [
             (reservation / POINTS, *(entry / POINTS for issue in own for entry in issue))
             for own, reservation in zip(points, reservations, strict=True)

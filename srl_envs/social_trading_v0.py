@@ -70,13 +70,13 @@ class SocialTrading(TalkingGame):
         self._offer_masks: dict[tuple[int, ...], np.ndarray] = {}
         low, high = bounds(self.rules, network)
         super().__init__(
-            [f"agent_{seat}" for seat in range(num_agents)],
+            [f"agent_{seat}" for seat in range(self.rules.num_agents)],
             ["pass"] * self.rules.num_actions,  # each seat's own names are the view's
             low,
             high,
             messages=messages,
             keyword_rewards=keyword_rewards,
-            reward_ceiling=float(2 * max_quantity * trading.LARGEST_VALUE),
+            reward_ceiling=float(2 * self.rules.max_quantity * trading.LARGEST_VALUE),
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,

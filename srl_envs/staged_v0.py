@@ -74,20 +74,20 @@ class Staged(base.SimultaneousGame):
         render_mode: str | None = None,
     ) -> None:
         self.rules = StagedRules(num_agents, difficulty, cooperation_weight, warmup_episodes)
-        self.warmup_episodes = warmup_episodes
+        self.warmup_episodes = self.rules.warmup_episodes
         self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
         self._adversaries = list(range(self.rules.adversaries))
-        self._kinds = [seat < self.rules.adversaries for seat in range(num_agents)]
-        self._difficulty = float(difficulty) if self.observe_parameters else HIDDEN
+        self._kinds = [seat < self.rules.adversaries for seat in range(self.rules.num_agents)]
+        self._difficulty = self.rules.difficulty if self.observe_parameters else HIDDEN
         self._episode = -1  # none begun yet
         self._warmup = True
         self._ramp = 0.0
         self._payoffs = self.rules.payoffs(self._ramp)
         noise = number_between("noise_std", noise_std, 0.0)
-        best = self.rules.base_reward(1.0) + 0.5 * cooperation_weight + PREY
+        best = self.rules.base_reward(1.0) + 0.5 * self.rules.cooperation_weight + PREY
         ceiling = best + base.NOISE_LIMIT * noise
         super().__init__(
-            [f"agent_{seat}" for seat in range(num_agents)],
+            [f"agent_{seat}" for seat in range(self.rules.num_agents)],
             BINARY_ANSWERS,
             low=(0.0,) * 8 + (HIDDEN,),
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0, 1.0),
@@ -168,6 +168,11 @@ class StagedView(BinaryChoice):
 
     def rules(self, agent: str) -> str:
         """The game, the seat's role and how to answer."""
+        if self.players == 1:
+            return (
+                f"You are {agent}, the only player. Each round you choose to cooperate or to "
+                f"compete; after a warm-up, one may earn more. {HOW_TO_ANSWER}"
+            )
         return (
             f"You are {agent}, one of {self.players} players; {self.adversaries} of them "
             "gain by competing while others cooperate. Each round all choose at the same time to "
@@ -184,13 +189,14 @@ class StagedView(BinaryChoice):
         parts = [f"Round {min(played + 1, self.rounds)} of {self.rounds}."]
         if warmup:
             parts.append("Warm-up: all earn the same.")
-        if adversary:
+        if adversary and self.players > 1:
             parts.append("You are an adversary.")
         if first:
             parts.append("Nobody has chosen yet.")
         else:
             parts.append(f"You chose to {BINARY_ANSWERS[int(own)]} and earned {reward:.2f}.")
-            parts.append(f"Cooperating: {round(share * self.players)} of {self.players}.")
+            if self.players > 1:
+                parts.append(f"Cooperating: {round(share * self.players)} of {self.players}.")
         if difficulty >= 0.0:
             parts.append(f"Difficulty {difficulty:.2f}.")
         return " ".join(parts)

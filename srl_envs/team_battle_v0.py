@@ -86,13 +86,13 @@ class TeamBattle(base.SimultaneousGame):
         self._payoffs = self.rules.payoffs()
         red, blue = self.rules.team_sizes
         self._red = red
-        self._difficulty = float(difficulty) if self.observe_parameters else HIDDEN
+        self._difficulty = self.rules.difficulty if self.observe_parameters else HIDDEN
         self._episode = -1  # none begun yet
         self._warmup = True
         self._score = [0.0, 0.0]  # of red and blue: sum of rewards per member, noise left out
         agents = [f"red_{seat}" for seat in range(red)] + [f"blue_{seat}" for seat in range(blue)]
         self.teams = {a: TEAM_A if a.startswith("red") else TEAM_B for a in agents}
-        best = self.rules.base_reward + 0.5 * cooperation_weight + RAID
+        best = self.rules.base_reward + 0.5 * self.rules.cooperation_weight + RAID
         ceiling = best + base.NOISE_LIMIT * number_between("noise_std", noise_std, 0.0)
         super().__init__(
             agents,

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from srl_envs.checks import one_of, whole_number
+from srl_envs.checks import keep, one_of, whole_number
 from srl_envs.errors import EnvConfigError
 
 GOODS = ("coin", "apple", "bread", "cloth", "dish", "egg", "fig", "grape")
@@ -65,10 +65,13 @@ class TradingRules:
     agreements: str = "promised"
 
     def __post_init__(self) -> None:
-        whole_number("num_agents", self.num_agents, low=2, high=MOST_SEATS)
-        whole_number("goods", self.goods, low=3, high=len(GOODS))
-        whole_number("max_quantity", self.max_quantity, low=1, high=MOST_QUANTITY)
-        one_of("agreements", self.agreements, AGREEMENTS)
+        keep(
+            self,
+            num_agents=whole_number("num_agents", self.num_agents, low=2, high=MOST_SEATS),
+            goods=whole_number("goods", self.goods, low=3, high=len(GOODS)),
+            max_quantity=whole_number("max_quantity", self.max_quantity, 1, MOST_QUANTITY),
+            agreements=one_of("agreements", self.agreements, AGREEMENTS),
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -214,7 +214,7 @@ class VectorGame:
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):
-            if np.ndim(seed) != 1 or len(seed) != self.num_envs:
+            if getattr(seed, "ndim", 1) != 1 or len(seed) != self.num_envs:
                 raise EnvError(
                     f"seed must be one number or {self.num_envs}, one for each environment, "
                     f"got {seed!r}"

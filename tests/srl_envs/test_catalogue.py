@@ -61,6 +61,7 @@ def test_parameters_go_over_the_defaults():
         ("coop_compet_v0", {}, "no environment 'coop_compet_v0' (did you mean 'coop_compete_v0'?)"),
         ("chess", {}, "no environment 'chess'; there are: coop_compete_v0, "),
         (None, {}, "no environment None"),
+        (["maze_v0"], {}, "no environment ['maze_v0']"),
         ("team_battle_v0", {"team_sizes": 3}, "'team_sizes' (did you mean 'team_size'?)"),
         (
             "coop_compete_v0",

@@ -137,6 +137,16 @@ def test_baselines_are_what_play_earns():
     assert np.mean(earned) == approx(env.baselines()["uniform"], abs=0.003)
 
 
+def test_one_player_alone_reads_of_no_others():
+    env = quiet(num_agents=1)
+    observations, _ = env.reset(seed=0)
+    observations, *_ = env.step({"agent_0": 1})
+    rules = env.text_view.rules("agent_0")
+    said = env.text_view.describe("agent_0", observations["agent_0"])
+    assert "the only player" in rules and "both earn the same" in rules
+    assert "thers" not in rules + said and "of 0" not in said
+
+
 def test_one_player_alone():
     env = quiet(num_agents=1)
     observations, rewards, *_ = env.step({"agent_0": 1})

@@ -206,6 +206,18 @@ def test_each_has_another_goal():
     assert all(start != goal for start, goal in zip(starts, goals, strict=True))
 
 
+@pytest.mark.parametrize(("size", "most"), [({"width": 3, "height": 3}, 5), ({"min_path": 30}, 31)])
+def test_as_many_can_have_places_of_their_own_as_every_maze_has_cells(size, most):
+    for task in ("own", "meet"):
+        env = parallel_env(num_agents=most, task=task, split="any", **size)
+        for seed in range(40):
+            env.reset(seed=seed)
+            assert len(set(env._places)) == most
+        with pytest.raises(EnvConfigError, match=f"must be at most {most} with task='{task}', as "):
+            parallel_env(num_agents=most + 1, task=task, split="any", **size)
+    parallel_env(num_agents=most + 1, **size)  # a race begins in one cell
+
+
 def test_meeting_is_being_in_one_cell_wherever():
     env = maze(["A....", "####.", "G...."], num_agents=2, task="meet", max_cycles=20)
     _, infos = env.reset(seed=0)
@@ -349,6 +361,9 @@ def test_a_level_made_by_hand():
         ({"layout": "simple", "level_seed": 0}, "level_seed is for generated mazes, got 0"),
         ({"layout": "simple", "split": "test"}, "split is for generated mazes"),
         ({"layout": ["A.", ".."]}, "one A and one G"),
+        ({"layout": 5}, "a maze is drawn in lines, such as ['A.', '#G'], got 5"),
+        ({"layout": ["AG", 5]}, "a maze is drawn in lines, such as ['A.', '#G'], got ['AG', 5]"),
+        ({"layout": b"AG"}, "a maze is drawn in lines, such as ['A.', '#G'], got b'AG'"),
         ({"layout": ["AG"], "num_agents": 3, "task": "own"}, "only 2 cells for 3 seats"),
         ({"width": 1}, "width must be a whole number of at least 3, got 1"),
         ({"loop_share": 2}, "loop_share must be a number between 0 and 1, got 2"),
@@ -358,7 +373,7 @@ def test_a_level_made_by_hand():
         ({"num_agents": 0}, "num_agents must be a whole number of at least 1, got 0"),
         ({"task": "hunt"}, "task must be one of 'race', 'own', 'meet', got 'hunt'"),
         ({"task": "meet"}, "num_agents must be at least 2 to meet, got 1"),
-        ({"view_radius": 0}, "view_radius must be a whole number of at least 1, got 0"),
+        ({"view_radius": 0}, "view_radius must be a whole number from 1 to 40, got 0"),
         ({"mask_walls": "yes"}, "mask_walls must be True or False, got 'yes'"),
         ({"max_cycles": 0}, "max_cycles must be a whole number of at least 1, got 0"),
     ],

@@ -5,6 +5,7 @@ import pytest
 
 from srl_envs import catalogue
 from srl_envs.maze_v0 import parallel_env
+from srl_envs.maze_words import FARTHEST_VIEW
 from srl_envs.rendering import COLOURS
 from srl_envs.text import TextEnv
 
@@ -17,6 +18,12 @@ def told(env, *answers):
     for answer in answers:
         observations, *_ = env.step(dict.fromkeys(env.agents, answer))
     return observations["agent_0"]
+
+
+def test_the_farthest_view_fits_into_the_text():
+    env = TextEnv(parallel_env(num_agents=3, task="meet", view_radius=FARTHEST_VIEW, width=99))
+    observations, _ = env.reset(seed=0)
+    assert all(env.observation_space(agent).contains(observations[agent]) for agent in env.agents)
 
 
 def test_the_situation_reads():

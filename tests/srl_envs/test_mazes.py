@@ -86,15 +86,42 @@ def test_mazes_that_cannot_be_drawn(lines, said):
     ("start", "goal", "said"),
     [
         ((0, 0), (0, 0), "must be another cell"),
-        ((0, 0), (5, 4), "goal must be a free cell of the 5x5 maze, got (5, 4)"),
+        (
+            (0, 0),
+            (5, 4),
+            "goal must be a free cell of the 5x5 maze, from (0, 0) to (4, 4), got (5, 4)",
+        ),
         ((-1, 0), (4, 4), "start must be a free cell"),
-        ((0, 0), (2, 2), "goal must be a free cell"),
+        ((0, 0), (2, 2), "goal must be a free cell of the maze, got (2, 2): a wall"),
+        ((0, 0.5), (4, 4), "start must be a free cell"),
+        (
+            None,
+            (4, 4),
+            "start must be a free cell of the 5x5 maze, from (0, 0) to (4, 4), got None",
+        ),
     ],
 )
 def test_impossible_starts_and_goals(start, goal, said):
     with pytest.raises(EnvConfigError) as caught:
         Level(5, 5, frozenset({(2, 2)}), start, goal)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wall", [(7, 0), (100, 100), (-2, 0), (0, 5), (1.5, 1), (1, 1, 1), "ab", 3]
+)
+def test_walls_must_be_cells_of_the_maze(wall):
+    with pytest.raises(EnvConfigError) as caught:
+        Level(5, 5, [(1, 1), wall], (0, 0), (4, 4))
+    said = f"a wall must be a cell of the 5x5 maze, from (0, 0) to (4, 4), got {wall!r}"
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("walls", [[[1, 1], [2, 3]], np.array([[1, 1], [2, 3]])], ids=type)
+def test_cells_may_be_any_pairs_of_whole_numbers(walls):
+    level = Level(np.int8(5), np.int8(5), walls, [0, 0], np.array([4, 4]))
+    assert level == Level(5, 5, frozenset({(1, 1), (2, 3)}), (0, 0), (4, 4))
+    assert {type(number) for cell in (*level.walls, level.goal) for number in cell} == {int}
 
 
 def test_stations_are_start_goal_and_what_is_farthest_from_those_before():
@@ -151,6 +178,16 @@ def test_a_thousand_generated_mazes_can_be_solved_and_the_shortest_path_is_right
             shortest = walk_length(level, level.start, level.goal)
             assert level.shortest_path == shortest >= recipe.min_path
             assert level.seed == seed
+
+
+@pytest.mark.parametrize(
+    "recipe", [MazeRecipe(3, 3), MazeRecipe(4, 5), MazeRecipe(5, 5, min_path=12)]
+)
+def test_every_maze_has_the_least_cells(recipe):
+    cells = [reachable(recipe.level(seed))[0] for seed in range(60)]
+    assert min(cells) >= recipe.least_cells
+    if recipe == MazeRecipe(3, 3):
+        assert min(cells) == recipe.least_cells == 5
 
 
 @pytest.mark.parametrize("seed", range(10))

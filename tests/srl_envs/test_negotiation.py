@@ -138,6 +138,12 @@ def test_where_no_deal_is_better_than_none():
     assert negotiation.assessment([(0, 0)], [0, 0], 0)["welfare_share"] is None
 
 
+@pytest.mark.parametrize(("agreed", "share"), [(None, 1.0), (0, 100 / 120)])
+def test_no_deal_counts_among_what_can_be_had(agreed, share):
+    found = negotiation.assessment([(10, 90), (90, 10)], [60, 60], agreed)
+    assert found["welfare_share"] == approx(share)
+
+
 def test_ends_agree_with_brute_force():
     rng = np.random.default_rng(0)
     for _ in range(300):
@@ -194,6 +200,7 @@ def test_preferences_are_drawn_as_documented():
         (["price"], "issues must be a mapping"),
         ({"price": ["low"]}, "issue 'price' needs two or more different options"),
         ({"price": ["low", "low"]}, "issue 'price' needs two or more different options"),
+        ({"price": [["low"], ["high"]]}, "issue 'price' needs two or more different options"),
         ({"price": "low"}, "issue 'price' needs two or more different options"),
         ({"price": ["low", "Very High"]}, "issue 'price' needs two or more different options"),
         ({"the price": ["low", "high"]}, "issue 'the price' needs two or more different options"),

@@ -15,7 +15,10 @@ def bargain(**options):
         max_cycles=3,
         **options,
     )
-    env.reset(seed=0, options={"points": POINTS, "reservations": [10, 10], "first": 0})
+    options = {"points": POINTS, "reservations": [10, 10]}
+    if env.rules.offers == "alternating":
+        options["first"] = 0
+    env.reset(seed=0, options=options)
     return env
 
 

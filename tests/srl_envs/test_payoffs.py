@@ -142,7 +142,7 @@ def test_selfish_equilibrium():
         ({"cooperation_level": "high"}, "cooperation_level"),
         ({"difficulty": -0.1}, "difficulty must be a number between 0 and 1, got -0.1"),
         ({"difficulty": float("nan")}, "difficulty"),
-        ({"base_scale": float("inf")}, "base_scale must be a number at least 0, got inf"),
+        ({"base_scale": float("inf")}, "base_scale must be a number between 0 and 1e+30, got inf"),
         ({"cooperation_weight": -1}, "cooperation_weight must be a number at least 0, got -1"),
         ({"competition_weight": None}, "competition_weight"),
     ],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from srl_envs import catalogue
-from srl_envs.rendering import COLOURS, SHOWN_ROUNDS, Scene, ansi, rgb_array, write
+from srl_envs.rendering import COLOURS, INK, SHOWN_ROUNDS, Scene, ansi, rgb_array, write
 
 SCENE = Scene(
     headline="game_v0 round 1/9",
@@ -69,6 +69,20 @@ def test_totals_and_a_strip_of_the_last_rounds():
     assert int(coloured(strips[1], COLOURS[0]).sum()) == 5 * 14
     totals = [frame[:, :-260] for frame in frames]
     assert not np.array_equal(totals[1], totals[2])
+
+
+@pytest.mark.parametrize("teams", [(), ("a", "b")])
+@pytest.mark.parametrize("reward", [1e5, -123456.789, 1e6, -1.5e30])
+def test_great_rewards_stay_in_their_columns(reward, teams):
+    past = [((1, 0), (reward, 3 * reward))] * 9
+    frame = picture(rewards=(reward, 3 * reward), past=past, teams=teams, ceiling=abs(reward))
+    plain = picture(rewards=(0.0, 0.0), past=past[:0], teams=teams)
+    inked = coloured(frame[44:], INK).any(axis=0)
+    strip = frame.shape[1] - 8 - SHOWN_ROUNDS * 6
+    number, total = strip - 8 - 9 * 8 - 8 - 7 * 8, strip - 8 - 9 * 8
+    assert frame.shape == plain.shape
+    assert inked[number : total - 8].any() and inked[total : strip - 8].any()
+    assert not inked[total - 8 : total].any() and not inked[strip - 8 : strip].any()
 
 
 def test_the_strip_shows_the_last_rounds_only():

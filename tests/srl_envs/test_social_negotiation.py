@@ -89,6 +89,35 @@ def test_without_a_deal_everyone_has_its_reservation():
     assert fields(env, observations["agent_0"])["settled"] == [-1]
 
 
+@pytest.mark.parametrize("last", ["walk away", "accept", "pass"])
+def test_nobody_moves_once_it_is_over(last):
+    env, *_ = begun(max_cycles=2, render_mode="ansi")
+    assert env.render().startswith("social_negotiation_v0 round 0/2 agent_0 moves\n")
+    say(env, "propose price=low delivery=late", "pass")
+    assert env.render().startswith("social_negotiation_v0 round 1/2 agent_1 moves\n")
+    say(env, "pass", last)
+    assert env.agents == [] and env.render().startswith("social_negotiation_v0 round 2/2\n")
+
+
+def test_arrays_set_an_episode_up_as_lists_do():
+    env, *_ = begun()
+    arrays = BY_HAND | {name: np.array(BY_HAND[name]) for name in ("points", "reservations")}
+    seen, expected = (env.reset(seed=0, options=options)[0] for options in (arrays, BY_HAND))
+    assert all(np.array_equal(seen[agent], expected[agent]) for agent in env.agents)
+    rows = [[np.array(options) for options in own] for own in BY_HAND["points"]]
+    assert np.array_equal(
+        env.reset(options={"points": rows})[0]["agent_0"][4:8], seen["agent_0"][4:8]
+    )
+
+
+@pytest.mark.parametrize("first", ["x", 0])
+def test_nobody_is_first_where_both_move(first):
+    env = catalogue.make("social_negotiation_v0", offers="simultaneous")
+    env.reset(seed=0)
+    with pytest.raises(EnvConfigError, match=f"first is for alternating offers, got {first!r}"):
+        env.reset(options={"first": first})
+
+
 def test_a_deal_in_the_last_round_is_a_deal():
     env, *_ = begun(max_cycles=2)
     say(env, "propose price=low delivery=late", "pass")
@@ -169,6 +198,32 @@ def test_what_no_act_was_stated_in(answer):
 
 
 @pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("propose price=low", "delivery was missing from the proposal"),
+        ("Propose price=low, price=high.", "price stood twice in the proposal"),
+        ("propose price=free delivery=late", "price is 'low' or 'high'"),
+        ("propose low late", "a proposal names price=..., delivery=... and no more"),
+        ("propose price=low\nor so", "no legal choice stood alone on the last line"),
+    ],
+)
+def test_the_part_that_is_wrong_is_named(answer, reason):
+    assert begun()[0].text_view.parse("agent_0", answer) == ParseFailure(reason)
+
+
+def test_what_the_rules_say_of_equal_proposals_discounts_and_cost():
+    def rules_with(**parameters):
+        return catalogue.make("social_negotiation_v0", **parameters).text_view.rules("agent_0")
+
+    rules = rules_with(offers="simultaneous", discount=1.0)
+    assert "equal proposals make a deal too. If both accept at once, the lot decides" in rules
+    assert "points / 100; without one" in rules and "times" not in rules
+    rules = rules_with(discount=0.9)
+    assert "points / 100, times 0.9 for each round" in rules
+    assert rules.endswith("What cannot be read costs 0.1.")
+
+
+@pytest.mark.parametrize(
     "parameters", [{}, {"offers": "simultaneous"}, {"num_agents": 3}], ids=["two", "both", "three"]
 )
 def test_masks_are_exactly_what_is_legal(parameters):
@@ -218,6 +273,9 @@ def test_variants_keep_the_contract(parameters):
         ({"points": [[1, 2], [3, 4]]}, "points must hold"),
         ({"points": 7}, "points must hold"),
         ({"reservations": 7}, "reservations must be 2 numbers"),
+        ({"reservations": "12"}, "reservations must be 2 numbers"),
+        ({"reservations": np.array([0.5, 10])}, "reservations must be a whole number .* got 0.5"),
+        ({"points": np.zeros((2, 2))}, "points must hold"),
         ({"points": [[[60, 0], [41, 0]], [[0, 30], [0, 70]]]}, "favourite deal .* got 101"),
         ({"points": [[[-1, 0], [40, 0]], [[0, 30], [0, 70]]]}, "points must be a whole number"),
         ({"reservations": [1]}, "reservations must be 2 numbers"),

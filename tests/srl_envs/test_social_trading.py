@@ -151,6 +151,7 @@ def test_binding_agreements_know_no_deliveries():
         ("Answer: offers 1 coin for 2 bread to agent_0", "offer 1 coin for 2 bread to agent_0"),
         ("**accept agent_0**", "accept agent_0"),
         ("<answer>decline</answer>", "decline"),
+        ("accepts agent_2", "accept agent_2"),
     ],
 )
 def test_sentences_are_read_as_they_are_meant(answer, meant):
@@ -184,6 +185,54 @@ def test_sentences_are_read_as_they_are_meant(answer, meant):
 )
 def test_what_no_act_was_stated_in(answer):
     assert isinstance(opened()[0].text_view.parse("agent_1", answer), ParseFailure)
+
+
+def test_every_good_may_stand_in_the_plural():
+    view = catalogue.make("social_trading_v0", goods=len(trading.GOODS)).text_view
+    plurals = ("coins", "apples", "breads", "cloths", "dishes", "eggs", "figs", "grapes")
+    for good, plural in zip(trading.GOODS[1:], plurals[1:], strict=True):
+        meant = view.answers("agent_0").index(f"offer 2 {good} for 1 coin to agent_1")
+        assert view.parse("agent_0", f"offer 2 {plural} for 1 coins to agent_1") == meant
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("offer 3 apple for 1 bread to agent_2", "an offer is for 1 to 2 of each good"),
+        ("offer 1 apple for 1 apples to agent_2", "an offer of apple for apple exchanges nothing"),
+        ("Answer: offer 1 gold for 1 bread to agent_2.", "gold is not traded"),
+        ("Hm.\noffer 1 apple for 1 bread to agent_7", "agent_7 is not a trader here"),
+        ("offer 1 apple for 1 bread to agent_1", "agent_1 is you"),
+        ("offer one apple", "an offer reads 'offer 1 coin for 1 apple to agent_0'"),
+        ("accept", "say whose offer, as in 'accept agent_0'"),
+        ("accept agent_9", "agent_9 is not a trader here"),
+        ("offer 1 apple\nfor now", "no legal choice stood alone on the last line"),
+    ],
+)
+def test_the_part_that_is_wrong_is_named(answer, reason):
+    assert opened()[0].text_view.parse("agent_1", answer) == ParseFailure(reason)
+
+
+def test_what_the_rules_say_of_limits_reputation_and_cost():
+    rules = opened()[0].text_view.rules("agent_0")
+    assert "Offer only what you hold, and accept only what you can pay beside" in rules
+    assert "how well each keeps its word: (kept + 1) / (promised + 2)." in rules
+    assert rules.endswith("What cannot be read costs 0.1.")
+    assert "promised" not in opened(agreements="binding")[0].text_view.rules("agent_0")
+
+
+@pytest.mark.parametrize(
+    ("seats", "known"), [(2, "agent_1 0.33."), (3, "agent_1 0.33; others 0.50.")]
+)
+def test_words_kept_are_those_of_others_that_there_are(seats, known):
+    env = catalogue.make("social_trading_v0", num_agents=seats)
+    env.reset(seed=0, options={"values": VALUES[:seats], "stocks": STOCKS[:seats]})
+    quiet = ["pass"] * (seats - 2)
+    say(env, "offer 2 bread for 2 apple to agent_1", "pass", *quiet)
+    say(env, "pass", "accept agent_0", *quiet)
+    observations, *_ = say(env, "pass", "pass", *quiet)
+    said = env.text_view.describe("agent_0", observations["agent_0"])
+    assert f"Words kept: {known}" in said
 
 
 @pytest.mark.parametrize("agreements", trading.AGREEMENTS)

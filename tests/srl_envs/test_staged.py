@@ -195,3 +195,12 @@ def test_wrong_arguments(parameters, said):
         parallel_env(**parameters)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_one_player_alone_reads_of_no_others():
+    env = staged(num_agents=1)
+    observations, *_ = play(env, [1])
+    rules = env.text_view.rules("agent_0")
+    said = env.text_view.describe("agent_0", observations["agent_0"])
+    assert "the only player" in rules and "of them" not in rules
+    assert "adversary" not in said and "of 1." not in said
