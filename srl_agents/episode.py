@@ -168,12 +168,16 @@ def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> No
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".partial")
-    with partial.open("w", encoding="utf-8") as file:
-        for episode in episodes:
-            file.write(to_json(episode) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(target)
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            for episode in episodes:
+                file.write(to_json(episode) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    except BaseException:  # a full disk, or an episode that could not be made
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:

@@ -13,11 +13,13 @@ import numpy as np
 
 from srl_agents.classic.table import classic_policy
 from srl_agents.episode import Decision, Episode
-from srl_agents.errors import RolloutError
+from srl_agents.errors import PolicyError, RolloutError
 from srl_agents.intervals import bootstrap_interval
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many, policy_name
 from srl_agents.solved import Solved, asked, solved
+from srl_envs.checks import whole_number
+from srl_envs.errors import EnvConfigError
 from srl_envs.scenarios import Scenario
 
 # Scenarios' games start where neither training nor its evaluations do: those seed theirs otherwise.
@@ -151,8 +153,9 @@ def score(
     everyone. With `samples`, each of the games is played that often from the same start, by the
     same policies: a task's problem is then answered that often. `pass_at` are the k of pass@k.
 
-    Raises ValueError for less than one episode, policy or sample, RolloutError where every
-    episode fails, and as `solved` does for `pass_at`.
+    Raises ValueError for less than one episode, policy or sample, a wrong seed, and (as
+    PolicyError) what is no policy; EnvConfigError for a scenario that does not name every seat
+    once, RolloutError where every episode fails, and as `solved` does for `pass_at`.
     """
     played = play_scenario(scenario, focal, episodes, seed, samples=samples)
     return scored(scenario, played, seed, pass_at=pass_at)
@@ -168,13 +171,26 @@ def play_scenario(
 ) -> list[Episode]:
     """The episodes that `score` scores, in order, those of one start in a row; `seats` and `extra`
     say who played what."""
-    team = list(focal) if isinstance(focal, Sequence) else [focal]
+    team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
         raise ValueError("focal is empty: give at least one policy")
-    for name, value in (("episodes", episodes), ("samples", samples)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}: give 1 or more")
+    for one in team:
+        if isinstance(one, type) or not all(hasattr(one, name) for name in ("start", "act")):
+            raise PolicyError(
+                f"{one!r} is no policy: give one, such as classic_policy('uniform', "
+                "scenario.make()), or a list of them"
+            )
+    episodes = whole_number("episodes", episodes, low=1)
+    samples = whole_number("samples", samples, low=1)
+    seed = whole_number("seed", seed, low=0)
     env = scenario.make()
+    taken = (*scenario.focal, *scenario.background)
+    if not scenario.focal or sorted(taken) != sorted(env.possible_agents):
+        raise EnvConfigError(
+            f"{scenario.name} has {', '.join(scenario.focal) or 'nobody'} as focal and "
+            f"{', '.join(scenario.background) or 'nobody'} as background seats: name each of "
+            f"{', '.join(env.possible_agents)} once, at least one as focal"
+        )
     background = {who: classic_policy(who, env) for who in set(scenario.background.values())}
     rng = np.random.default_rng([seed, _SCENARIOS])
     starts = np.repeat(rng.integers(2**31, size=episodes), samples).tolist()

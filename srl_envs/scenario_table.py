@@ -149,9 +149,7 @@ def _bandits() -> Sequence[Scenario]:
     game = "bandit_v0"
     length = {"max_cycles": 40, "switch_pull": 10}
     better_left = {"arm0_prob": 0.8, "arm1_prob_start": 0.6, "arm1_prob_after": 0.3}
-    spoilt_right = {
-        "arm0_prob": 0.5, "arm1_prob_start": 0.9, "arm1_prob_after": 0.1, "observe_switch": False,
-    }  # fmt: skip
+    spoilt_right = {"arm0_prob": 0.5, "arm1_prob_start": 0.9, "arm1_prob_after": 0.1}
     crowd = {**length, "num_agents": 4}
     return (
         Scenario(
@@ -175,7 +173,8 @@ def _bandits() -> Sequence[Scenario]:
         Scenario(
             f"{game}.right_spoils_unseen", game,
             "held-out chances: the right arm turns from the best to the worst, and nothing tells",
-            _agents(0), options=length | spoilt_right, held_out_options=tuple(spoilt_right),
+            _agents(0), options={**length, **spoilt_right, "observe_switch": False},
+            held_out_options=tuple(spoilt_right),
         ),
     )  # fmt: skip
 

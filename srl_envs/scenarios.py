@@ -8,9 +8,11 @@ and training refuses them. Here is only data: partners are names of classic poli
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -93,7 +95,7 @@ def environments() -> tuple[str, ...]:
 def scenario(name: str) -> Scenario:
     """What is known of `name`; raises EnvConfigError with the nearest for an unknown one."""
     found = _all()
-    if name not in found:
+    if not isinstance(name, str) or name not in found:
         close = get_close_matches(str(name), found, n=1, cutoff=0.5)
         guess = f" (did you mean {close[0]!r}?)" if close else ""
         game = str(name).partition(".")[0]
@@ -106,24 +108,29 @@ def scenario(name: str) -> Scenario:
 def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenario | None:
     """The first scenario whose held-out levels the environment would play with these options.
 
-    Environments of the same game count as one. None where training may have them.
+    `environment` is a name as `catalogue.make` takes it; all that one module makes counts as one
+    game. What `options` leave out is at its default. None where training may have them.
     """
-    if environment not in catalogue.ENTRIES:  # one of the user's own
+    entry = catalogue.ENTRIES.get(environment)
+    module = environment.partition(":")[0] if entry is None else entry.module
+    game = [
+        found
+        for found in _all().values()
+        if found.held_out_options and catalogue.entry(found.environment).module == module
+    ]
+    if not game:  # also one of the user's own
         return None
-    module = catalogue.entry(environment).module
-    given = {**catalogue.entry(environment).defaults, **options}
-    for found in _all().values():
-        if not found.held_out_options or catalogue.entry(found.environment).module != module:
-            continue
+    takes = inspect.signature(import_module(module).parallel_env).parameters
+    given = {name: parameter.default for name, parameter in takes.items()}
+    given |= {**({} if entry is None else entry.defaults), **options}
+    for found in game:
         if all(_plays(given, name, found.options[name]) for name in found.held_out_options):
             return found
     return None
 
 
 def _plays(given: Mapping[str, Any], option: str, kept: Any) -> bool:
-    """Whether options hold this one as it is kept."""
-    if option not in given:
-        return False
+    """Whether options, defaults among them, hold this one as it is kept."""
     if option != "split" or given[option] != "any":
         return bool(given[option] == kept)
     # "any" has what "test" has, but whoever brings problems of their own has chosen them.

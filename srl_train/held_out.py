@@ -19,21 +19,24 @@ def refuse_levels(section: EnvironmentConfig, env: Any) -> None:
 
 
 def _refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) -> None:
-    if isinstance(env.unwrapped, Multitask):
-        for label, member in env.unwrapped.environments.items():
-            told = env.unwrapped.named[label]
+    game = env.unwrapped
+    if isinstance(game, Multitask):
+        for label, member in game.environments.items():
+            told = game.named[label]
             own = told.get("options") or {}
             _refuse_levels(f"{where}.options.environments.{label}", told["name"], own, member)
         return
-    split = getattr(env.unwrapped, "split", None)
+    split = getattr(game, "split", None)
     # Whoever trains on a file of problems has chosen them: there "any" is the default.
-    chosen = getattr(getattr(env.unwrapped, "task", None), "split", None) == split
+    chosen = getattr(getattr(game, "task", None), "split", None) == split
     if split == "test" or (split == "any" and not chosen):
         raise ConfigError(
             f"{where}.options.split is {split!r}: the levels of the test split are "
             "kept for evaluation (srl eval --held-out only); leave split out to train"
         )
-    found = scenarios.kept_for_evaluation(name, options)
+    # Objects, and functions of one's own that wrap a game of the catalogue, say how it was made.
+    made = getattr(game, "made_as", {"name": name, "options": options})
+    found = scenarios.kept_for_evaluation(made["name"], made["options"])
     if found is not None:
         kept = ", ".join(f"{name}={found.options[name]}" for name in found.held_out_options)
         raise ConfigError(

@@ -22,6 +22,7 @@ from srl_agents.scenario_play import (
     scored,
 )
 from srl_envs import scenarios
+from srl_envs.errors import EnvConfigError
 from srl_envs.scenarios import Scenario, scenario
 
 PAIR = scenario("coop_compete_pair_v0.always_cooperate")
@@ -126,12 +127,37 @@ def test_all_episodes_failing_is_an_error():
     ("call", "says"),
     [
         (lambda: score(PAIR, [], episodes=2), "focal is empty"),
-        (lambda: score(PAIR, Always(1), episodes=0), "episodes is 0"),
+        (lambda: score(PAIR, Always(1), episodes=0), "episodes must be .* got 0"),
+        (lambda: score(PAIR, Always(1), episodes=2.5), "episodes must be .* got 2.5"),
+        (lambda: score(PAIR, Always(1), samples="2"), "samples must be .* got '2'"),
+        (lambda: score(PAIR, Always(1), seed=-1), "seed must be .* got -1"),
+        (lambda: score(PAIR, Always(1), seed="x"), "seed must be .* got 'x'"),
     ],
 )
 def test_nobody_and_nothing_are_refused(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@pytest.mark.parametrize("focal", ["uniform", 5, None, [Always(1), "uniform"], Always])
+def test_what_is_no_policy_is_refused(focal):
+    with pytest.raises(PolicyError, match="is no policy: give one, such as classic_policy"):
+        score(PAIR, focal, episodes=2)
+
+
+@pytest.mark.parametrize(
+    ("focal", "background"),
+    [
+        (("agent_0", "agent_1"), {"agent_1": "uniform"}),
+        (("agent_0", "agent_0"), {"agent_1": "uniform"}),
+        (("agent_0",), {}),
+        (("agent_0",), {"agent_1": "uniform", "agent_2": "uniform"}),
+        ((), {"agent_0": "uniform", "agent_1": "uniform"}),
+    ],
+)
+def test_every_seat_is_to_be_taken_once(focal, background):
+    with pytest.raises(EnvConfigError, match="each of agent_0, agent_1 once"):
+        score(replace(PAIR, focal=focal, background=background), Always(1), episodes=1)
 
 
 def test_a_partner_that_cannot_play_is_refused():

@@ -1,6 +1,8 @@
 """Scenarios are whole: every seat is taken, what is held out is named, and names are found."""
 
+import inspect
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,7 @@ def test_unseen_motions_are_of_the_test_split():
         ("coop_compete_pair_v0.pavlow", r"did you mean 'coop_compete_pair_v0\.pavlov'"),
         ("maze_v0.nothing", r"maze_v0\.small, maze_v0\.large"),
         ("chess", r"there are: coop_compete_v0\.\*"),
+        (["chess"], r"there is no scenario \['chess'\]"),
     ],
 )
 def test_an_unknown_name_is_told_the_nearest(name, says):
@@ -127,6 +130,30 @@ def test_held_out_levels_are_known_in_every_entry_of_the_game():
     assert kept("debate_v0", {"split": "any", "topics": ["This house is mine."]}) is None
     assert kept("my_games:bandit", arms) is None
     assert all(kept(name, {}) is None for name in catalogue.names())
+
+
+KEPT = [n for n in scenarios.names(held_out=True) if scenarios.scenario(n).held_out_options]
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_held_out_levels_are_known_however_they_are_written(name):
+    found = scenarios.scenario(name)
+    module = catalogue.entry(found.environment).module
+    takes = inspect.signature(import_module(module).parallel_env).parameters
+    levels = {option: found.options[option] for option in found.held_out_options}
+    unlike = {option: kept for option, kept in levels.items() if kept != takes[option].default}
+    for written in (found.environment, f"{module}:parallel_env", f"{module}:whatever_makes_it"):
+        for options in (levels, unlike):
+            assert scenarios.kept_for_evaluation(written, options) is not None
+        assert scenarios.kept_for_evaluation(written, {}) is None
+
+
+def test_of_bandits_the_chances_are_held_out_whatever_is_told():
+    right_spoils = {"arm1_prob_start": 0.9, "arm1_prob_after": 0.1}
+    for told in (True, False):
+        options = {**right_spoils, "observe_switch": told, "max_cycles": 6}
+        found = scenarios.kept_for_evaluation("bandit_v0", options)
+        assert found.name == "bandit_v0.right_spoils_unseen"
 
 
 def test_no_training_scenario_plays_held_out_levels():

@@ -4,6 +4,7 @@ import pytest
 
 from srl_agents.classic.table import names
 from srl_envs import catalogue, scenarios
+from srl_envs.text import TextEnv
 from srl_train.assembly import assemble
 from srl_train.config import EnvironmentConfig
 from srl_train.errors import ConfigError
@@ -65,8 +66,31 @@ def test_each_of_several_environments_is_looked_at():
     refuse(section(sums=sums))
     with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split is"):
         refuse(section(sums=sums, kept=kept))
+    refuse(section(arms={"name": "bandit_v0"}))
+    with pytest.raises(ConfigError, match=r"environments\.arms\.options arm0_prob=0\.5"):
+        refuse(section(arms={"name": "bandit_v0", "options": RIGHT_SPOILS}))
     env = catalogue.make("multitask_v0", environments={"kept": kept})
     with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split is 'test'"):
+        refuse_levels(EnvironmentConfig("custom:object"), env)
+
+
+RIGHT_SPOILS = {"arm1_prob_start": 0.9, "arm1_prob_after": 0.1}
+
+
+@pytest.mark.parametrize("name", ["bandit_v0", "srl_envs.bandit_v0:parallel_env"])
+def test_held_out_chances_are_refused_where_some_are_left_at_their_default(short_run, name):
+    section = {"name": name, "options": {**RIGHT_SPOILS, "max_cycles": 6, "switch_pull": 3}}
+    with pytest.raises(ConfigError, match=r"options arm0_prob=0\.5, .* bandit_v0\.right_spoils"):
+        assemble(short_run(models__count=1, environment=section))
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, TextEnv])
+@pytest.mark.parametrize(
+    ("name", "options"), [("bandit_v0", RIGHT_SPOILS), ("debate_v0", {"split": "test"})]
+)
+def test_an_object_that_the_catalogue_made_is_looked_at(name, options, wrap):
+    env = wrap(catalogue.make(name, **options))
+    with pytest.raises(ConfigError, match=f"scenario {name}"):
         refuse_levels(EnvironmentConfig("custom:object"), env)
 
 
