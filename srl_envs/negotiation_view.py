@@ -9,7 +9,7 @@ from typing import Any
 from srl_envs import base, negotiation
 from srl_envs.cheap_talk import MESSAGE_RULE, heard
 from srl_envs.negotiation import NegotiationRules
-from srl_envs.text import LISTED, ParseFailure, any_of, parse_statement
+from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
@@ -73,16 +73,21 @@ class NegotiationView:
             course = "You take turns to propose, or to accept the proposal that stands; "
             course += "a deal needs all."
         else:
-            course = "Each round both propose, or accept the other's last proposal."
+            course = (
+                "Each round both propose, or accept the other's last proposal; equal proposals "
+                "make a deal too. If both accept at once, the lot decides whose proposal it is."
+            )
         answers = self.answers(agent)
         said = answers if len(answers) <= LISTED else (answers[-1], *answers[:3])
         discount = self.bargain.discount
+        shrinking = f", times {discount:g} for each round played before" if discount < 1 else ""
+        cost = cost_of_unread(self.parse_penalty)
         talk = f" {MESSAGE_RULE}" if self.messages else ""
         return (
             f"You are {agent} and settle {about} with {company}. {course} A deal pays you its "
-            f"points / 100, times {discount:g} for each round played before; without one by the "
-            f"last round, or if anyone walks away, you get what no deal is worth to you. Write "
-            f"alone on the last line {any_of(said)}.{talk}"
+            f"points / 100{shrinking}; without one by the last round, or if anyone walks away, you "
+            "get what no deal is worth to you. Write alone on the last line "
+            f"{any_of(said)}.{cost}{talk}"
         )
 
     def describe(self, agent: str, observation: Any) -> str:
@@ -113,23 +118,35 @@ class NegotiationView:
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
         """The action an answer names. Never raises.
 
-        The issues of a proposal may come in any order, with commas; otherwise as parse_choice.
+        The issues of a proposal may come in any order, with commas; otherwise as parse_choice. Of
+        a proposal that is none, the reason names the part that is wrong.
         """
         actions = _actions(self.bargain)
-        places = {issue: place for place, (issue, _) in enumerate(self.bargain.issues)}
 
-        def place_of(term: str) -> int:
-            return places.get(term.partition("=")[0], len(places))
-
-        def action_of(said: str) -> int | None:
+        def action_of(said: str) -> int | ParseFailure | None:
             plain = " ".join(said.split())
-            if plain.startswith("propose "):
-                plain = plain.replace(" =", "=").replace("= ", "=").replace(",", " ")
-                terms = plain.split()[1:]
-                plain = "propose " + " ".join(sorted(terms, key=place_of))
-            return actions.get(plain)
+            return self._proposed(plain) if plain.startswith("propose ") else actions.get(plain)
 
         return parse_statement(answer, action_of)
+
+    def _proposed(self, plain: str) -> int | ParseFailure:
+        """The action that proposes so, or which part of it cannot be."""
+        issues, chosen = dict(self.bargain.issues), dict[str, str]()
+        plain = plain.replace(" =", "=").replace("= ", "=").replace(",", " ")
+        for term in plain.split()[1:]:
+            issue, equals, option = term.partition("=")
+            if issue not in issues or not equals:
+                known = ", ".join(f"{name}=..." for name in issues)
+                return ParseFailure(f"a proposal names {known} and no more")
+            if option not in issues[issue]:
+                return ParseFailure(f"{issue} is {any_of(issues[issue])}")
+            if issue in chosen:
+                return ParseFailure(f"{issue} stood twice in the proposal")
+            chosen[issue] = option
+        for issue in issues:
+            if issue not in chosen:
+                return ParseFailure(f"{issue} was missing from the proposal")
+        return _actions(self.bargain)[_proposal({issue: chosen[issue] for issue in issues})]
 
     def _fields(self, observation: Any) -> dict[str, list[float]]:
         numbers: list[float] = base.vector_of(observation).tolist()

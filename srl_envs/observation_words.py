@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from srl_envs.checks import told
 from srl_envs.errors import EnvConfigError
 
 Names = Sequence[str] | Mapping[Any, Any] | None
@@ -88,8 +89,11 @@ def _array_reader(
 
 
 def _require_as_many(names: Names, wanted: int, space: spaces.Space[Any], where: str) -> None:
-    if names is not None and (isinstance(names, str) or len(names) != wanted):
-        raise EnvConfigError(f"fields: {where} is {space}: give {wanted} names, got {names!r}")
+    if names is None:
+        return
+    listed = isinstance(names, Sequence) and not isinstance(names, str)
+    if not listed or len(names) != wanted or not all(isinstance(name, str) for name in names):
+        raise EnvConfigError(f"fields: {where} is {space}: give {wanted} names, got {told(names)}")
 
 
 def _rows(value: Any) -> str:

@@ -5,6 +5,7 @@ CustomRewards(TextEnv(make("social_trading_v0")), reward_function) is the same g
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from numbers import Real
@@ -15,7 +16,8 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from srl_envs.errors import EnvError
+from srl_envs.checks import told
+from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import Spoken
 
 
@@ -23,12 +25,12 @@ class RewardContext(TypedDict):
     """What a reward function is told beside the output that it rewards."""
 
     environment: str
-    """The environment's metadata name."""
+    """The environment's metadata name, or its type's where it has none."""
     agent: str
     round: int
     """Counted from 0 in every episode."""
     observation: Any
-    """What the agent saw when it chose."""
+    """What the agent saw when it chose, a copy."""
     reward: float
     """The environment's own for this step."""
     info: Mapping[str, Any]
@@ -45,16 +47,33 @@ class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
 
     `reward_function` may be set at any time; with None the environment's own rewards pass. Those
     are always in `infos[agent]["environment_reward"]`. Raises EnvError for a reward that is not a
-    finite number; what the function itself raises passes through.
+    finite number, and EnvConfigError for what is no ParallelEnv or no function; what the function
+    itself raises passes through.
     """
 
     def __init__(self, env: Any, reward_function: RewardFunction | None = None) -> None:
+        if not isinstance(env, ParallelEnv):
+            raise EnvConfigError(f"CustomRewards got {told(env)}: give a PettingZoo ParallelEnv")
         self.env = env
         self.reward_function = reward_function
         self.metadata = env.metadata
         self.possible_agents: list[str] = list(env.possible_agents)
         self._observations: dict[str, Any] = {}
         self._round = 0
+
+    @property
+    def reward_function(self) -> RewardFunction | None:
+        """What rewards are from; None for the environment's own."""
+        return self._reward_function
+
+    @reward_function.setter
+    def reward_function(self, function: RewardFunction | None) -> None:
+        if function is not None and not callable(function):
+            raise EnvConfigError(
+                f"reward_function is {told(function)}: give a function (model_output, context) -> "
+                "reward, or None"
+            )
+        self._reward_function = function
 
     @property
     def agents(self) -> list[str]:
@@ -94,7 +113,8 @@ class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode."""
         observations, infos = self.env.reset(seed=seed, options=options)
-        self._observations, self._round = dict(observations), 0
+        # Copies, here and below: what is handed out is the caller's to write into.
+        self._observations, self._round = copy.deepcopy(dict(observations)), 0
         return observations, infos
 
     def step(
@@ -112,7 +132,7 @@ class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         for agent in own:
             if self.reward_function is not None and agent in actions:
                 context = RewardContext(
-                    environment=str(self.metadata["name"]),
+                    environment=str(self.metadata.get("name") or type(self.env.unwrapped).__name__),
                     agent=agent,
                     round=self._round,
                     observation=self._observations[agent],
@@ -123,7 +143,7 @@ class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
                     self.reward_function(_output(actions[agent]), context), agent
                 )
             infos[agent]["environment_reward"] = float(own[agent])
-        self._observations, self._round = dict(observations), self._round + 1
+        self._observations, self._round = copy.deepcopy(dict(observations)), self._round + 1
         return observations, rewards, terminations, truncations, infos
 
     def state(self) -> np.ndarray:
@@ -145,9 +165,13 @@ def _output(action: Any) -> Any:
 
 
 def _finite(reward: Any, agent: str) -> float:
-    if isinstance(reward, Real) and math.isfinite(reward):
-        return float(reward)
-    raise EnvError(f"reward_function gave {reward!r} for {agent}: it must give a finite number")
+    try:
+        number = float(reward) if isinstance(reward, Real) else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf
+    if math.isfinite(number):
+        return number
+    raise EnvError(f"reward_function gave {told(reward)} for {agent}: it must give a finite number")
 
 
 def _trading_keywords(answer: str) -> float:

@@ -213,14 +213,16 @@ class TaskEnv(WrittenGame):
 
     def begin(self, options: Mapping[str, Any]) -> None:
         """Draw every seat's problem."""
-        self._let_go(self._open.copy())
         named = options.get("problem_seed", self.problem_seed)
+        if named is not None:
+            named = whole_number("problem_seed", named, low=0)
+        self._let_go(self._open.copy())
         seats = len(self.possible_agents)
         seeds = self.generator.integers(2**32, size=seats).tolist()
         if self.same_problem:
             seeds = seeds[:1] * seats
         if named is not None:
-            seeds = [whole_number("problem_seed", named, low=0)] * seats
+            seeds = [named] * seats
         self._seeds = dict(zip(self.possible_agents, seeds, strict=True))
         self._work = {agent: Work(self.problem(seed)) for agent, seed in self._seeds.items()}
         for agent, work in self._work.items():

@@ -7,7 +7,7 @@ can change apart, and classic policies play the same game as language models.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +15,10 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from srl_envs.checks import told, whole_number
 from srl_envs.errors import EnvError
+from srl_envs.statements import readings, statements_in
+from srl_envs.text_history import TextHistory
 
 BINARY_ANSWERS = ("compete", "cooperate")
 """In action order: 0 competes, 1 cooperates."""
@@ -24,15 +27,6 @@ HOW_TO_ANSWER = "Write your choice alone on the last line: compete or cooperate.
 ANSWER_LENGTH = 16_384  # characters: the length that TextEnv's action space declares
 TEXT_LENGTH = 16_384  # characters an observation's text may have
 
-# Around a choice we take off white space, quotes, Markdown and punctuation. Left on are marks that
-# turn a choice into its opposite or another number: leading '!', '-' and '.', and '~' (struck out).
-_QUOTES = "\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
-_BEFORE = string.whitespace + _QUOTES + "*_#>([{:,;"
-_AFTER = string.whitespace + _QUOTES + "*_)]}.,:;!?\u2026\u3002\uff01"
-_BULLETS = ("- ", "+ ", "\u2022 ", "\u2013 ", "\u2014 ")
-_LABELS = ("answer", "action", "choice")
-_OPEN, _CLOSE = "<answer>", "</answer>"
-
 
 @dataclass(frozen=True)
 class ParseFailure:
@@ -40,6 +34,8 @@ class ParseFailure:
 
     reason: str
     """One short clause that can be shown to the seat, such as 'no choice was named'."""
+    instead: Any = None
+    """The action that was played in its place, once that is known; None: the view's default."""
 
 
 LISTED = 10  # up to this many legal answers must stand in the rules or the situation
@@ -76,7 +72,7 @@ class TextView(Protocol):
 
     @property
     def default_action(self) -> Any:
-        """Played in place of an answer that could not be read."""
+        """Played in place of an answer that could not be read (see `in_place_of_unread`)."""
         ...
 
     @property
@@ -126,11 +122,14 @@ def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
     return parse_statement(answer, legal.get)
 
 
-def parse_statement(answer: str, action_of: Callable[[str], int | None]) -> int | ParseFailure:
+def parse_statement(
+    answer: str, action_of: Callable[[str], int | ParseFailure | None]
+) -> int | ParseFailure:
     """As `parse_choice`, for choices that are sentences.
 
     `action_of` is given a statement as it stands and undressed, casefolded; it says which action
-    the whole of it names, or None. It must never raise.
+    the whole of it names, None for none, or a ParseFailure where it knows which part is wrong. It
+    must never raise.
     """
     if not isinstance(answer, str):
         return ParseFailure("the answer is not text")
@@ -138,21 +137,28 @@ def parse_statement(answer: str, action_of: Callable[[str], int | None]) -> int 
     if not text:
         return ParseFailure("the answer was empty")
     found = set()
-    for statement in (text, text.splitlines()[-1], _tagged(text)):
-        actions = (action_of(reading) for reading in _readings(statement))
-        action = next((action for action in actions if action is not None), None)
-        if action is not None:
-            found.add(action)
+    failure = ParseFailure("no legal choice stood alone on the last line")
+    for place, statement in enumerate(statements_in(text)):
+        for reading in readings(statement):
+            action = action_of(reading)
+            if isinstance(action, ParseFailure):
+                failure = action if place else failure  # of many lines, only the last one counts
+            elif action is not None:
+                found.add(action)
+                break
     if len(found) == 1:
         return found.pop()
-    if found:
-        return ParseFailure("two different choices were stated")
-    return ParseFailure("no legal choice stood alone on the last line")
+    return ParseFailure("two different choices were stated") if found else failure
 
 
 def any_of(forms: Sequence[str]) -> str:
     """Answers as rules name them: 'this', 'that' or 'another'; for two or more."""
     return ", ".join(f"'{form}'" for form in forms[:-1]) + f" or '{forms[-1]}'"
+
+
+def cost_of_unread(penalty: float) -> str:
+    """What rules say of a `parse_penalty`, after a space; nothing where there is none."""
+    return f" What cannot be read costs {penalty:g}." if penalty else ""
 
 
 def feedback(failure: ParseFailure, default_answer: str | None) -> str:
@@ -174,35 +180,21 @@ def view_for(view: TextView, observation: Any) -> TextView:
     return view if choose is None else choose(observation)
 
 
-def default_in_words(view: TextView, agent: str) -> str | None:
+def in_place_of_unread(view: TextView, mask: Any = None) -> Any:
+    """What is played for an answer that could not be read, under the seat's action mask.
+
+    The view's default action; or what the view's own `legal(action, mask)` makes of it, where it
+    has one, because the game plays something else for what is not legal (srl_envs.third_party).
+    """
+    legal = getattr(view, "legal", None)
+    default = view.default_action
+    return default if legal is None or mask is None else legal(default, mask)
+
+
+def default_in_words(view: TextView, agent: str, mask: Any = None) -> str | None:
     """What is played in place of an answer that could not be read; None where nothing is."""
     answers = view.answers(agent)
-    return answers[view.default_action] if answers else None
-
-
-def _readings(statement: str) -> Iterator[str]:
-    """The statement as it stands, undressed, and without its label: the first legal one counts."""
-    yield statement.strip().casefold()
-    plain = _undressed(statement)
-    yield plain.casefold()
-    label, colon, rest = plain.partition(":")
-    if colon and label.rstrip(" *_").casefold() in _LABELS:
-        yield _undressed(rest).casefold()
-
-
-def _undressed(statement: str) -> str:
-    plain = statement.strip().lstrip(_BEFORE).rstrip(_AFTER)
-    if plain.startswith(_BULLETS):
-        plain = plain[2:].lstrip(_BEFORE)
-    return plain
-
-
-def _tagged(text: str) -> str:
-    """What stands in the last <answer>...</answer>, or nothing."""
-    low = text.lower()  # its own length may differ from the text's, so it is cut itself
-    end = low.rfind(_CLOSE)
-    start = low.rfind(_OPEN, 0, max(end, 0))
-    return low[start + len(_OPEN) : end] if end >= 0 and start >= 0 else ""
+    return answers[in_place_of_unread(view, mask)] if answers else None
 
 
 class TextSpace(spaces.Text):
@@ -233,25 +225,38 @@ class TextSpace(spaces.Text):
 class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Any environment that has a TextView, observed and answered in words.
 
-    The first observation of an episode is the rules and the situation; later ones are the
-    situation, after a word of feedback where the last answer could not be read, or named what is
-    not legal now. Such an answer plays the view's default action, costs `parse_penalty`, and its
-    reason is in `infos[agent]["parse_failure"]` (None where the answer was read);
-    `infos[agent]["action"]` is the action that was played. The environment gets actions as Spoken.
+    The first observation of an episode is the rules and the situation; later ones are what is
+    new: the situation, after a word of feedback where the last answer could not be read, or named
+    what is not legal now. With `history`, for readers that keep no conversation, every observation
+    stands by itself: the rules, up to that many of the seat's own last turns in this episode, the
+    feedback and the situation (laid out as in srl_envs.text_history). None is longer than
+    TEXT_LENGTH: the oldest turns are left out first.
 
-    Raises EnvError for an environment without a text view, and for a missing or unknown seat.
+    An answer that is not read plays the view's default action (see `in_place_of_unread`) and costs
+    `parse_penalty`; its reason is in `infos[agent]["parse_failure"]` (None where the answer was
+    read). `infos[agent]["action"]` is the action that was played. The environment gets actions as
+    Spoken.
+
+    Raises EnvError for what is no ParallelEnv with a text view, and for a missing or unknown seat.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: Any, *, history: int | None = None) -> None:
+        if not isinstance(env, ParallelEnv):
+            raise EnvError(
+                f"TextEnv got {told(env)}: give a PettingZoo ParallelEnv with a text view"
+            )
         if getattr(env.unwrapped, "text_view", None) is None:
             raise EnvError(f"{env} has no text view: give it a `text_view` (see TextView)")
         self.env = env
+        self.history = None if history is None else whole_number("history", history, low=0)
         self.metadata = env.metadata
         self.possible_agents: list[str] = list(env.possible_agents)
         self.observation_spaces = {a: TextSpace(TEXT_LENGTH) for a in self.possible_agents}
         self.action_spaces = {a: TextSpace(ANSWER_LENGTH) for a in self.possible_agents}
         self._masks: dict[str, Any] = {}
         self._seen: dict[str, Any] = {}
+        self._situations: dict[str, str] = {}
+        self._past: dict[str, TextHistory] = {}
 
     @property
     def agents(self) -> list[str]:
@@ -289,14 +294,10 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
         """Start an episode; see the class for what is observed."""
         observations, infos = self.env.reset(seed=seed, options=options)
-        self._keep_masks(infos)
-        self._seen = dict(observations)
-        view = self._view()
-        texts = {
-            agent: f"{view_for(view, seen).rules(agent)}\n\n{view.describe(agent, seen)}"
-            for agent, seen in observations.items()
-        }
-        return texts, infos
+        self._keep(observations, infos)
+        turns = self.history or 0
+        self._past = {agent: TextHistory(turns, TEXT_LENGTH) for agent in self.possible_agents}
+        return self._standing_alone(self._situations), infos
 
     def step(
         self, actions: Mapping[str, str]
@@ -308,6 +309,8 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         dict[str, dict[str, Any]],
     ]:
         """Play one round with one answer in words per seat."""
+        if not isinstance(actions, Mapping):
+            raise EnvError(f"actions must be a mapping seat -> answer, got {told(actions)}")
         view = self._view()
         played: dict[str, Any] = {}
         failures: dict[str, ParseFailure] = {}
@@ -317,20 +320,27 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
             action = self._read(agent, answer)
             if isinstance(action, ParseFailure):
                 failures[agent] = action
-                action = view.default_action
+                action = in_place_of_unread(view, self._masks.get(agent))
             played[agent] = action
         spoken = {agent: spoken_as(action, actions[agent]) for agent, action in played.items()}
+        said = {
+            agent: feedback(failure, default_in_words(view, agent, self._masks.get(agent)))
+            for agent, failure in failures.items()
+        }
         observations, rewards, terminations, truncations, infos = self.env.step(spoken)
-        self._keep_masks(infos)
-        self._seen = dict(observations)
-        texts = {agent: view.describe(agent, seen) for agent, seen in observations.items()}
+        for agent, answer in actions.items():
+            unread = failures[agent].reason if agent in failures else None
+            self._past[agent].add(self._situations[agent], str(answer), unread)
+        self._keep(observations, infos)
+        texts = dict(self._situations)
         for agent, info in infos.items():
             info["action"], info["parse_failure"] = played.get(agent), None
         for agent, failure in failures.items():
-            said = feedback(failure, default_in_words(view, agent))
-            texts[agent] = f"{said}\n{texts[agent]}"
+            texts[agent] = f"{said[agent]}\n{texts[agent]}"[:TEXT_LENGTH]
             rewards[agent] -= view.parse_penalty
             infos[agent]["parse_failure"] = failure.reason
+        if self.history is not None:
+            texts = self._standing_alone(texts)
         return texts, rewards, terminations, truncations, infos
 
     def state(self) -> np.ndarray:
@@ -353,8 +363,17 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
             return action
         return ParseFailure(NOT_LEGAL_NOW)
 
-    def _keep_masks(self, infos: Mapping[str, Mapping[str, Any]]) -> None:
-        # Our own, because the infos are the caller's to write into.
+    def _standing_alone(self, texts: Mapping[str, str]) -> dict[str, str]:
+        told, view = {}, self._view()
+        for agent, now in texts.items():
+            rules = view_for(view, self._seen[agent]).rules(agent)
+            told[agent] = self._past[agent].standing_alone(rules, now)
+        return told
+
+    def _keep(self, seen: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> None:
+        view, self._seen = self._view(), dict(seen)
+        self._situations = {agent: view.describe(agent, seen[agent]) for agent in seen}
+        # Masks of our own, because the infos are the caller's to write into.
         masks = {agent: info.get("action_mask") for agent, info in infos.items()}
         self._masks = {a: None if mask is None else mask.copy() for a, mask in masks.items()}
 

@@ -26,10 +26,16 @@ from pettingzoo.utils.conversions import (
     turn_based_aec_to_parallel_wrapper,
 )
 
-from srl_envs.checks import number_between, whole_number
+from srl_envs.checks import number_between, told, whole_number
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.observation_words import Names, beside, reader
-from srl_envs.text import LISTED, ParseFailure, any_of, parse_choice
+from srl_envs.text import (
+    LISTED,
+    ParseFailure,
+    any_of,
+    cost_of_unread,
+    parse_choice,
+)
 
 PASS = "pass"
 """Answer, and action 0, of a seat in a turn-based game while another one is to move."""
@@ -58,9 +64,10 @@ def with_text(
 
     Observations read as `describe(seat, observation)` says, or from their space alone with
     `fields` for names (srl_envs.observation_words.reader; for all seats, whose spaces must then
-    be alike). `default_action` (0) is played for an answer that could not be read, and
-    `parse_penalty` taken off the reward that is learned from, in the game's own unit; games in
-    which seats take turns play a pass instead, so they take no default action.
+    be alike). `default_action` (0) is played for an answer that could not be read, or the first
+    legal action where that is not legal, and `parse_penalty` taken off the reward that is learned
+    from, in the game's own unit; in games in which seats take turns that is a pass, or the first
+    legal move of who is to move, so they take no default action.
 
     Raises EnvConfigError for what does not fit the game, and for answers that cannot be read back.
     """
@@ -73,6 +80,11 @@ def with_text(
         )
     if fields is not None and describe is not None:
         raise EnvConfigError("describe= and fields= both say how observations read: give one")
+    if describe is not None and not callable(describe):
+        raise EnvConfigError(
+            f"describe is {told(describe)}: give a function (seat, observation) -> text"
+        )
+    penalty = number_between("parse_penalty", parse_penalty, 0.0)
     said, named = _for_each(seats, "rules", rules), _for_each(seats, "answers", answers)
     choices = {
         seat: _choices(game.action_space(seat), seat, named[seat], in_turns) for seat in seats
@@ -83,13 +95,18 @@ def with_text(
         for seat in seats
     }
     view = ThirdPartyView(
-        said={seat: _introduction(seat, said[seat], choices[seat], in_turns) for seat in seats},
+        said={
+            seat: _introduction(seat, said[seat], choices[seat], in_turns) + cost_of_unread(penalty)
+            for seat in seats
+        },
         choices=choices,
         describers={
             seat: describe or _from_space(space, fields, seat) for seat, space in observed.items()
         },
-        default_action=whole_number("default_action", default_action or 0, low=0, high=fewest - 1),
-        parse_penalty=number_between("parse_penalty", parse_penalty, 0.0),
+        default_action=whole_number(
+            "default_action", 0 if default_action is None else default_action, 0, fewest - 1
+        ),
+        parse_penalty=penalty,
         in_turns=in_turns,
     )
     return GameWithText(game, view, observed)
@@ -131,6 +148,12 @@ class ThirdPartyView:
         """The action an answer names. Never raises."""
         return parse_choice(answer, self.choices[agent])
 
+    def legal(self, action: int, mask: Any) -> int:
+        """What the game plays for an action under an action mask: the action itself, the default
+        action where that is forbidden, or the first legal one where both are."""
+        allowed = next((act for act in (action, self.default_action) if mask[act]), None)
+        return int(np.argmax(mask)) if allowed is None else allowed
+
 
 class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """A third party's game with a `text_view`; `env` is the game, as a ParallelEnv. See with_text.
@@ -140,8 +163,8 @@ class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
     as the first legal one where that is forbidden too; `infos[agent]["illegal"]` says so.
 
     In a game in which seats take turns, action 0 is a pass and the game's own actions follow. A
-    seat that is not to move may only pass, and whoever is to move may not (a pass, as after an
-    answer that could not be read, plays the first move that is legal). Observations are
+    seat that is not to move may only pass, and whoever is to move may not (a pass plays the first
+    move that is legal, and so does an answer that could not be read). Observations are
     `{"observation": ..., "action_mask": ...}`, or the game's own Dict with that mask in it.
 
     Raises EnvError for a missing or unknown seat, an action outside the space, and a game that
@@ -197,7 +220,10 @@ class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
     ]:
         """Play one round with one action per seat; see the class for those that are forbidden."""
         chosen = self._chosen(actions)
-        played = {agent: self._legal(agent, action) for agent, action in chosen.items()}
+        played = {
+            agent: self.text_view.legal(action, self._masks[agent])
+            for agent, action in chosen.items()
+        }
         first = 1 if self.text_view.in_turns else 0
         observations, rewards, terminations, truncations, infos = self.env.step(
             {
@@ -267,21 +293,17 @@ class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
     def _chosen(self, actions: Mapping[str, Any]) -> dict[str, int]:
         if not self.agents:
             raise EnvError("step() without a running episode: call reset() first")
+        if not isinstance(actions, Mapping):
+            raise EnvError(f"actions must be a mapping seat -> action, got {told(actions)}")
         if set(actions) != set(self.agents):
-            raise EnvError(f"actions are for {sorted(actions)}: give one for each of {self.agents}")
+            seats = sorted(map(str, actions))
+            raise EnvError(f"actions are for {seats}: give one for each of {self.agents}")
         for agent, action in actions.items():
             if not self.action_spaces[agent].contains(action):
                 raise EnvError(
                     f"action {action!r} of {agent} is outside {self.action_spaces[agent]}"
                 )
         return {agent: index(action) for agent, action in actions.items()}
-
-    def _legal(self, agent: str, action: int) -> int:
-        mask = self._masks[agent]
-        if mask[action]:
-            return action
-        default = self.text_view.default_action
-        return default if mask[default] else int(mask.argmax())
 
 
 def _parallel(env: Any) -> Any:
@@ -306,7 +328,8 @@ def _for_each(seats: Sequence[str], what: str, given: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         return dict.fromkeys(seats, given)
     if set(given) != set(seats):
-        raise EnvConfigError(f"{what} are for {sorted(given)}, and the seats are {sorted(seats)}")
+        who = sorted(map(str, given))
+        raise EnvConfigError(f"{what} are for {who}, and the seats are {sorted(seats)}")
     return given
 
 
@@ -316,9 +339,11 @@ def _choices(
     """The seat's answers in action order, a pass first where seats take turns."""
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"{seat} acts in {space}: only Discrete actions can be answers")
-    if isinstance(answers, str) or len(answers) != space.n:
+    listed = isinstance(answers, Sequence) and not isinstance(answers, str)
+    if not listed or len(answers) != space.n or not all(isinstance(one, str) for one in answers):
         raise EnvConfigError(
-            f"answers for {seat} are {answers!r}: give one for each of its {space.n} actions"
+            f"answers for {seat} are {told(answers)}: give a list of texts, one for each of its "
+            f"{space.n} actions"
         )
     choices = (PASS, *answers) if in_turns else tuple(answers)
     for action, choice in enumerate(choices):
@@ -331,6 +356,8 @@ def _choices(
 
 def _introduction(seat: str, rules: str, choices: Sequence[str], in_turns: bool) -> str:
     """What is said once. What it says of a pass is true of any seat, to move or not."""
+    if not isinstance(rules, str):
+        raise EnvConfigError(f"rules for {seat} are {told(rules)}: give a text")
     moves = choices[1:] if in_turns else choices
     named = "" if len(moves) > LISTED else f": {any_of(moves) if len(moves) > 1 else moves[0]}"
     said = f"You are {seat}. {rules.strip()}\nWrite your choice alone on the last line{named}."

@@ -10,7 +10,7 @@ from typing import Any
 
 from srl_envs import base, trading
 from srl_envs.cheap_talk import MESSAGE_RULE, heard
-from srl_envs.text import LISTED, ParseFailure, any_of, parse_statement
+from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement
 from srl_envs.trading import TradingRules
 
 OBSERVATION_FIELDS = (
@@ -32,7 +32,10 @@ OBSERVATION_FIELDS = (
     "network",  # per pair of all seats, with network=True: agreements that both have kept
 )
 
-_OFFER = re.compile("offers? ([0-9]{1,3}) ([a-z]+) for ([0-9]{1,3}) ([a-z]+) to ([a-z]+_[0-9]+)")
+_OFFER = re.compile(
+    "offers? ([0-9]{1,3}) ([a-z]{1,24}) for ([0-9]{1,3}) ([a-z]{1,24}) to ([a-z0-9_]{1,24})"
+)
+_ACCEPT = re.compile("accepts? ([a-z0-9_]{1,24})")
 
 _COUNTED = 1e6  # deals of a pair in one episode; PettingZoo's tests want a bound
 
@@ -93,6 +96,13 @@ def _actions(rules: TradingRules, agents: tuple[str, ...], agent: str) -> dict[s
     return {said: action for action, said in enumerate(sentences(rules, agents, agent))}
 
 
+@lru_cache(maxsize=64)
+def _goods(names: tuple[str, ...]) -> dict[str, str]:
+    """What a good may be called, singular or plural -> the good."""
+    plurals = {good + ending: good for good in names for ending in ("s", "es")}
+    return plurals | {good: good for good in names}
+
+
 @dataclass(frozen=True)
 class TradingView:
     """How the game reads and is answered."""
@@ -107,28 +117,28 @@ class TradingView:
 
     def rules(self, agent: str) -> str:
         """The game, the seat's role and how to answer."""
-        most, goods = self.market.max_quantity, self.market.names
-        partner = next(other for other in self.agents if other != agent)
         if self.market.binding:
             course = "First all may offer, then answer; what is accepted changes hands at once."
         else:
             course = (
                 "First all may offer, then answer, then deliver what they agreed. Who passes "
                 "instead of delivering keeps the goods but breaks its word, and all see how well "
-                "each keeps its word."
+                "each keeps its word: (kept + 1) / (promised + 2)."
             )
-        units = "1" if most == 1 else f"1 to {most}"
         answers = self.answers(agent)
         if len(answers) > LISTED:
-            offer = f"offer 1 {goods[0]} for 1 {goods[1]} to {partner}"
             deliver = () if self.market.binding else ("deliver",)
-            answers = (offer, f"accept {partner}", "decline", *deliver, "pass")
+            accept = f"accept {self._others(agent)[0]}"
+            answers = (self._an_offer(agent), accept, "decline", *deliver, "pass")
+        cost = cost_of_unread(self.parse_penalty)
         talk = f" {MESSAGE_RULE}" if self.messages else ""
         return (
-            f"You are {agent}, one of {len(self.agents)} traders of {', '.join(goods)}. Each "
-            f"values goods differently, but a coin is worth {trading.COIN_VALUE} to all. You earn "
-            f"what your goods gain in value to you. {course} An offer is for {units} of each good. "
-            f"Write alone on the last line {any_of(answers)}.{talk}"
+            f"You are {agent}, one of {len(self.agents)} traders of "
+            f"{', '.join(self.market.names)}. Each values goods differently, but a coin is worth "
+            f"{trading.COIN_VALUE} to all. You earn what your goods gain in value to you. {course} "
+            f"An offer is for {self._units()} of each good. Offer only what you hold, and accept "
+            "only what you can pay beside your own offer. Write alone on the last line "
+            f"{any_of(answers)}.{cost}{talk}"
         )
 
     def describe(self, agent: str, observation: Any) -> str:
@@ -136,7 +146,7 @@ class TradingView:
         seen = self._fields(observation)
         played = round(seen["time"][0] * self.rounds)
         phase = seen["phase"].index(1)
-        others = [other for other in self.agents if other != agent]
+        others = self._others(agent)
         holdings = ", ".join(
             f"{stock:g} {good} (worth {value:g}{' each' if place == 0 else ''})"
             for place, (good, stock, value) in enumerate(
@@ -171,21 +181,57 @@ class TradingView:
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
         """The action an answer names. Never raises.
 
-        White space and the goods' number ('2 apples') are free; otherwise as parse_choice.
+        White space and the goods' number ('2 apples') are free; otherwise as parse_choice. Of an
+        offer or an acceptance that is none, the reason names the part that is wrong.
         """
-        actions, goods = _actions(self.market, self.agents, agent), self.market.names
+        actions = _actions(self.market, self.agents, agent)
 
-        def action_of(said: str) -> int | None:
+        def action_of(said: str) -> int | ParseFailure | None:
             plain = " ".join(said.split())
             if (offer := _OFFER.fullmatch(plain)) is not None:
-                given, give, wanted, want, partner = offer.groups()
-                give, want = (
-                    word if word in goods else word.removesuffix("s") for word in (give, want)
-                )
-                plain = f"offer {int(given)} {give} for {int(wanted)} {want} to {partner}"
+                return self._offered(agent, *offer.groups())
+            if (accepted := _ACCEPT.fullmatch(plain)) is not None:
+                action = actions.get(f"accept {accepted[1]}")
+                return self._nobody(agent, accepted[1]) if action is None else action
+            if plain.startswith(("offer ", "offers ")):
+                return ParseFailure(f"an offer reads '{self._an_offer(agent)}'")
+            if plain == "accept":
+                return ParseFailure(f"say whose offer, as in 'accept {self._others(agent)[0]}'")
             return actions.get(plain)
 
         return parse_statement(answer, action_of)
+
+    def _others(self, agent: str) -> list[str]:
+        return [other for other in self.agents if other != agent]
+
+    def _an_offer(self, agent: str) -> str:
+        return self.answers(agent)[self.market.first_offer]
+
+    def _units(self) -> str:
+        most = self.market.max_quantity
+        return "1" if most == 1 else f"1 to {most}"
+
+    def _offered(
+        self, agent: str, given: str, give: str, wanted: str, want: str, partner: str
+    ) -> int | ParseFailure:
+        """The action that offers so, or which part of it cannot be."""
+        goods = _goods(self.market.names)
+        if partner not in self._others(agent):
+            return self._nobody(agent, partner)
+        for good in (give, want):
+            if good not in goods:
+                return ParseFailure(f"{good} is not traded")
+        if goods[give] == goods[want]:
+            return ParseFailure(f"an offer of {goods[give]} for {goods[want]} exchanges nothing")
+        said = f"offer {int(given)} {goods[give]} for {int(wanted)} {goods[want]} to {partner}"
+        action = _actions(self.market, self.agents, agent).get(said)
+        if action is None:
+            return ParseFailure(f"an offer is for {self._units()} of each good")
+        return action
+
+    def _nobody(self, agent: str, partner: str) -> ParseFailure:
+        who = "you" if partner == agent else "not a trader here"
+        return ParseFailure(f"{partner} is {who}")
 
     def _fields(self, observation: Any) -> dict[str, list[float]]:
         numbers: list[float] = base.vector_of(observation).tolist()
@@ -264,7 +310,8 @@ class TradingView:
                 for other, share in zip(others, seen["reputation"], strict=True)
                 if share != 0.5
             ]
-            told += [f"Words kept: {', '.join(known)}; others 0.50."] if known else []
+            rest = "; others 0.50" if len(known) < len(others) else ""
+            told += [f"Words kept: {', '.join(known)}{rest}."] if known else []
         pairs = [
             f"{one} with {other} {count:g}"
             for (one, other), count in zip(pairs_of(self.agents), seen["network"], strict=False)

@@ -16,8 +16,8 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from srl_envs.base import OBSERVATION_MODES
-from srl_envs.checks import one_of, whole_number
-from srl_envs.errors import EnvError
+from srl_envs.checks import one_of, reset_arguments, whole_number
+from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextSpace, TextView
 
 RENDER_MODES = ("human", "ansi")
@@ -132,14 +132,24 @@ class WrittenGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no typ
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode; a seed restarts all randomness, None carries on from the last.
 
-        Options that the game does not know are ignored, as PettingZoo's own tests want.
+        Options that the game does not know are ignored, as PettingZoo's own tests want. Raises
+        EnvConfigError for a wrong seed, options or `max_cycles`; then nothing has changed.
         """
+        seed, given = reset_arguments(seed, options)
+        rounds = whole_number("max_cycles", self.max_cycles, low=1)
+        before = (self.generator, self.rounds)
+        drawn = self.generator.bit_generator.state  # an environment may draw before it refuses
         if seed is not None:
             self.generator = np.random.default_rng(seed)
-        if self.max_cycles != self.rounds:
-            self.rounds = whole_number("max_cycles", self.max_cycles, low=1)
+        self.rounds = rounds
+        try:
+            self.begin(given)
+        except EnvConfigError:
+            self.generator, self.rounds = before
+            self.generator.bit_generator.state = drawn
+            raise
+        if rounds != before[1]:
             self.text_view = self.make_view()
-        self.begin(options or {})
         self.agents = list(self.possible_agents)
         self.played = 0
         self._begun = True

@@ -193,5 +193,5 @@ def _turns(
             note = notes.line(history)
         turns.append(turn_of(view, seen, failure, last[number - 1] if number else None, note))
         reason = step.decision.parse_failure
-        failure = None if reason is None else ParseFailure(reason)
+        failure = None if reason is None else ParseFailure(reason, step.decision.action)
     return turns

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from srl_agents.episode import Decision
+from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.chat_model import (
     ChatAnswer,
     ChatModel,
@@ -19,6 +20,8 @@ from srl_agents.llm.partner_notes import History, PartnerNotes
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.turns import decided, read, rules_for, situation
 from srl_agents.policy import Seen
+from srl_envs.checks import whole_number
+from srl_envs.errors import EnvConfigError
 from srl_envs.text import ParseFailure, TextView
 
 
@@ -50,14 +53,21 @@ class ChatPolicy:
         sampling: Sampling | None = None,
         per_seat: Mapping[str, Sampling] | None = None,
         notes: PartnerNotes | None = None,
+        history: int | None = None,
         name: str | None = None,
     ) -> None:
         """Seat the model.
 
         `sampling` holds for every seat that `per_seat` does not name. With `notes`, every turn
-        ends with a line on what the others did so far. Raises PolicyError for sampling settings
-        that the API does not know.
+        ends with a line on what the others did so far. `history` is how many past turns of the
+        conversation are sent along beside the rules; None sends all, which grows with every turn.
+        Raises PolicyError for sampling settings that the API does not know, and for a `history`
+        that is no whole number of at least 0.
         """
+        try:
+            self._history = None if history is None else whole_number("history", history, low=0)
+        except EnvConfigError as error:
+            raise PolicyError(str(error)) from None
         self.name = name or model.name
         self._model, self._view, self._notes = model, view, notes
         self._sampling, self._per_seat = sampling or Sampling(), dict(per_seat or {})
@@ -73,9 +83,9 @@ class ChatPolicy:
     ) -> tuple[list[Decision], list[ChatConversation]]:
         """One answer per entry, all asked for at once.
 
-        An answer that cannot be read is data: the view's default action with `parse_failure`,
-        which also names why the answer ended where the model did not end it itself. Raises
-        BackendError where the API fails.
+        An answer that cannot be read is data: the view's default action (see
+        srl_envs.text.in_place_of_unread) with `parse_failure`, which also names why the answer
+        ended where the model did not end it itself. Raises BackendError where the API fails.
         """
         if self._notes is not None:
             states = [
@@ -86,6 +96,7 @@ class ChatPolicy:
             (*state.messages, *self._said(one, state))
             for one, state in zip(seen, states, strict=True)
         ]
+        sent = [self._sent(messages) for messages in conversations]
         answers = self._model.answer(
             [
                 ChatRequest(
@@ -93,13 +104,13 @@ class ChatPolicy:
                     self._per_seat.get(one.agent, self._sampling),
                     seed_from(state.rng) if self._model.takes_seed else None,
                 )
-                for one, state, messages in zip(seen, states, conversations, strict=True)
+                for one, state, messages in zip(seen, states, sent, strict=True)
             ]
         )
         decisions, memories = [], []
         for one, state, messages, answer in zip(seen, states, conversations, answers, strict=True):
             action = _with_ending(read(self._view, one, answer.text), answer)
-            decisions.append(decided(self._view, answer.text, action))
+            decisions.append(decided(answer.text, action))
             memories.append(
                 replace(
                     state,
@@ -117,8 +128,15 @@ class ChatPolicy:
             return [turn]
         return [{"role": "system", "content": rules_for(self._view, seen).strip()}, turn]
 
+    def _sent(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """The rules, the last turns (a situation and its answer each) and the situation now."""
+        if self._history is None:
+            return messages
+        rules, *rest = messages
+        return (rules, *rest[-(2 * self._history + 1) :])
+
 
 def _with_ending(action: object, answer: ChatAnswer) -> object:
     if isinstance(action, ParseFailure) and not answer.ended:
-        return ParseFailure(f"{action.reason} (it ended by {answer.finish_reason!r})")
+        return replace(action, reason=f"{action.reason} (it ended by {answer.finish_reason!r})")
     return action

@@ -73,8 +73,9 @@ class TextPolicy:
     ) -> tuple[list[Decision], list[Conversation]]:
         """One answer per entry, all sampled in one batch.
 
-        An answer that cannot be read is data: the view's default action with `parse_failure`.
-        Raises BackendError when the backend fails.
+        An answer that cannot be read is data: the view's default action (see
+        srl_envs.text.in_place_of_unread) with `parse_failure`. Raises BackendError when the
+        backend fails.
         """
         chat = self._backend.chat
         if self._notes is not None:
@@ -103,7 +104,7 @@ class TextPolicy:
         ):
             text = chat.text(completion.ids)
             action = read(self._view, one, text)
-            decisions.append(decided(self._view, text, action, _tokens(prompt, completion)))
+            decisions.append(decided(text, action, _tokens(prompt, completion)))
             memories.append(
                 replace(
                     state,

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from srl_agents.llm.partner_notes import History, PartnerNotes
-from srl_envs.text import ParseFailure, TextView, default_in_words, feedback, view_for
+from srl_envs.text import (
+    ParseFailure,
+    TextView,
+    default_in_words,
+    feedback,
+    in_place_of_unread,
+    view_for,
+)
 
 UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
 UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers
@@ -97,8 +104,8 @@ def _play(
                 answer = UNREADABLE[rng.integers(len(UNREADABLE))]
                 failure = view_for(view, observations[agent]).parse(agent, answer)
             if isinstance(failure, ParseFailure):
-                actions[agent] = view.default_action
-                feedbacks[agent] = feedback(failure, default_in_words(view, agent)) + "\n"
+                actions[agent] = in_place_of_unread(view, mask)
+                feedbacks[agent] = feedback(failure, default_in_words(view, agent, mask)) + "\n"
             else:
                 failure = None
                 answer = answers[chosen]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from srl_agents.episode import Decision, Tokens
@@ -10,8 +11,8 @@ from srl_envs.text import (
     NOT_LEGAL_NOW,
     ParseFailure,
     TextView,
-    default_in_words,
     feedback,
+    in_place_of_unread,
     view_for,
 )
 
@@ -27,7 +28,9 @@ def situation(
     """Why the seat's last answer was not read, what it heard, its situation, and a note on it."""
     lines = []
     if failure is not None:
-        lines.append(feedback(failure, default_in_words(view, seen.agent)))
+        answers = view.answers(seen.agent)
+        played = view.default_action if failure.instead is None else failure.instead
+        lines.append(feedback(failure, answers[played] if answers else None))
     lines += [f"{speaker} says: {words}" for speaker, words in seen.heard]
     lines.append(view.describe(seen.agent, seen.observation))
     if note:
@@ -36,21 +39,21 @@ def situation(
 
 
 def read(view: TextView, seen: Seen, text: str) -> Any | ParseFailure:
-    """The action that an answer names; what the action mask forbids is not read either."""
-    action = view_for(view, seen.observation).parse(seen.agent, text)
-    if isinstance(action, ParseFailure) or seen.action_mask is None:
-        return action
-    return action if seen.action_mask[action] else ParseFailure(NOT_LEGAL_NOW)
+    """The action that an answer names, or why none was read and what is played instead; what the
+    action mask forbids is not read either."""
+    action, mask = view_for(view, seen.observation).parse(seen.agent, text), seen.action_mask
+    if not isinstance(action, ParseFailure):
+        if mask is None or mask[action]:
+            return action
+        action = ParseFailure(NOT_LEGAL_NOW)
+    return replace(action, instead=in_place_of_unread(view, mask))
 
 
-def decided(
-    view: TextView, text: str, action: Any | ParseFailure, tokens: Tokens | None = None
-) -> Decision:
-    """The decision that an answer and what was read from it come to: the view's default action
-    where it could not be read."""
+def decided(text: str, action: Any | ParseFailure, tokens: Tokens | None = None) -> Decision:
+    """The decision that an answer and what `read` gave for it come to."""
     failure = action if isinstance(action, ParseFailure) else None
     return Decision(
-        action=view.default_action if failure else action,
+        action=failure.instead if failure else action,
         text=text,
         tokens=tokens,
         parse_failure=failure.reason if failure else None,

@@ -6,9 +6,10 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from srl_envs import catalogue
 from srl_envs.conformance import check_environment
-from srl_envs.errors import EnvError
+from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.rewards import CustomRewards
 from srl_envs.text import Spoken, TextEnv
+from tests.srl_envs.third_party_games import Counted
 
 
 def length_of(model_output, context):
@@ -75,12 +76,49 @@ def test_the_function_can_be_set_and_taken_back():
     assert env.step(actions)[1] == plain.step(actions)[1]
 
 
-@pytest.mark.parametrize("reward", [None, "1", float("nan"), float("inf"), np.array([1.0])])
+@pytest.mark.parametrize(
+    "reward", [None, "1", float("nan"), float("inf"), np.array([1.0]), 10**400]
+)
 def test_what_is_no_reward_is_refused(reward):
     env = CustomRewards(catalogue.make("coop_compete_v0"), lambda output, context: reward)
     env.reset(seed=0)
     with pytest.raises(EnvError, match="must give a finite number"):
         env.step(dict.fromkeys(env.agents, 1))
+
+
+def test_a_function_sees_what_the_seat_saw_whatever_became_of_it():
+    told = []
+    env = CustomRewards(
+        catalogue.make("coop_compete_v0", obs_mode="dict"),
+        lambda output, context: told.append(context["observation"]["observation"]) or 0.0,
+    )
+    observations, _ = env.reset(seed=0)
+    for _ in range(2):
+        before = {agent: seen["observation"].copy() for agent, seen in observations.items()}
+        for seen in observations.values():
+            seen["observation"][:] = 99.0
+        observations, *_ = env.step(dict.fromkeys(env.agents, 1))
+        assert np.array_equal(told, list(before.values()))
+        told.clear()
+
+
+def test_a_game_without_a_name_is_called_by_its_type():
+    game, names = Counted(), []
+    game.metadata = {}
+    env = CustomRewards(game, lambda output, context: names.append(context["environment"]) or 1.0)
+    env.reset(seed=0)
+    env.step(dict.fromkeys(env.agents, 0))
+    assert set(names) == {"Counted"}
+
+
+def test_what_is_no_game_or_no_function():
+    with pytest.raises(EnvConfigError, match="CustomRewards got 5: give a PettingZoo ParallelEnv"):
+        CustomRewards(5, None)
+    with pytest.raises(EnvConfigError, match="reward_function is 5: give a function"):
+        CustomRewards(catalogue.make("coop_compete_v0"), 5)
+    env = CustomRewards(catalogue.make("coop_compete_v0"))
+    with pytest.raises(EnvConfigError, match="reward_function is 'length': give a function"):
+        env.reward_function = "length"
 
 
 def test_everything_else_is_the_environments_own():

@@ -216,6 +216,17 @@ def test_an_unreadable_answer_plays_the_default_costs_the_penalty_and_is_told():
     assert observations["agent_0"].startswith("Round 3 of 1000.")
 
 
+def test_the_default_is_played_where_a_mask_only_advises():
+    env = TextEnv(catalogue.make("maze_simple_v0", mask_walls=True))
+    _, infos = env.reset(seed=0)
+    assert infos["agent_0"]["action_mask"][0] == 0  # a wall is above
+    seen, _, _, _, infos = env.step({"agent_0": "what?"})
+    assert infos["agent_0"]["action"] == 0
+    assert (
+        "So up was played.\nStep 2" in seen["agent_0"] and "stopped you going up" in seen["agent_0"]
+    )
+
+
 @pytest.mark.parametrize("mode", ["vector", "dict", "llm"])
 @pytest.mark.parametrize("name", catalogue.names())
 def test_text_environments_pass_pettingzoos_parallel_tests(name, mode):
@@ -245,10 +256,14 @@ def test_text_env_refuses():
         env.step({"agent_0": "compete"})
     with pytest.raises(EnvError, match="'agent_9', who is not among"):
         env.step({"agent_0": "compete", "agent_1": "compete", "agent_9": "compete"})
+    with pytest.raises(EnvError, match="actions must be a mapping seat -> answer, got \\['a'\\]"):
+        env.step(["a"])
     bare = catalogue.make("coop_compete_v0")
     bare.text_view = None
     with pytest.raises(EnvError, match="has no text view"):
         TextEnv(bare)
+    with pytest.raises(EnvError, match="TextEnv got 5: give a PettingZoo ParallelEnv"):
+        TextEnv(5)
 
 
 def test_text_space():

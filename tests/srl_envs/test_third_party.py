@@ -55,7 +55,8 @@ def test_how_a_parallel_game_reads():
     seen, _ = env.reset(seed=0)
     assert seen["player_0"] == (
         "You are player_0. Show the same colour.\n"
-        "Write your choice alone on the last line: 'red', 'green' or 'blue'.\n\nYou see: nothing"
+        "Write your choice alone on the last line: 'red', 'green' or 'blue'. What cannot be read "
+        "costs 0.5.\n\nYou see: nothing"
     )
     seen, rewards, *_ = env.step({"player_0": "red", "player_1": "Red."})
     assert seen["player_1"] == "You see: red\nYou may choose: green, blue."
@@ -110,6 +111,30 @@ def test_what_is_illegal_plays_the_default_or_the_first_legal_action():
     seen, _, _, _, infos = turns.step({"player_1": 0, "player_2": 2})  # each does the other's part
     assert seen["player_2"]["observation"] == 6
     assert [infos[seat]["illegal"] for seat in turns.agents] == [True, True]
+
+
+def test_feedback_names_what_was_really_played():
+    reason = "no legal choice stood alone on the last line"
+    env = TextEnv(nim())
+    env.reset(seed=0)
+    seen, _, _, _, infos = env.step({"player_1": "banana", "player_2": "banana"})
+    assert infos["player_1"]["action"] == 1 and infos["player_2"]["action"] == 0
+    assert not any(info["illegal"] for info in infos.values())
+    told = {seat: text.partition("\n")[0] for seat, text in seen.items()}
+    assert told["player_1"] == f"Your last answer was not read: {reason}. So one was played."
+    assert told["player_2"] == f"Your last answer was not read: {reason}. So pass was played."
+    seen, _, _, _, infos = env.step({"player_1": "pass", "player_2": "Pass."})
+    assert seen["player_2"].startswith(
+        "Your last answer was not read: that choice is not allowed now. So one was played.\n"
+        "You see: 5"
+    )
+
+    same = TextEnv(never_twice(default_action=1))
+    same.reset(seed=0)
+    same.step({"player_0": "green", "player_1": "red"})
+    seen, _, _, _, infos = same.step({"player_0": "banana", "player_1": "banana"})
+    assert "So red was played." in seen["player_0"] and "So green was played." in seen["player_1"]
+    assert [infos[seat]["action"] for seat in same.agents] == [0, 1]
 
 
 def test_a_seat_that_leaves_is_not_asked_again():
@@ -172,7 +197,19 @@ GIVEN = {"rules": "r", "answers": COLOURS}
         (NeverTwice(), {"fields": ("a", "b")}, "is Discrete\\(4\\): give 4 names, got"),
         (NeverTwice(), {"fields": COLOURS, "describe": str}, "give one"),
         (NeverTwice(), {"default_action": 3}, "default_action must be .* 0 to 2, got 3"),
+        (NeverTwice(), {"default_action": False}, "default_action must be .* got False"),
+        (NeverTwice(), {"default_action": ""}, "default_action must be .* got ''"),
+        (NeverTwice(), {"default_action": []}, "default_action must be .* got \\[\\]"),
         (NeverTwice(), {"parse_penalty": -1}, "parse_penalty must be a number at least 0"),
+        (NeverTwice(), {"parse_penalty": 10**400}, "parse_penalty must be a number between 0 and"),
+        (NeverTwice(), {"rules": None}, "rules for player_0 are None: give a text"),
+        (NeverTwice(), {"rules": ["x"]}, "rules for player_0 are \\['x'\\]: give a text"),
+        (NeverTwice(), {"answers": (1, 2, 3)}, "answers for player_0 are .1, 2, 3.: give a list"),
+        (NeverTwice(), {"answers": None}, "answers for player_0 are None: give a list of texts"),
+        (NeverTwice(), {"answers": iter(COLOURS)}, "give a list of texts, one for each of its 3"),
+        (NeverTwice(), {"fields": 5}, "is Discrete\\(4\\): give 4 names, got 5"),
+        (NeverTwice(), {"fields": ("a", "b", "c", 4)}, "is Discrete\\(4\\): give 4 names, got"),
+        (NeverTwice(), {"describe": 5}, "describe is 5: give a function"),
         (Nim(), {"answers": ("a", "b"), "default_action": 0}, "a pass is the default"),
         (Nim(), {"answers": ("pass", "two")}, "cannot be read back"),
         (Steered(), {}, "player_0 acts in Box.*: only Discrete actions can be answers"),
@@ -191,6 +228,8 @@ def test_wrong_use_is_refused():
     game.reset(seed=0)
     with pytest.raises(EnvError, match="give one for each of"):
         game.step({"player_0": 0})
+    with pytest.raises(EnvError, match="must be a mapping seat -> action, got 5"):
+        game.step(5)
     with pytest.raises(EnvError, match="action 3 of player_1 is outside Discrete"):
         game.step({"player_0": 0, "player_1": 3})
     with pytest.raises(EnvError, match="player_1 is to act, and the game's mask leaves no legal"):

@@ -18,8 +18,10 @@ from srl_agents.policy import Seen
 from srl_agents.rollout import play_many
 from srl_envs import catalogue
 from srl_envs.debate.judging import CON, PRO, Debate, JudgeError, Speech
+from srl_envs.third_party import with_text
 from tests.chat_server import chat_server
 from tests.fakes import ScriptedBackend, Vote
+from tests.srl_envs.third_party_games import Nim
 
 
 @pytest.fixture
@@ -226,3 +228,41 @@ def test_backend_errors_come_through():
     policy = ChatPolicy(Broken([]), Vote())
     with pytest.raises(BackendError, match="gone"):
         one_turn(policy, policy.start(0))
+
+
+@pytest.mark.parametrize(("history", "sent"), [(None, 5), (0, 0), (1, 1), (9, 5)])
+def test_as_many_turns_are_sent_along_as_it_is_told(history, sent):
+    model = Scripted(["go", "stay"] * 3)
+    policy = ChatPolicy(model, Vote(), history=history)
+    state = policy.start(0)
+    for number in range(6):
+        _, state = one_turn(policy, state, f"day {number}")
+    rules, *rest = model.requests[-1].messages
+    assert rules["role"] == "system" and len(rest) == 2 * sent + 1
+    assert [one["content"] for one in rest[::2]] == [
+        f"You see day {number}." for number in range(5 - sent, 6)
+    ]
+    assert rest == list(state.messages[-1 - len(rest) : -1]) and len(state.messages) == 13
+
+
+@pytest.mark.parametrize("history", [-1, 0.5, True])
+def test_a_history_is_a_number_of_turns(history):
+    with pytest.raises(PolicyError, match="history must be a whole number"):
+        ChatPolicy(Scripted([]), Vote(), history=history)
+
+
+def test_what_was_really_played_is_recorded_and_told():
+    """Whoever is to move in Nim may not pass, which is the default: the first move is played."""
+
+    def nim():
+        return with_text(Nim(), rules="Take the last stick.", answers=("one", "two"))
+
+    model = Scripted(["banana", "banana", "pass", "two", "one"] * 9)
+    policy = ChatPolicy(model, nim().text_view)
+    [episode] = play_many(nim, dict.fromkeys(("player_1", "player_2"), policy), [0])
+    first, second = episode.turns[0]
+    assert (first.decision.action, second.decision.action) == (1, 0)
+    assert first.decision.parse_failure and second.decision.parse_failure
+    assert not first.info["illegal"] and episode.turns[1][0].observation["observation"] == 6
+    told = [request.messages[-1]["content"] for request in model.requests[2:4]]
+    assert "So one was played." in told[0] and "So pass was played." in told[1]

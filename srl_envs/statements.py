@@ -1,0 +1,46 @@
+"""Where in an answer a choice may stand, and what it may be dressed in."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+
+# Around a choice we take off white space, quotes, Markdown and punctuation. Left on are marks that
+# turn a choice into its opposite or another number: leading '!', '-' and '.', and '~' (struck out).
+_QUOTES = "\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
+_BEFORE = string.whitespace + _QUOTES + "*_#>([{:,;"
+_AFTER = string.whitespace + _QUOTES + "*_)]}.,:;!?\u2026\u3002\uff01"
+_BULLETS = ("- ", "+ ", "\u2022 ", "\u2013 ", "\u2014 ")
+_LABELS = ("answer", "action", "choice")
+_OPEN, _CLOSE = "<answer>", "</answer>"
+
+
+def statements_in(text: str) -> tuple[str, str, str]:
+    """The places that count in an answer that is not empty: the whole of it, its last line, and
+    what stands in its last <answer>...</answer>, if anything."""
+    return text, text.splitlines()[-1], _tagged(text)
+
+
+def readings(statement: str) -> Iterator[str]:
+    """The statement as it stands, undressed, and without its label: the first legal one counts."""
+    yield statement.strip().casefold()
+    plain = _undressed(statement)
+    yield plain.casefold()
+    label, colon, rest = plain.partition(":")
+    if colon and label.rstrip(" *_").casefold() in _LABELS:
+        yield _undressed(rest).casefold()
+
+
+def _undressed(statement: str) -> str:
+    plain = statement.strip().lstrip(_BEFORE).rstrip(_AFTER)
+    if plain.startswith(_BULLETS):
+        plain = plain[2:].lstrip(_BEFORE)
+    return plain
+
+
+def _tagged(text: str) -> str:
+    """What stands in the last <answer>...</answer>, or nothing."""
+    low = text.lower()  # its own length may differ from the text's, so it is cut itself
+    end = low.rfind(_CLOSE)
+    start = low.rfind(_OPEN, 0, max(end, 0))
+    return low[start + len(_OPEN) : end] if end >= 0 and start >= 0 else ""

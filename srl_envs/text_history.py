@@ -1,0 +1,72 @@
+"""Observations in words that stand by themselves, for readers that keep no conversation.
+
+You are agent_0, one of 2 players. ...            the rules
+
+Turn 1:
+Round 1 of 8. Nobody has chosen yet.
+You answered: cooperate
+
+Turn 2:
+Round 2 of 8. You chose to cooperate and earned 0.85. ...
+You answered: who knows
+Not read: no legal choice stood alone on the last line.
+
+Now:
+Your last answer was not read: ... So compete was played.
+Round 3 of 8. ...
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+ANSWER_SHOWN = 500  # characters of an answer that is told again: its end, where the choice stands
+
+
+@dataclass(frozen=True)
+class PastTurn:
+    """What a seat read and answered in a turn."""
+
+    number: int
+    """Counted from 1 in every episode."""
+    situation: str
+    answer: str
+    unread: str | None = None
+    """Why the answer was not read; None where it was."""
+
+    def __str__(self) -> str:
+        answer = self.answer.strip()
+        if len(answer) > ANSWER_SHOWN:
+            answer = f"... {answer[-ANSWER_SHOWN:].lstrip()}"
+        lines = [f"Turn {self.number}:", self.situation, f"You answered: {answer}".rstrip()]
+        return "\n".join(lines if self.unread is None else [*lines, f"Not read: {self.unread}."])
+
+
+class TextHistory:
+    """One seat's last `turns` turns of an episode, told within `length` characters."""
+
+    def __init__(self, turns: int, length: int) -> None:
+        self._length = length
+        self._turns: deque[PastTurn] = deque(maxlen=turns)
+        self._played = 0
+
+    def add(self, situation: str, answer: str, unread: str | None) -> None:
+        """Remember a turn; where there are more than are told, the oldest is forgotten."""
+        self._played += 1
+        self._turns.append(PastTurn(self._played, situation, answer, unread))
+
+    def standing_alone(self, rules: str, now: str) -> str:
+        """Rules, past turns and what is to be read now; of the turns the newest that have room.
+
+        Where not even the rest has room, its end is cut.
+        """
+        told = [f"Now:\n{now}"]
+        room = self._length - len(f"{rules}\n\n{told[0]}")
+        for turn in reversed(self._turns):
+            said = str(turn)
+            room -= len(said) + len("\n\n")
+            if room < 0:
+                break
+            told.insert(0, said)
+        return "\n\n".join([rules, *told] if told[1:] else [rules, now])[: self._length]
