@@ -76,7 +76,9 @@ def assemble(
     mode = MODES[config.mode.name](config.mode)
     credit = ASSIGNMENTS[config.credit.name](config.credit, config.rollout.discount)
     teams = getattr(env.unwrapped, "teams", None)
-    baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)()
+    # Those are of all seats together: beside a partner that stays as it is they say nothing.
+    alone = set(seats.values()) <= learners.keys()
+    baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)() if alone else {}
     return Run(
         config=config,
         make_env=make_env,

@@ -10,19 +10,19 @@ from srl_train.errors import ConfigError
 def at_least(name: str, value: float, low: float) -> None:
     """Raise unless value >= low."""
     if not value >= low:
-        raise ConfigError(f"{name} is {value}: give {low:g} or more")
+        raise ConfigError(f"{name} is {value}: give {_told(low)} or more")
 
 
 def above(name: str, value: float, low: float) -> None:
     """Raise unless value > low."""
     if not value > low:
-        raise ConfigError(f"{name} is {value}: give more than {low:g}")
+        raise ConfigError(f"{name} is {value}: give more than {_told(low)}")
 
 
 def within(name: str, value: float, low: float, high: float) -> None:
     """Raise unless low <= value <= high."""
     if not low <= value <= high:
-        raise ConfigError(f"{name} is {value}: give {low:g} to {high:g}")
+        raise ConfigError(f"{name} is {value}: give {_told(low)} to {_told(high)}")
 
 
 def refuse_unread(
@@ -37,6 +37,10 @@ def refuse_unread(
                 f"{section}.{name} is read by {' and '.join(own)} only, "
                 f"{section}.{chooser} is {chosen!r}"
             )
+
+
+def _told(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
 
 
 def default_of(entry: dataclasses.Field[Any]) -> Any:

@@ -32,6 +32,7 @@ from srl_train.manifests import has_all_files, read_manifest, seal, to_disk, ver
 from srl_train.plain_state import join_tensors, split_tensors
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_DESCRIBED = ("manifest.json", "metadata.json", "state.json")
 _SAVING, _REPLACED, _REMOVED = ".saving.", ".replaced.", ".removed."
 
 
@@ -155,6 +156,17 @@ def list_checkpoints(directory: Path) -> list[str]:
     """
     complete = _complete(directory)
     return sorted(complete, key=lambda name: (complete[name][1]["sequence"], name), reverse=True)
+
+
+def not_whole(directory: Path) -> list[Path]:
+    """Folders of checkpoints that lack a file, or whose manifest cannot be read: none of them is
+    listed, and a run goes on from the newest one that is."""
+    whole = {path for path, _ in _complete(directory).values()}
+    return [
+        path
+        for path in sorted(directory.glob("[!.]*"))
+        if path not in whole and any((path / name).exists() for name in _DESCRIBED)
+    ]
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:

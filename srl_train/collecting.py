@@ -14,16 +14,17 @@ from srl_agents.classic.table import names as policy_names
 from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.api_names import api_model, is_api_name
-from srl_agents.llm.partner_notes import notes_for
+from srl_agents.llm.partner_notes import PartnerNotes
 from srl_agents.policy import Policy, Seen
 from srl_agents.population import deal
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_envs.text import TextView
 from srl_train.api_seats import chat_policy, refuse_constrained
-from srl_train.config import RunConfig
+from srl_train.config import ModelsConfig, RunConfig
 from srl_train.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
 from srl_train.named_models import models_of_run, named_models
+from srl_train.trained_models import as_trained, models_section, notes_of
 
 # Games for data start where neither rounds nor evaluations do: those have other numbers here.
 _COLLECTING = 104_729
@@ -139,9 +140,10 @@ def cast(
 
     `wanted` says who sits where: a classic policy, 'tiny', a model's folder or hub name, a run's
     folder (its models in turn), 'RUN:model_0' for one of them, or a model behind an API, such as
-    'openai:gpt-5-mini'. The other seats are held as
-    `config` says, by the models of the run in `trained`, or by their bases. Raises ConfigError,
-    also for policies that are kept for evaluation: what is collected is trained on.
+    'openai:gpt-5-mini'. The other seats are held as `config` says, by the models of the run in
+    `trained`, or by their bases. A run's models of `wanted` answer as they trained, all others as
+    `config.models` says. Raises ConfigError, also for seats of a pool of past versions, and for
+    policies that are kept for evaluation: what is collected is trained on.
     """
     env = make_env()
     agents, view = list(env.possible_agents), env.unwrapped.text_view
@@ -158,7 +160,7 @@ def cast(
     own |= config.models.frozen
     if trained is not None:
         own |= models_of_run(trained)
-    loaded: dict[str, Any] = {}
+    loaded: dict[tuple[Path | None, str], Policy] = {}
     found: dict[str, Policy] = {}
     taken: dict[str, int] = {}
     for seat in agents:
@@ -166,18 +168,33 @@ def cast(
         if who in POLICIES:
             found[seat] = classic_player(who, env)
             continue
-        sources = list(named_models(who).sources.values())
+        if who in config.pools:
+            raise ConfigError(
+                f"{seat} is held by the pool {who!r}, and past versions of models are only played "
+                f"while a run trains: give --players {seat}=WHO, such as "
+                f"{seat}={trained or 'RUN'}:{config.pools[who].of[0]} for a model as it ended"
+            )
+        named = named_models(who)
         taken[who] = taken.get(who, -1) + 1  # the models of a run are taken in turn
-        source = sources[taken[who] % len(sources)]
-        if source not in loaded:
-            loaded[source] = _writer(source, config, make_env, view)
-        found[seat] = loaded[source]
+        name, source = list(named.sources.items())[taken[who] % len(named.sources)]
+        if (named.run, source) not in loaded:
+            models = config.models
+            if named.run is not None:
+                models = as_trained(named.run, models_section(named.run), name)
+                models = dataclasses.replace(models, device=config.models.device)
+            notes = notes_of(models, env, named.run)
+            loaded[named.run, source] = _writer(source, models, notes, make_env, view)
+        found[seat] = loaded[named.run, source]
     return found
 
 
-def _writer(source: str, config: RunConfig, make_env: Callable[[], Any], view: TextView) -> Policy:
-    models = config.models
-    notes = notes_for(make_env()) if models.partner_notes else None
+def _writer(
+    source: str,
+    models: ModelsConfig,
+    notes: PartnerNotes | None,
+    make_env: Callable[[], Any],
+    view: TextView,
+) -> Policy:
     if is_api_name(source):
         if models.constrained:
             refuse_constrained(source, "models.constrained")

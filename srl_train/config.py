@@ -21,6 +21,11 @@ from srl_train.offline_config import DpoConfig, SftConfig
 
 Algorithm = Literal["grpo", "ppo"]
 
+MOST_THREADS = 1024  # of torch: more than any machine has cores; far more of them crash it
+
+LEFT_OUT_AS_IN = "left_out_as_in"
+"""Of a field's metadata: the section beside it that its entries take for what they leave out."""
+
 
 @dataclass(frozen=True)
 class EnvironmentConfig:
@@ -66,8 +71,11 @@ class ModelsConfig:
     """Train LoRA adapters on one shared base instead of full models."""
     sampling: Sampling = field(default_factory=lambda: Sampling(max_new_tokens=4))
     """How answers are sampled, in training and evaluation."""
-    seat_sampling: Mapping[str, Sampling] = field(default_factory=dict)
-    """Seat -> its own sampling settings, in place of `sampling`."""
+    seat_sampling: Mapping[str, Sampling] = field(
+        default_factory=dict, metadata={LEFT_OUT_AS_IN: "sampling"}
+    )
+    """Seat -> its own sampling settings, in place of `sampling`; in a file, what a seat leaves out
+    is as there."""
     constrained: bool = False
     """Sample only among the legal answers, and train with the same masking."""
     partner_notes: bool = False
@@ -146,11 +154,12 @@ class ModeConfig:
     def __post_init__(self) -> None:
         within("mode.cooperation_strength", self.cooperation_strength, 0.0, 1.0)
         at_least("mode.competition_intensity", self.competition_intensity, 0.0)
-        if self.leader is not None and self.name != "hierarchical":
-            raise ConfigError(
-                f"mode.leader is {self.leader!r} but mode.name is {self.name!r}: "
-                "only the hierarchical mode has a leader"
-            )
+        own = {
+            "cooperation_strength": ("cooperative", "mixed", "hierarchical"),
+            "competition_intensity": ("competitive", "mixed"),
+            "leader": ("hierarchical",),
+        }
+        refuse_unread("mode", self, "name", own)
 
 
 @dataclass(frozen=True)
@@ -180,6 +189,8 @@ class UpdatesConfig:
         within("updates.selected_fraction", self.selected_fraction, 0.0, 1.0)
         at_least("updates.patience", self.patience, 1)
         at_least("updates.max_staleness", self.max_staleness, 0)
+        if not all(self.groups):
+            raise ConfigError("updates.groups has an empty group: name the models it averages")
         own = {
             "groups": ("synchronized", "federated"),
             "federation_temperature": ("federated",),
@@ -255,7 +266,10 @@ class LoggingConfig:
 class RunConfig:
     """One training run."""
 
-    environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
+    environment: EnvironmentConfig = field(
+        default_factory=lambda: EnvironmentConfig(options={"max_cycles": 8})
+    )
+    """Where it is not given: the default game, as short as a language model can remember."""
     models: ModelsConfig = field(default_factory=ModelsConfig)
     seats: Mapping[str, str] = field(default_factory=dict)
     """Seat -> model_<i>, a frozen model, a pool, or a classic policy; the seats not named are
@@ -301,12 +315,13 @@ class RunConfig:
                 second_reference=self.models.adapters is not None and references,
             )
         within("max_failed_share", self.max_failed_share, 0.0, 1.0)
-        at_least("threads", self.threads, 1)
+        within("threads", self.threads, 1, MOST_THREADS)
         within("seed", self.seed, 0, 2**63 - 1)
         for section, names in (
             ("updates.sample_budget", self.updates.sample_budget),
             ("updates.groups", {name for group in self.updates.groups for name in group}),
             ("algorithms", self.algorithms),
+            *((f"pools.{pool}.of", settings.of) for pool, settings in self.pools.items()),
         ):
             for name in names:
                 if name not in self.models.names:
@@ -314,12 +329,6 @@ class RunConfig:
                         f"{section} names {name!r}: the models are {', '.join(self.models.names)}"
                     )
         for pool, settings in self.pools.items():
-            for name in settings.of:
-                if name not in self.models.names:
-                    raise ConfigError(
-                        f"pools.{pool}.of names {name!r}: the models are "
-                        f"{', '.join(self.models.names)}"
-                    )
             bases = {dict(zip(self.models.names, self.models.bases, strict=True))[n]
                      for n in settings.of}  # fmt: skip
             if len(bases) > 1:

@@ -9,12 +9,15 @@ import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 
-from srl_train.config import RunConfig
+from srl_train.bounds import default_of
+from srl_train.config import LEFT_OUT_AS_IN, RunConfig
 from srl_train.errors import ConfigError
+
+Section = TypeVar("Section")
 
 
 def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunConfig:
@@ -29,11 +32,42 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunCon
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
+    tree = parse(text, str(path))
+    return from_tree({} if tree is None else tree, overrides)
+
+
+def parse(text: str, where: str) -> Any:
+    """What the YAML text holds; raises ConfigError, beginning with `where`, for text that is not
+    YAML and for a key that stands twice in one mapping, of which only the last would be read."""
     try:
-        tree = yaml.safe_load(text)
+        return yaml.load(text, _StrictLoader)
+    except _Twice as error:
+        raise ConfigError(f"{where}, {error}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-13-01
-        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    return from_tree(tree or {}, overrides)
+        raise ConfigError(f"{where} is not YAML: {' '.join(str(error).split())}") from error
+
+
+class _Twice(Exception):
+    """A key stands twice in one mapping."""
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML's safe loader, which refuses what it would otherwise drop without a word."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """The mapping as nodes; raises _Twice for a key that stands in it twice."""
+        node = super().compose_mapping_node(anchor)
+        first: dict[tuple[str, str], int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                line = key.start_mark.line + 1
+                if (key.tag, key.value) in first:
+                    raise _Twice(
+                        f"line {line}: {key.value!r} stands there already, in line "
+                        f"{first[key.tag, key.value]}: put both into one"
+                    )
+                first[key.tag, key.value] = line
+        return node
 
 
 def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfig:
@@ -46,6 +80,13 @@ def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfi
     config = _build(RunConfig, tree, "")
     assert isinstance(config, RunConfig)
     return config
+
+
+def section_from_tree(kind: type[Section], tree: Any, path: str) -> Section:
+    """One section alone, which errors call `path`; raises ConfigError as `load` does."""
+    section = _build(kind, tree, path)
+    assert isinstance(section, kind)
+    return section
 
 
 def to_tree(config: Any) -> Any:
@@ -79,18 +120,27 @@ def _build(kind: type, tree: Any, path: str) -> Any:
     if not isinstance(tree, Mapping):
         raise ConfigError(f"{path or 'the configuration'} is a section, got {tree!r}")
     hints = typing.get_type_hints(kind)
-    known = [entry.name for entry in dataclasses.fields(kind)]
-    values = {}
-    for key, value in tree.items():
+    known = {entry.name: entry for entry in dataclasses.fields(kind)}
+    values: dict[str, Any] = {}
+    # Sections first whose settings others take for what they leave out.
+    for key, value in sorted(tree.items(), key=lambda one: _takes_from_beside(known.get(one[0]))):
         dotted = f"{path}.{key}" if path else str(key)
         if key not in known:
             nearest = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
             hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
             raise ConfigError(f"unknown key {dotted!r}: {hint}")
         if dataclasses.is_dataclass(hints[key]) and isinstance(value, Mapping):
-            # What is left out keeps the section's own default, which may differ from its class's.
-            default: Any = kind.__dataclass_fields__[key].default_factory()  # type: ignore[attr-defined]
-            value = {**to_tree(default), **value}
+            # What is left out keeps the section's own default, which may differ from its class's;
+            # but not beside a name: the options of one game are not those of another.
+            left_out = {} if "name" in value else to_tree(default_of(known[key]))
+            value = {**left_out, **value}
+        beside = known[key].metadata.get(LEFT_OUT_AS_IN)
+        if beside is not None and isinstance(value, Mapping):
+            shared = to_tree(values.get(beside, default_of(known[beside])))
+            value = {
+                name: {**shared, **own} if isinstance(own, Mapping) else own
+                for name, own in value.items()
+            }
         values[key] = _convert(hints[key], value, dotted)
     try:
         return kind(**values)
@@ -98,6 +148,10 @@ def _build(kind: type, tree: Any, path: str) -> Any:
         raise
     except ValueError as error:  # a nested dataclass of another package checked its own values
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _takes_from_beside(field: dataclasses.Field[Any] | None) -> bool:
+    return field is not None and LEFT_OUT_AS_IN in field.metadata
 
 
 def _convert(hint: Any, value: Any, path: str) -> Any:
@@ -111,6 +165,8 @@ def _convert(hint: Any, value: Any, path: str) -> Any:
             return None
         choices = [choice for choice in arguments if choice is not type(None)]
         if len(choices) > 1:
+            if not isinstance(value, str | list | tuple):
+                raise ConfigError(f"{path} is {value!r}: give text or a list")
             choices = [c for c in choices if (c is str) == isinstance(value, str)] or choices
         return _convert(choices[0], value, path)
     if origin is Literal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     """Play `episodes` games with the run's seats, sampled as in training.
 
     The same games every time for one seed, and in pools the same first opponents. Returns
-    ({"raw_reward": mean per seat and turn, "standard_error" of it over episodes,
-    "cooperation_rate", "success", "parse_failures", "episodes", "per_model": {model: mean raw
-    reward}, "by_environment": of multitask_v0, see round_metrics}, the episodes).
+    ({"raw_reward": mean per seat and turn, "standard_error" of it, "cooperation_rate", "success",
+    "parse_failures", "episodes", "per_model": {model: the mean over its seats}, "by_environment":
+    of multitask_v0, see round_metrics}, the episodes). Every turn of every seat counts alike, in
+    long games and short ones.
     """
     rng = np.random.default_rng([run.config.seed, _EVALUATION, episodes])
     starts = [int(s) for s in rng.integers(2**31, size=episodes)]
@@ -31,20 +33,39 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     played = play(run, starts, courses, [{"episode": 2**31}] * episodes)
     good = [episode for episode in played if episode.failure is None]
     steps = [step for episode in good for turn in episode.turns for step in turn]
-    means = [np.mean([s.reward for turn in e.turns for s in turn]) for e in good if e.turns]
+    earned = [[s.reward for turn in e.turns for s in turn] for e in good]
+    mean, error = mean_of_all(earned)
     per_model = {}
     for model in run.learners:
         own = [s.reward for e in good for seat in run.seats_of(model) for s in e.steps_of(seat)]
         per_model[model] = float(np.mean(own)) if own else None
-    error = np.std(means, ddof=1) / np.sqrt(len(means)) if len(means) > 1 else None
     return {
         "episodes": len(good),
         "failed_episodes": len(played) - len(good),
-        "raw_reward": float(np.mean(means)) if means else None,
-        "standard_error": None if error is None else float(error),
+        "raw_reward": mean,
+        "standard_error": error,
         "cooperation_rate": round_metrics.cooperation_rate(steps),
         "success": round_metrics.success(good),
         "parse_failures": round_metrics.parse_failures(steps),
         "per_model": per_model,
         "by_environment": round_metrics.by_environment(good),
     }, played
+
+
+def mean_of_all(games: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
+    """The mean of all numbers of all games, and its standard error, games being independent.
+
+    The numbers of one game are not, so the error is that of a ratio of two sums over games, its
+    linearisation (Cochran 1977, eq. 6.13). None where there is nothing to tell: no number, or a
+    single game.
+    """
+    played = [game for game in games if game]
+    if not played:
+        return None, None
+    turns = np.array([len(game) for game in played])
+    sums = np.array([np.sum(game) for game in played])
+    mean = sums.sum() / turns.sum()
+    if len(played) == 1:
+        return float(mean), None
+    apart = np.sum((sums - mean * turns) ** 2) / (len(played) * (len(played) - 1))
+    return float(mean), float(np.sqrt(apart) / turns.mean())

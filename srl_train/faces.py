@@ -5,10 +5,11 @@ Each is a thin face over the parts that do the work. Names that train are in `tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from math import ceil
+from os import PathLike
 from typing import Any, Literal
 
 from srl_agents.llm.sampling import Sampling
@@ -34,7 +35,7 @@ MODERN_MODELS = {
     "llama3": "meta-llama/Llama-3.1-8B-Instruct",
 }
 """Documented model type -> hub name."""
-API_TYPES = ("openai", "claude")  # weights out of reach: they could only ever play
+API_TYPES = ("openai", "claude")  # weights out of reach: they can only play
 LARGEST_GROUP = 16  # games; more say little more about which of them went better
 
 
@@ -117,6 +118,15 @@ class MultiModelConfig:
 
     def to_run_config(self, seats_per_model: int = 1) -> RunConfig:
         """The run these settings describe, for models that hold up to so many seats."""
+        try:
+            return self._run_config(seats_per_model)
+        except ConfigError as error:
+            told = str(error)
+            for theirs, ours in _OWN_NAMES.items():
+                told = told.replace(theirs, ours)
+            raise ConfigError(told) from error
+
+    def _run_config(self, seats_per_model: int) -> RunConfig:
         self._refuse_absent_parts()
         if type(self.num_models) is not int or self.num_models < 1:
             raise ConfigError(f"Invalid number of models: {self.num_models!r}: give 1 or more")
@@ -125,8 +135,12 @@ class MultiModelConfig:
         for name in ("learning_rate", "cooperation_strength", "competition_intensity"):
             if type(getattr(self, name)) not in (int, float):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}: give a number")
+        watched = self.enable_monitoring
+        if not isinstance(watched, bool):
+            raise ConfigError(f"enable_monitoring is {watched!r}: give True or False")
+        if not isinstance(self.checkpoint_dir, str | PathLike) or not str(self.checkpoint_dir):
+            raise ConfigError(f"checkpoint_dir is {self.checkpoint_dir!r}: give a folder's path")
         group = _group_size(self.update_frequency)
-        watched = bool(self.enable_monitoring)
         bases = self._bases()
         return RunConfig(
             environment=EnvironmentConfig(
@@ -173,25 +187,29 @@ class MultiModelConfig:
         )
 
     def _refuse_absent_parts(self) -> None:
-        for name, part in _ABSENT.items():
-            if getattr(self, name):
+        for name, (default, part) in _ABSENT.items():
+            if getattr(self, name) is not default:
                 raise ConfigError(f"{name} is {getattr(self, name)!r}: {part}; leave it out")
-        if self.num_gpus not in _DEVICES:
+        if type(self.num_gpus) not in (int, type(None)) or self.num_gpus not in _DEVICES:
             raise ConfigError(
                 f"num_gpus is {self.num_gpus!r}: placement over several devices is not part of "
                 "this release; give None (a GPU where there is one), 0 (the CPU) or 1"
             )
 
     def _bases(self) -> tuple[str, ...]:
-        names = {"tiny": "tiny", **MODERN_MODELS, **self.model_names}
-        if isinstance(self.model_types, str) or not self.model_types:
-            raise ConfigError(f"model_types is {self.model_types!r}: give a list such as ['tiny']")
+        types, own = self.model_types, self.model_names
+        if not isinstance(types, list | tuple) or not types or not _are_texts(types):
+            raise ConfigError(f"model_types is {types!r}: give a list such as ['tiny']")
+        if not isinstance(own, Mapping) or not _are_texts([*own, *own.values()]):
+            raise ConfigError(
+                f"model_names is {own!r}: give a mapping of types to folders or hub names"
+            )
+        names = {"tiny": "tiny", **MODERN_MODELS, **own}
         for kind in self.model_types:
             if kind in API_TYPES:
                 raise ConfigError(
-                    f"model_types has {kind!r}: models behind an API can play but never train, and "
-                    "their backends are not part of this release; give one of "
-                    f"{', '.join(names)}"
+                    f"model_types has {kind!r}: models behind an API can play (models.frozen of a "
+                    f"RunConfig) but never train; give one of {', '.join(names)}"
                 )
             if kind not in names:
                 raise ConfigError(
@@ -222,11 +240,18 @@ class MultiModelConfig:
 
 
 _DEVICES: Mapping[int | None, Literal["auto", "cpu", "cuda"]] = {None: "auto", 0: "cpu", 1: "cuda"}
-_ABSENT = {
-    "enable_verl": "VERL is not part of this release",
-    "enable_areal": "AReaL is not part of this release",
-    "base_port": "model servers are not part of this release",
-    "kv_cache_size": "the key-value cache sizes itself",
+_OWN_NAMES = {
+    "checkpoints.keep": "max_checkpoints",
+    "grpo.learning_rate": "learning_rate",
+    "mode.name": "training_mode",
+    "mode.": "",
+}
+"""What errors of a RunConfig name -> the field of a MultiModelConfig that it comes from."""
+_ABSENT = {  # field -> its only value, and why
+    "enable_verl": (False, "VERL is not part of this release"),
+    "enable_areal": (False, "AReaL is not part of this release"),
+    "base_port": (None, "model servers are not part of this release"),
+    "kv_cache_size": (None, "the key-value cache sizes itself"),
 }
 _WHOLE_NUMBERS = {
     "max_episodes": 1,
@@ -243,6 +268,10 @@ _WHOLE_NUMBERS = {
 def _check_whole(name: str, value: Any, low: int) -> None:
     if type(value) is not int or value < low:
         raise ConfigError(f"{name} is {value!r}: give a whole number, {low} or more")
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _value(kind: type[Enum], name: str, given: Any) -> Any:

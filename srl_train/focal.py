@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
-
-import yaml
 
 from srl_agents.classic.table import POLICIES, classic_policy
 from srl_agents.llm.backends.api_names import api_model
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Policy
 from srl_envs.scenarios import Scenario
-from srl_train import config_file
 from srl_train.api_seats import chat_policy, refuse_constrained
 from srl_train.config import ModelsConfig
 from srl_train.errors import ConfigError
 from srl_train.named_models import named_models
+from srl_train.trained_models import as_trained, models_section, notes_of
 
 SAMPLING = Sampling(max_new_tokens=32)  # for models that no run says anything of
 API_SAMPLING = Sampling(max_new_tokens=2048)  # where reasoning that is not shown counts as well
@@ -44,6 +42,14 @@ class Answering:
             return replace(given, **own)
         except ValueError as error:
             raise ConfigError(str(error)) from error
+
+    def models(self, given: ModelsConfig) -> ModelsConfig:
+        """`given`, with this sampling in all seats. Raises ConfigError out of range."""
+        return replace(
+            given,
+            sampling=self.sampling(given.sampling),
+            seat_sampling={seat: self.sampling(own) for seat, own in given.seat_sampling.items()},
+        )
 
 
 class Focal(Protocol):
@@ -100,44 +106,59 @@ class ModelFocal:
     """Models, loaded when the first scenario wants them."""
 
     def __init__(
-        self, models: ModelsConfig, folders: dict[str, str], answering: Answering, kind: str
+        self,
+        models: ModelsConfig,
+        folders: Mapping[str, str],
+        answering: Answering,
+        kind: str,
+        run: Path | None = None,
     ) -> None:
-        self._folders = folders  # name -> folder, hub name, or "tiny"
+        """`models` says how they answer, which are those of `run` where they are a run's."""
+        self._folders = dict(folders)  # name -> folder, hub name, or "tiny"
         self._kind = kind
-        self._sampling = answering.sampling(models.sampling)
+        self._run = run
+        self._models = answering.models(models)
         own = answering.constrained
         self._constrained = models.constrained if own is None else own
         self._load = (answering.device, models.dtype if kind == "run" else "auto")
-        self._quantization = models.quantization
         self._loaded: list[tuple[str, Any, str | None]] | None = None
 
     def policies(self, scenario: Scenario) -> list[Policy]:
         """One per model; raises BackendError for a model that cannot be loaded, and ConfigError
-        for the embedded one in a game that it cannot be started on."""
+        for the embedded one in a game that it cannot be started on, and for a run's in one that
+        the partner notes they trained with cannot be read off."""
         from srl_agents.llm.text_policy import TextPolicy
 
-        view = scenario.make().unwrapped.text_view
-        return [
-            TextPolicy(
-                backend,
-                view,
-                sampling=self._sampling,
-                adapter=adapter,
-                constrained=self._constrained,
-                name=name,
+        env = scenario.make()
+        notes = notes_of(self._models, env, self._run)
+        policies: list[Policy] = []
+        for name, backend, adapter in self._backends(scenario.make):
+            own = self._models if self._run is None else as_trained(self._run, self._models, name)
+            policies.append(
+                TextPolicy(
+                    backend,
+                    env.unwrapped.text_view,
+                    sampling=own.sampling,
+                    per_seat=own.seat_sampling,
+                    adapter=adapter,
+                    constrained=self._constrained,
+                    notes=notes,
+                    name=name,
+                )
             )
-            for name, backend, adapter in self._backends(scenario.make)
-        ]
+        return policies
 
     def record(self) -> dict[str, Any]:
         """Which models, and how they answer."""
         return {
             "kind": self._kind,
             "models": self._folders,
-            "sampling": asdict(self._sampling),
+            "sampling": asdict(self._models.sampling),
+            "seat_sampling": {s: asdict(own) for s, own in self._models.seat_sampling.items()},
             "constrained": self._constrained,
+            "partner_notes": self._models.partner_notes,
             "dtype": self._load[1],
-            "quantization": self._quantization,
+            "quantization": self._models.quantization,
         }
 
     def _backends(self, make_env: Callable[[], Any]) -> list[tuple[str, Any, str | None]]:
@@ -150,7 +171,7 @@ class ModelFocal:
                 make_env,
                 device=device,
                 dtype=dtype,
-                quantization=self._quantization,
+                quantization=self._models.quantization,
             )
         return self._loaded
 
@@ -167,18 +188,5 @@ def focal(who: str, answering: Answering | None = None) -> Focal:
         return ApiFocal(who, answering or Answering())
     models = ModelsConfig(sampling=SAMPLING)
     if named.run is not None:
-        models = _models_section(named.run / "config.yaml")
-    return ModelFocal(models, dict(named.sources), answering or Answering(), named.kind)
-
-
-def _models_section(path: Path) -> ModelsConfig:
-    """How the run's models answer. Only that section is read: the others may name parts that the
-    run was handed as objects."""
-    if not path.is_file():
-        raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{path} is not YAML: {error}") from error
-    models = tree.get("models") if isinstance(tree, dict) else None
-    return config_file.from_tree({"models": models or {}}).models
+        models = models_section(named.run)
+    return ModelFocal(models, named.sources, answering or Answering(), named.kind, named.run)

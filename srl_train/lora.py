@@ -8,13 +8,16 @@ object carries all adapters side by side for rollouts: one batch answers for all
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from peft import LoraConfig, get_peft_model
 
 from srl_agents.llm.backends.huggingface_quantization import shared_states
 from srl_train.config import AdapterConfig
+from srl_train.errors import ConfigError
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 
@@ -33,8 +36,10 @@ def adapter_models(
 ) -> dict[str, Any]:
     """One PeftModel per name over `base`'s tensors, all adapters equal at the start.
 
-    Equal starts (A drawn from `seed`, B zero) are what makes averaging adapters meaningful.
+    Equal starts (A drawn from `seed`, B zero) are what makes averaging adapters meaningful. Raises
+    ConfigError for target modules that the base lacks.
     """
+    _check_targets(base, config.target_modules)
     base.requires_grad_(False)
     models = {}
     for name in names:
@@ -67,6 +72,33 @@ def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) ->
     for model in models.values():  # the line above froze the shared tensors too
         _unfreeze(model)
     return together
+
+
+def _check_targets(base: Any, targets: str | Sequence[str]) -> None:
+    """Raise ConfigError for a name that fits no linear layer: beside others, PEFT would pass over
+    it. Adapters of embeddings have parameters of another kind, which `side_by_side` cannot share.
+    """
+    if targets == "all-linear":
+        return
+    layers = [path for path, module in base.named_modules()
+              if getattr(getattr(module, "weight", None), "ndim", 0) == 2
+              and not isinstance(module, torch.nn.Embedding)]  # fmt: skip
+    names = sorted({path.rpartition(".")[2] for path in layers})
+    offered = f"give 'all-linear', or a list of some of {', '.join(names)}"
+    if not targets:
+        raise ConfigError(f"models.adapters.target_modules is empty: {offered}")
+    for name in [targets] if isinstance(targets, str) else targets:
+        try:  # a single text is a regular expression to PEFT, a list has ends of paths
+            pattern = re.compile(name if name is targets else rf"(.*\.)?{re.escape(name)}")
+        except re.error as error:
+            raise ConfigError(
+                f"models.adapters.target_modules is {name!r}, no regular expression ({error}): "
+                f"{offered}"
+            ) from error
+        if not any(map(pattern.fullmatch, layers)):
+            raise ConfigError(
+                f"models.adapters.target_modules: {name!r} fits no linear layer's path: {offered}"
+            )
 
 
 def _unfreeze(model: Any) -> None:

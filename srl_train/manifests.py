@@ -40,18 +40,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"{file} cannot be read: {folder.name} is damaged, use another checkpoint ({error})"
-        ) from error
+        raise CheckpointError(f"{file} cannot be read ({error}): {_what_to_do(folder)}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CheckpointError(
             f"{file} is not of format {FORMAT}: read {folder.name} with the release that wrote it"
         )
     if missing := {"checkpoint_id", "round", "sequence", "files"} - manifest.keys():
-        raise CheckpointError(
-            f"{file} lacks {', '.join(sorted(missing))}: {folder.name} is damaged, "
-            "use another checkpoint"
-        )
+        raise CheckpointError(f"{file} lacks {', '.join(sorted(missing))}: {_what_to_do(folder)}")
     return manifest
 
 
@@ -68,13 +63,9 @@ def verify(folder: Path, name: str, manifest: Mapping[str, Any]) -> None:
     """Raise CheckpointError unless the file is there, byte for byte as it was written."""
     file = folder / name
     if not file.is_file():
-        raise CheckpointError(
-            f"{file} is missing: {folder.name} is damaged, use another checkpoint"
-        )
+        raise CheckpointError(f"{file} is missing: {_what_to_do(folder)}")
     if _fingerprint(file) != manifest["files"][name]:
-        raise CheckpointError(
-            f"{file} is not as it was written: {folder.name} is damaged, use another checkpoint"
-        )
+        raise CheckpointError(f"{file} is not as it was written: {_what_to_do(folder)}")
 
 
 def to_disk(path: Path) -> None:
@@ -84,6 +75,10 @@ def to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _what_to_do(folder: Path) -> str:
+    return f"the checkpoint is damaged, remove {folder} to go on from the one before it"
 
 
 def _fingerprint(file: Path) -> dict[str, Any]:

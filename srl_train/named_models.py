@@ -43,7 +43,7 @@ def named_models(who: str) -> NamedModels:
     if not place.exists() and ":" in who:
         head, _, wanted = who.rpartition(":")
         place = Path(head)
-    if (place / "models").is_dir():
+    if (place / "models").is_dir() or (place / "config.yaml").is_file():
         there = models_of_run(place)
         if wanted is not None and wanted not in there:
             raise ConfigError(f"{place} has no model {wanted!r}, only {', '.join(there)}")

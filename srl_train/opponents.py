@@ -52,16 +52,16 @@ class OpponentPool:
     """Snapshots of one or more models, one of which sits in the pool's seats at a time."""
 
     def __init__(
-        self, name: str, config: PoolConfig, sit_down: Callable[[Weights, int], None]
+        self, name: str, config: PoolConfig, sit_down: Callable[[Weights, str], None]
     ) -> None:
-        """`sit_down(weights, version)` puts weights into the model that plays for the pool."""
+        """`sit_down(weights, version)` puts weights into the model that plays for the pool; their
+        version is the snapshot's name."""
         self.name = name
         self.seated: Snapshot | None = None
         self.snapshots: list[Snapshot] = []
         """Oldest first; the very first of each model is never dropped."""
         self._config = config
         self._sit_down = sit_down
-        self._version = 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
         """Take snapshots of the pool's models, where `rounds` learned rounds make them due and
@@ -123,7 +123,6 @@ class OpponentPool:
         self.seated = None
 
     def _seat(self, snapshot: Snapshot) -> Snapshot:
-        self._version += 1  # what was cached under other weights must not be used
-        self._sit_down(snapshot.weights, self._version)
+        self._sit_down(snapshot.weights, snapshot.name)
         self.seated = snapshot
         return snapshot

@@ -14,7 +14,6 @@ from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.api_names import api_model, is_api_name
 from srl_agents.llm.backends.chat_model import ChatModel
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
-from srl_agents.llm.partner_notes import PartnerNotes, notes_for
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
@@ -26,6 +25,7 @@ from srl_train.errors import ConfigError
 from srl_train.held_out import refuse_partners
 from srl_train.lora import adapter_models, side_by_side
 from srl_train.opponents import OpponentPool
+from srl_train.trained_models import notes_of
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
     """Load every model once; raises BackendError where one cannot be loaded or asked."""
     models = config.models
     chat_models = {n: api_model(base) for n, base in models.frozen.items() if is_api_name(base)}
-    notes = _notes(config, make_env())
+    notes = notes_of(models, make_env())
 
     def load(base: str, name: str | None = None, *, trains: bool = True) -> HuggingFaceBackend:
         return load_backend(
@@ -151,7 +151,7 @@ def policies_of_seats(
             adapter={s: w for s, w in adapters.items() if players.backends.get(w) is backend}
             or None,
             constrained=config.models.constrained,
-            notes=_notes(config, env),
+            notes=notes_of(config.models, env),
         )
         for backend in players.backends.values()
     }
@@ -160,7 +160,7 @@ def policies_of_seats(
             model,
             view,
             per_seat={seat: sampling[seat] for seat, who in seats.items() if who == name},
-            notes=_notes(config, env),
+            notes=notes_of(config.models, env),
         )
         for name, model in players.chat_models.items()
     }
@@ -175,15 +175,6 @@ def policies_of_seats(
     return policies
 
 
-def _notes(config: RunConfig, env: Any) -> PartnerNotes | None:
-    if not config.models.partner_notes:
-        return None
-    try:
-        return notes_for(env)
-    except ValueError as error:
-        raise ConfigError(f"models.partner_notes: {error}") from error
-
-
 def _classic(name: str, env: Any) -> Policy:
     try:
         return classic_policy(name, env)
@@ -193,10 +184,10 @@ def _classic(name: str, env: Any) -> Policy:
 
 def _chair(
     module: Any, trained: list[str], backend: HuggingFaceBackend, name: str, adapted: bool
-) -> Callable[[Mapping[str, Tensor], int], None]:
+) -> Callable[[Mapping[str, Tensor], str], None]:
     parameters = dict(module.named_parameters())
 
-    def sit_down(weights: Mapping[str, Tensor], version: int) -> None:
+    def sit_down(weights: Mapping[str, Tensor], version: str) -> None:
         with torch.no_grad():
             for parameter in trained:
                 parameters[parameter].copy_(weights[parameter])
@@ -205,7 +196,7 @@ def _chair(
     return sit_down
 
 
-def _announce(backend: HuggingFaceBackend, name: str, version: int, adapted: bool) -> None:
+def _announce(backend: HuggingFaceBackend, name: str, version: int | str, adapted: bool) -> None:
     if adapted:
         backend.adapter_versions[name] = version
     else:

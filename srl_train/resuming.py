@@ -47,6 +47,7 @@ def _write(
         state={
             "next_round": run.next_round,
             "seconds": run.seconds,
+            "evaluations": run.evaluations,
             "versions": dict(run.versions),
             "totals": {m: dataclasses.asdict(t) for m, t in run.totals.items()},
             "strategy": run.strategy_state,
@@ -62,7 +63,7 @@ def _write(
         },
         metadata={
             "round": run.next_round,
-            "episode": sum(t.episodes for t in run.totals.values()),
+            "episode": episodes_played(run),
             "model_states": model_states(run),
             "global_metrics": {
                 "total_episodes": episodes_played(run),
@@ -77,12 +78,17 @@ def _write(
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     """Put a run that was assembled from the same configuration where the checkpoint left off.
 
-    Raises CheckpointNotFound, and CheckpointError for a damaged checkpoint or one of another
-    configuration, naming the first setting that differs.
+    Raises CheckpointNotFound, and CheckpointError for a damaged checkpoint, one of another
+    configuration, naming the first setting that differs, or one of more rounds than are planned.
     """
     checkpoint = checkpoints.load(directory / checkpoint_id)
     _check_same(run.config, checkpoint.metadata["config"], checkpoint_id)
     state = checkpoint.state
+    if run.config.rounds < state["next_round"]:
+        raise CheckpointError(
+            f"rounds is {run.config.rounds}, and {checkpoint_id} was saved after "
+            f"{state['next_round']}: give {state['next_round']} or more"
+        )
     for model, learner in run.learners.items():
         learner.set_weights(checkpoint.tensors(f"models/{model}"))
         learner.load_optimizer_state(state["learners"][model]["optimizer"])
@@ -99,6 +105,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     run.stages.load_state(state["stages"])
     run.next_round = state["next_round"]
     run.seconds = state["seconds"]
+    run.evaluations = state["evaluations"]
 
 
 def model_states(run: Run) -> dict[str, dict[str, Any]]:

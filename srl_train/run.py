@@ -82,6 +82,8 @@ class Run:
     next_round: int = 0
     seconds: float = 0.0
     """Time spent in rounds, over all resumptions."""
+    evaluations: dict[str, Any] = field(default_factory=dict)
+    """When ("before", "after_sft", "after_dpo", "after") -> what was measured then."""
 
     @property
     def position(self) -> tuple[int, int]:

@@ -1,10 +1,11 @@
 """What a run writes beside its checkpoints: each file whole or not at all.
 
-    RUN/config.yaml  metrics.jsonl  stages.jsonl  summary.json  episodes/  data/  models/model_0/
+RUN/config.yaml  metrics.jsonl  stages.jsonl  summary.json  episodes/  data/  models/model_0/
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -54,10 +55,17 @@ class RunFiles:
         return self.folder / "models"
 
     def refuse_to_overwrite(self) -> None:
-        """Raise ConfigError where another run already lies here."""
-        if any(path.exists() and path.stat().st_size for path in (self.metrics, self.stages)):
+        """Raise ConfigError where another run already lies here: its rows, a checkpoint, models."""
+        saved = any(self.checkpoints.glob("[!.]*/manifest.json"))
+        rows = any(path.exists() and path.stat().st_size for path in (self.metrics, self.stages))
+        if saved:
             raise ConfigError(
                 f"{self.folder} already holds a run: resume it, remove it, or choose another folder"
+            )
+        if rows or any(self.models.glob("*")):
+            raise ConfigError(
+                f"{self.folder} already holds a run, without a checkpoint to resume it from: "
+                "remove it, or choose another folder"
             )
 
     def write_config(self, config: RunConfig) -> None:
@@ -68,14 +76,6 @@ class RunFiles:
         """Write summary.json."""
         write_whole(self.folder / "summary.json", json.dumps(summary, indent=2) + "\n")
 
-    def read_evaluations(self) -> dict[str, Any]:
-        """What an interrupted run had already evaluated."""
-        summary = self.folder / "summary.json"
-        if not summary.exists():
-            return {}
-        found: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))["evaluation"]
-        return found
-
     def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
         """Keep sample episodes of a round."""
         write_jsonl(self.folder / "episodes" / f"round_{round_number:08d}.jsonl", episodes)
@@ -84,12 +84,40 @@ class RunFiles:
 def write_whole(path: Path, text: str) -> None:
     """Write a text file by way of a temporary one, so that no half of it is ever seen."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    partial = _partial(path)
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def refuse_unwritable(flag: str, path: Path) -> None:
+    """Raise ConfigError where no file can be written at `path`; its folder is made.
+
+    For commands to ask before they spend time on what is to be in it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EEXIST, "a folder or a device is there")
+        _partial(path).touch()
+        _partial(path).unlink()
+    except OSError as error:
+        raise cannot_write(flag, path, error) from error
+
+
+def cannot_write(flag: str, path: Path, error: OSError) -> ConfigError:
+    """What to say where the system refuses to write a file that a command was asked for."""
+    return ConfigError(f"{flag}: cannot write {path} ({error.strerror}): give another place")
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(path.name + ".partial")
 
 
 def versions() -> dict[str, str]:

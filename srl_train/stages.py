@@ -26,7 +26,7 @@ from srl_train.demonstrations import (
     parts_of,
     read_episodes,
 )
-from srl_train.errors import DataError
+from srl_train.errors import ConfigError, DataError
 from srl_train.learners.trl_dpo import DpoLearner
 from srl_train.learners.trl_sft import SftLearner
 from srl_train.offline_config import DpoConfig, SftConfig
@@ -48,7 +48,7 @@ class Stage:
         """Read or play the data, build the learners, and go on from `run.stages.saved`.
 
         Games that are played lie in `folder` then. Raises DataError where there is nothing to
-        learn from, ConfigError where the configured players cannot play.
+        learn from, ConfigError where the configured players cannot play or a setting is not read.
         """
         began = time.perf_counter()
         self.name = name
@@ -192,6 +192,8 @@ class Stage:
                 rows += read_preferences(path)
             else:
                 episodes += read_episodes(path, game, seats)
+        if rows and not episodes:
+            self._refuse_unread()
         if not self.config.data:
             kept = folder / f"{self.name}.jsonl"
             if resumed:
@@ -201,6 +203,16 @@ class Stage:
             if processes.is_main():
                 write_jsonl(kept, episodes)
         return episodes, rows
+
+    def _refuse_unread(self) -> None:
+        """Raise ConfigError for what only pairs made of games would read."""
+        defaults = type(self.config)()
+        for name in ("margin", "seats"):
+            if getattr(self.config, name) != getattr(defaults, name):
+                raise ConfigError(
+                    f"{self.name}.{name} is {getattr(self.config, name)!r}, and {self.name}.data "
+                    "holds preferences, which it does not choose among: leave it out"
+                )
 
     def _played(self) -> list[Episode]:
         run, who = self._run, self.config.players

@@ -16,11 +16,11 @@ from srl_agents.errors import RolloutError
 from srl_train import checkpoints, evaluation, processes, resuming
 from srl_train.assembly import assemble
 from srl_train.config import RunConfig
-from srl_train.errors import TrainingError
+from srl_train.errors import CheckpointNotFound, TrainingError
 from srl_train.metrics import JsonlSink, Sink, Tee
 from srl_train.rounds import RoundResult, run_round
 from srl_train.run import Run
-from srl_train.run_files import RunFiles, versions
+from srl_train.run_files import RunFiles, refuse_unwritable, versions
 from srl_train.stage_state import planned
 from srl_train.updates import UpdateStrategy
 
@@ -63,10 +63,9 @@ class MultiModelTrainer:
         self._sink: Sink | None = None
         self._run: Run | None = None
         self._built_from: RunConfig | None = None
-        self._resumed = False
+        self._claimed = False
         self._saved = (0, 0)
         self._stop = threading.Event()
-        self._evaluations: dict[str, Any] = {}
         self._rows: list[dict[str, Any]] = []
 
     @property
@@ -123,12 +122,15 @@ class MultiModelTrainer:
             finally:
                 self._close()
             completed = run.completed
+            # All that was learned is saved before more games are played, which may fail.
             if completed:
-                self._evaluate("after")
                 self.save_models()
             if run.position > self._saved:
                 self.save_checkpoint(final=completed)
             self._write_summary()
+            if completed:
+                self._evaluate("after")
+                self._write_summary()
         finally:
             self.is_training = False  # only now: `shutdown` waits for it before it saves
         return self._results(completed)
@@ -159,15 +161,19 @@ class MultiModelTrainer:
                     self.save_checkpoint()
         if not stage.finished:
             return
-        if run.config.rounds or name != list(planned(run.config))[-1]:  # else it is the one "after"
-            self._evaluate(f"after_{name}")
-        self._write_summary()
-        if every:
-            self.save_checkpoint()
+        try:
+            if run.config.rounds or name != list(planned(run.config))[-1]:  # else that is "after"
+                self._evaluate(f"after_{name}")
+            self._write_summary()
+        finally:  # what was learned is not lost where games fail
+            if every:
+                self.save_checkpoint()
 
     def train_round(self) -> RoundResult:
         """The next round: play, learn, account, and save where it is due."""
         run = self.run
+        if run.next_round >= run.config.rounds:
+            raise TrainingError(f"all {run.config.rounds} rounds are trained: there is no next one")
         if self._sink is None or run.stages.left(run.config):
             self.train_stages()
             if run.stages.left(run.config):
@@ -213,6 +219,7 @@ class MultiModelTrainer:
     def save_checkpoint(self, *, final: bool = False) -> str:
         """Save everything, prune old checkpoints, and return the new one's id."""
         run = self.run
+        self._claim()
         name = resuming.save(run, self.files.checkpoints, final=final)
         self._saved = run.position
         self.checkpoints_saved.append(name)
@@ -231,14 +238,21 @@ class MultiModelTrainer:
         run = self.run
         if checkpoint_id is None:
             found = checkpoints.list_checkpoints(self.files.checkpoints)
-            checkpoint_id = found[0] if found else "the newest"
+            if not found:
+                raise CheckpointNotFound(
+                    f"Checkpoint not found: no whole one is in {self.files.checkpoints}. Start "
+                    f"from the beginning; what a stopped run left in {self.files.folder} has to be "
+                    "removed first"
+                )
+            checkpoint_id = found[0]
         resuming.load(run, self.files.checkpoints, checkpoint_id)
         self._saved = run.position
-        self._resumed = True
+        self._claimed = True
         return True
 
     def save_models(self) -> Path:
         """Write every model as its users load it, into RUN/models."""
+        self._claim()
         for name, learner in self.run.learners.items():
             learner.save_model(self.files.models / name)
         processes.wait()
@@ -259,7 +273,11 @@ class MultiModelTrainer:
         }
 
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
-        """Model -> avg_reward (raw, per turn), win_rate, total_episodes, update_count, ..."""
+        """Model -> avg_reward (raw, per turn), win_rate, total_episodes, update_count, ...
+
+        Of all seats of the model: `total_episodes` are its games times the seats it held, and
+        `win_rate` is the share of those in which nobody's return was higher and somebody's lower.
+        """
         return resuming.model_states(self.run)
 
     async def shutdown(self) -> None:
@@ -276,22 +294,28 @@ class MultiModelTrainer:
         """Whether any process was told to stop: all of them end after the same round."""
         return processes.any_of(self._stop.is_set())
 
+    def _claim(self) -> None:
+        """Refuse, before the first file is written, to write over another run."""
+        if self._writes and not self._claimed:
+            self.files.refuse_to_overwrite()
+            refuse_unwritable("the run's folder", self.files.config)
+        self._claimed = True
+
     def _begin(self) -> None:
         """Open the run's files, and measure the models before they learn."""
         if self._sink is not None:
             return
         run = self.run
-        fresh = run.position == (0, 0)
+        self._claim()
         if self._record:
-            if fresh and not self._resumed:
-                self.files.refuse_to_overwrite()
             self.files.write_config(run.config)
             metrics = JsonlSink(self.files.metrics, resume_from_round=run.next_round)
             self._sink = Tee(metrics, *self._sinks)
         else:
             self._sink = Tee(*self._sinks)
-        self._evaluations = self.files.read_evaluations() if not fresh else {}
-        if fresh:
+        if not run.completed:
+            run.evaluations.pop("after", None)  # of a run that has more rounds now
+        if run.position == (0, 0):
             self._evaluate("before")
             self._write_summary()
 
@@ -306,7 +330,7 @@ class MultiModelTrainer:
             measured, played = evaluation.evaluate(self.run, episodes)
             if measured["raw_reward"] is None:
                 raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
-            self._evaluations[when] = measured
+            self.run.evaluations[when] = measured
 
     def _write_summary(self) -> None:
         if not self._record:
@@ -321,7 +345,7 @@ class MultiModelTrainer:
                 "rounds": run.next_round,
                 "models": self.get_model_performance_summary(),
                 "baselines": dict(run.baselines),
-                "evaluation": self._evaluations,
+                "evaluation": run.evaluations,
                 "stages": run.stages.reports,
                 "api_usage": {
                     name: asdict(model.usage) for name, model in run.players.chat_models.items()
@@ -351,6 +375,6 @@ class MultiModelTrainer:
             },
             "final_model_states": self.get_model_performance_summary(),
             "checkpoints_saved": list(self.checkpoints_saved),
-            "evaluation": dict(self._evaluations),
+            "evaluation": dict(run.evaluations),
             "stages": list(run.stages.reports),
         }

@@ -121,6 +121,11 @@ def _maker(environment: Any, episode_length: int) -> Callable[[], Any]:
 
     def make() -> Any:
         made = environment() if callable(environment) else copy.deepcopy(environment)
+        if not hasattr(made, "possible_agents"):
+            raise ConfigError(
+                f"the trainer's environment is {made!r}: give a PettingZoo ParallelEnv, or a "
+                "constructor of one without arguments"
+            )
         if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:
             made.unwrapped.max_cycles = episode_length
             made.reset()  # what an environment says of its length is only true from here on

@@ -30,11 +30,11 @@ CONFIG = records.ROOT / "examples" / "team_battle.yaml"
 SELFISH = "competitive, no rank bonus"
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "cooperative": {"mode.name": "cooperative", "mode.cooperation_strength": 1.0},
-    "competitive": {"mode.name": "competitive"},
+    "competitive": {"mode": {"name": "competitive"}},
     "mixed": {"mode.name": "mixed"},
     "hierarchical": {"mode.name": "hierarchical"},
     # Each seat is paid what it earns: the game whose equilibrium the payoffs tell.
-    SELFISH: {"mode.name": "competitive", "mode.competition_intensity": 0.0},
+    SELFISH: {"mode": {"name": "competitive", "competition_intensity": 0.0}},
 }
 LEAST = 0.80  # raw reward per agent in cooperative mode
 

@@ -36,6 +36,7 @@ except ImportError as error:
         f'{error.name} is not installed; run: pip install "core-srl[train]"'
     ) from error
 
+from srl_agents.llm.backends.huggingface_progress import no_bars
 from srl_agents.llm.tiny_tokenizer import build_tokenizer
 
 FORMAT_VERSION = 1  # raise it whenever the same texts and settings would give another folder
@@ -257,7 +258,8 @@ def _save(target: Path, model: Any, tokenizer: Any) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=target.name + ".partial-", dir=target.parent))
     try:
-        model.save_pretrained(partial)
+        with no_bars():
+            model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
         for path in partial.iterdir():
             with path.open("rb") as file:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from srl_agents.classic.table import POLICIES
 from srl_train import config_file
 from srl_train.cli.train import setting
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.held_out import refuse_levels
+from srl_train.named_models import named_models
 
 if TYPE_CHECKING:
     from srl_agents.episode import Episode
+
+OF_ANSWERS = tuple(
+    f"models.{name}"
+    for name in ("sampling", "seat_sampling", "constrained", "partner_notes", "dtype")
+)
+"""Settings of how models answer, which a run's models bring along."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
     from srl_agents.errors import RolloutError
     from srl_train.collecting import cast, filtered, play_games
     from srl_train.environment import environment_maker
+    from srl_train.run_files import cannot_write, refuse_unwritable
 
     make_env = environment_maker(config)
     env = make_env()
@@ -76,7 +86,10 @@ def run(args: argparse.Namespace) -> int:
     for seat in args.seats or ():
         if seat not in agents:
             raise ConfigError(f"--seat: no seat {seat!r}: the seats are {', '.join(agents)}")
-    policies = cast(config, make_env, _wanted(args.players, agents), trained)
+    wanted = _wanted(args.players, agents)
+    _refuse_unread(args.overrides, wanted, agents)
+    refuse_unwritable("--out", args.out)
+    policies = cast(config, make_env, wanted, trained)
     played = play_games(make_env, policies, args.episodes, config.seed, group_size=args.group_size)
     failed = [episode.failure for episode in played if episode.failure is not None]
     if len(failed) == len(played):
@@ -88,7 +101,10 @@ def run(args: argparse.Namespace) -> int:
         top_share=args.top_share,
         readable_only=args.read_only,
     )
-    write_jsonl(args.out, kept)
+    try:
+        write_jsonl(args.out, kept)
+    except OSError as error:
+        raise cannot_write("--out", args.out, error) from error
     print("\n".join(_told(played, kept)))
     print(f"written: {args.out}")
     return 0
@@ -133,12 +149,31 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
 
 
 def _wanted(words: Sequence[str], agents: Sequence[str]) -> Mapping[str, str]:
-    """Seat -> who, from WHO and SEAT=WHO."""
+    """Seat -> who, from WHO for every seat and SEAT=WHO for one, which may be given once each."""
+    everyone: dict[str, str] = {}
     wanted: dict[str, str] = {}
     for word in words:
-        seat, equals, who = word.partition("=")
-        wanted |= {seat: who} if equals else dict.fromkeys(agents, word)
-    return wanted
+        seat, equals, who = word.partition("=") if "=" in word else ("every seat", "", word)
+        given = wanted if equals else everyone
+        if seat in given:
+            raise ConfigError(f"--players seats {given[seat]} and {who} in {seat}: give one")
+        given[seat] = who
+    return {agent: who for agent in agents for who in everyone.values()} | wanted
+
+
+def _refuse_unread(
+    overrides: Sequence[str], wanted: Mapping[str, str], agents: Sequence[str]
+) -> None:
+    """Raise ConfigError for settings of how models answer where only runs' models do."""
+    models = [who for who in wanted.values() if who not in POLICIES]
+    if not models or set(wanted) != set(agents):
+        return
+    for key in dict(map(setting, overrides)):
+        if key.startswith(OF_ANSWERS) and all(named_models(who).kind == "run" for who in models):
+            raise ConfigError(
+                f"--set {key}: a run's models answer as they trained; give the model's folder, "
+                "such as RUN/models/model_0, to set it here"
+            )
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -154,5 +189,7 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(
             f"--episodes is {args.episodes}: give a multiple of --group-size ({args.group_size})"
         )
+    if args.min_return is not None and not math.isfinite(args.min_return):
+        raise ConfigError(f"--min-return is {args.min_return}: give a finite number")
     if not 0.0 < args.top_share <= 1.0:
         raise ConfigError(f"--top-share is {args.top_share}: give more than 0, and at most 1")

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from srl_train.errors import ConfigError
 
@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from srl_agents.scenario_play import ScenarioScore
     from srl_agents.solved import Solved
     from srl_envs.scenarios import Scenario
+    from srl_train.focal import Focal
 
 HELD_OUT = {"only": True, "none": False, "all": None}
 SCHEMA_VERSION = 2
 """2 added `samples`, and `solved` to every score."""
+OF_MODELS = ("temperature", "max_new_tokens", "constrained")
+OF_MODELS_HERE = ("device", "threads")
+"""Options that only models read, and only models that run on this machine."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,10 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let models write legal answers only (default: as the run trained, else not)",
     )  # fmt: skip
     parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="models run there"
+        "--device", choices=("auto", "cpu", "cuda"), help="models run there (default: auto)"
     )
     parser.add_argument(
-        "--threads", type=int, default=1, metavar="N", help="CPU threads of torch (default: 1)"
+        "--threads", type=int, metavar="N", help="CPU threads of torch (default: 1)"
     )
     parser.add_argument("--list", action="store_true", help="list scenarios and stop")
     parser.add_argument("--quiet", action="store_true", help="print no table")
@@ -88,13 +92,12 @@ def run(args: argparse.Namespace) -> int:
     """Play, score and tell."""
     from srl_envs import scenarios
 
+    names = [*args.scenarios, *_of(args.environments, args.held_out)]
     if args.list:
-        chosen = args.scenarios or _of(args.environments or [None], args.held_out)
-        for name in chosen:
+        for name in names or scenarios.names(held_out=HELD_OUT[args.held_out]):
             found = scenarios.scenario(name)
             print(f"{name}  [{', '.join(found.tags)}]  {found.description}")
         return 0
-    names = [*args.scenarios, *_of(args.environments, args.held_out)]
     _check(args, names)
     chosen_scenarios = [scenarios.scenario(name) for name in dict.fromkeys(names)]
     pass_at = _pass_at(args, chosen_scenarios)
@@ -102,20 +105,35 @@ def run(args: argparse.Namespace) -> int:
     from srl_agents.episode import write_jsonl
     from srl_agents.scenario_play import play_scenario, scored
     from srl_train.focal import Answering, ModelFocal, focal
-    from srl_train.run_files import versions, write_whole
+    from srl_train.run_files import cannot_write, refuse_unwritable, versions, write_whole
 
-    answering = Answering(args.temperature, args.max_new_tokens, args.constrained, args.device)
+    answering = Answering(
+        args.temperature, args.max_new_tokens, args.constrained, args.device or "auto"
+    )
     who = focal(args.focal, answering)
+    _refuse_unread(args, who)
+    records = {}
+    if args.record is not None:
+        records = {one.name: args.record / f"{one.name}.jsonl" for one in chosen_scenarios}
+    for path in records.values():
+        refuse_unwritable("--record", path)
+    if args.out is not None:
+        refuse_unwritable("--out", args.out)
     if isinstance(who, ModelFocal):
-        _prepare_torch(args.threads)
-    scores = []
+        _prepare_torch(args.threads or 1)
+    scores, unwritten = [], None
     for scenario in chosen_scenarios:
         played = play_scenario(
             scenario, who.policies(scenario), args.episodes, args.seed, samples=args.samples
         )
-        if args.record is not None:
-            write_jsonl(args.record / f"{scenario.name}.jsonl", played)
+        if path := records.get(scenario.name):
+            try:
+                write_jsonl(path, played)
+            except OSError as error:  # the scores are worth having all the same
+                unwritten = cannot_write("--record", path, error)
         scores.append(scored(scenario, played, args.seed, pass_at=pass_at))
+    if not args.quiet:
+        print(table(args.focal, scores))
     if args.out is not None:
         record = {
             "schema_version": SCHEMA_VERSION,
@@ -127,11 +145,14 @@ def run(args: argparse.Namespace) -> int:
             "versions": versions(),
             "scores": [score.as_record() for score in scores],
         }
-        write_whole(args.out, json.dumps(record, indent=2) + "\n")
-    if not args.quiet:
-        print(table(args.focal, scores))
-        if args.out is not None:
+        try:
+            write_whole(args.out, json.dumps(record, indent=2) + "\n")
+        except OSError as error:
+            raise cannot_write("--out", args.out, error) from error
+        if not args.quiet:
             print(f"written: {args.out}")
+    if unwritten is not None:
+        raise unwritten
     return 0
 
 
@@ -210,16 +231,18 @@ def _row(score: ScenarioScore) -> tuple[str, ...]:
     )
 
 
-def _of(environments: Sequence[Any], held_out: str) -> list[str]:
+def _of(environments: Sequence[str], held_out: str) -> list[str]:
     from srl_envs import scenarios
 
     found: list[str] = []
     for environment in environments:
         own = scenarios.names(environment, HELD_OUT[held_out])
         if not own:
+            there = scenarios.environments()
+            kind = f"{environment.partition('_')[0]}_"
+            near = [name for name in there if name.startswith(kind)]
             raise ConfigError(
-                f"{environment} has no scenarios with --held-out {held_out}; there are some of "
-                f"{', '.join(scenarios.environments())}"
+                f"{environment} has no scenarios; there are some of {', '.join(near or there)}"
             )
         found += own
     return found
@@ -228,13 +251,33 @@ def _of(environments: Sequence[Any], held_out: str) -> list[str]:
 def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
     if not names:
         raise ConfigError("give --scenario NAME or --environment ENV (srl eval --list shows all)")
+    from srl_train.config import MOST_THREADS
+
     if args.focal is None:
         raise ConfigError("give --focal WHO: a classic policy, 'tiny', a model's or run's folder")
     for option in ("episodes", "samples", "threads"):
-        if getattr(args, option) < 1:
-            raise ConfigError(f"--{option} is {getattr(args, option)}: give 1 or more")
+        value = getattr(args, option)
+        if value is not None and value < 1:
+            raise ConfigError(f"--{option} is {value}: give 1 or more")
+    if args.threads is not None and args.threads > MOST_THREADS:
+        raise ConfigError(f"--threads is {args.threads}: give 1 to {MOST_THREADS}")
     if args.seed < 0:
         raise ConfigError(f"--seed is {args.seed}: give 0 or more")
+
+
+def _refuse_unread(args: argparse.Namespace, who: Focal) -> None:
+    """Raise ConfigError for options that this focal policy does not read."""
+    from srl_train.focal import ApiFocal, ModelFocal
+
+    unread: dict[str, str] = {}
+    if not isinstance(who, ModelFocal):
+        unread |= dict.fromkeys(OF_MODELS_HERE, f" that run here, and {args.focal} does not")
+        if not isinstance(who, ApiFocal):
+            unread |= dict.fromkeys(OF_MODELS, f", and {args.focal} is none")
+    for option, why in unread.items():
+        if getattr(args, option) is not None:
+            flag = option.replace("_", "-")
+            raise ConfigError(f"--{flag} is for models{why}: leave it out")
 
 
 def _pass_at(args: argparse.Namespace, chosen: Sequence[Scenario]) -> list[int]:

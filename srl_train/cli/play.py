@@ -23,6 +23,7 @@ from srl_envs.scenarios import Scenario
 from srl_envs.text import Spoken
 from srl_train.errors import ConfigError
 from srl_train.focal import Answering, ModelFocal, focal
+from srl_train.run_files import cannot_write, refuse_unwritable
 
 LONG = 50  # rounds: from here on a person is told how to play fewer
 ENDINGS = ("winner", "outcome")  # in the last infos of games that have them
@@ -64,17 +65,21 @@ def run(args: argparse.Namespace) -> int:
     """Play, and say what came of it. Leaving early is no error."""
     if args.episodes < 1:
         raise ConfigError(f"--episodes is {args.episodes}: give 1 or more")
+    if args.seed is not None and args.seed < 0:
+        raise ConfigError(f"--seed is {args.seed}: give 0 or more")
     options = _settings("--set", args.options)
     reset_options = _settings("--reset", args.reset_options)
     if args.env in catalogue.names():  # all of which can be drawn
         options = {"render_mode": None if args.no_picture else "ansi", **options}
     make_env = partial(catalogue.make, args.env, **options)
     env = make_env()
-    seat = args.seat or env.possible_agents[0]
+    seat = env.possible_agents[0] if args.seat is None else args.seat
     if seat not in env.possible_agents:
         raise ConfigError(f"--seat is {seat!r}: the seats are {', '.join(env.possible_agents)}")
     if getattr(env.unwrapped, "text_view", None) is None:
         raise ConfigError(f"{args.env} has no text_view, so nobody can say how it reads")
+    if args.record is not None:
+        refuse_unwritable("--record", args.record)
     human = Human(env.unwrapped.text_view, _ask, print, hears_words=_talks(env))
     others = [agent for agent in env.possible_agents if agent != seat]
     seats = _opponents(args.env, others, args.against, options, args.constrained)
@@ -97,7 +102,10 @@ def run(args: argparse.Namespace) -> int:
         if failure is not None:
             break
     if args.record is not None:
-        write_jsonl(args.record, episodes)
+        try:
+            write_jsonl(args.record, episodes)
+        except OSError as error:
+            raise cannot_write("--record", args.record, error) from error
         print(f"recorded in {args.record}; to watch it: srl replay {args.record} --out game.html")
     return 0 if human.left or episodes[-1].failure is None else 2
 
@@ -189,13 +197,17 @@ def _opponents(
             raise ConfigError(f"--against {text}: the other seats are {', '.join(others)}")
     answering = Answering(constrained=constrained)
     seated: dict[str, Policy] = {}
+    models = False
     for name in dict.fromkeys(who.values()):
         seats = [agent for agent in others if who[agent] == name]
         game = Scenario(name, env_name, "a person's opponents", tuple(seats), {}, options)
         someone = focal(name, answering)
         if isinstance(someone, ModelFocal):
+            models = True
             _prepare_torch()
         seated |= zip(seats, cycle(someone.policies(game)), strict=False)
+    if constrained is not None and not models:
+        raise ConfigError("--constrained is for models that run here, and none plays: leave it out")
     return seated
 
 

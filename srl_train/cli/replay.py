@@ -42,13 +42,16 @@ def run(args: argparse.Namespace) -> int:
     speed = env.metadata["render_fps"] if args.fps is None else args.fps
     if not 0 < speed <= MOST_FRAMES:
         raise ConfigError(f"--fps is {speed:g}: give a number above 0, at most {MOST_FRAMES}")
-    # The whole record is checked, also the turns that are not shown.
     moments = enumerate(replay(episode, env))
-    frames = (frame for turn, frame in moments if first <= turn <= last)
     if args.out is None:
-        turns = sum(1 for _ in frames) - 1
+        for option in ("turns", "fps"):
+            if getattr(args, option) is not None:
+                raise ConfigError(f"--{option} is of the animation: give --out FILE as well")
+        turns = sum(1 for _ in moments) - 1
         print(f"{path}, episode {args.episode}: {turns} turns played again as recorded")
         return 0
+    # The whole record is checked, also the turns that are not shown.
+    frames = (frame for turn, frame in moments if first <= turn <= last)
     # Only now: to check a record needs no page.
     from srl_train.metrics.animation import write_gif, write_html
 
@@ -73,6 +76,8 @@ def _episode(path: Path, number: int) -> Episode:
     if not path.is_file():
         raise EpisodeError(f"no file at {path}: give a file of episodes, or a run's folder")
     episodes = list(read_jsonl(path))
+    if not episodes:
+        raise EpisodeError(f"no episode in {path}: give a file of episodes, or a run's folder")
     if not 0 <= number < len(episodes):
         raise EpisodeError(f"--episode is {number}: {path} holds {len(episodes)}, counted from 0")
     return episodes[number]

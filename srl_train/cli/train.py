@@ -8,8 +8,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from srl_train import config_file
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
@@ -75,11 +73,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _announce(trainer: MultiModelTrainer, resumed: bool) -> None:
     """What really started, where several processes were asked for, and from where it goes on."""
+    from srl_train.checkpoints import not_whole
+
     run = trainer.run
     started = next(iter(run.learners.values())).parallelism()
     if started.processes > 1:
         print(f"training in {started}")
     if resumed:
+        for folder in not_whole(trainer.files.checkpoints):
+            print(f"passed over, for it is not whole: {folder} (remove it)")
         print(f"resuming at round {run.next_round} of {run.config.rounds}")
 
 
@@ -100,10 +102,7 @@ def setting(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals:
         raise ConfigError(f"--set {text!r}: give KEY=VALUE, such as grpo.learning_rate=1e-3")
-    try:
-        return key.strip(), yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-13-01
-        raise ConfigError(f"--set {text!r}: the value is not YAML: {error}") from error
+    return key.strip(), config_file.parse(value, f"--set {text!r}: the value")
 
 
 def _tell(results: dict[str, Any], baselines: Any) -> None:
@@ -113,11 +112,11 @@ def _tell(results: dict[str, Any], baselines: Any) -> None:
     before, after = measured.get("before"), measured.get("after")
     if not before or not after:
         return
+    error = after["standard_error"]
     print(
         f"raw reward per seat and turn: {before['raw_reward']:.4f} before, "
         f"{after['raw_reward']:.4f} after "
-        f"(+- {after['standard_error'] or float('nan'):.4f} standard error, "
-        f"{after['episodes']} games)"
+        f"({'' if error is None else f'+- {error:.4f} standard error, '}{after['episodes']} games)"
     )
     if {"uniform", "optimum"} <= set(baselines):
         low, high = baselines["uniform"], baselines["optimum"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import inspect
+import math
 import types
 import typing
 from collections.abc import Collection, Mapping
@@ -19,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import Trainer, get_scheduler
 from trl import GRPOConfig
 
-from srl_train.bounds import default_of
+from srl_train.bounds import above, at_least, default_of
 from srl_train.errors import ConfigError
 from srl_train.learner_config import CLIPPED_LOSSES, SurrogateConfig
 
@@ -134,6 +135,7 @@ _WITH: Mapping[str, str] = {
     "entropy_coef_delta": "use_adaptive_entropy",
     "entropy_target": "use_adaptive_entropy",
 }
+_ABOVE_ZERO = ("delta", "sapo_temperature_neg", "sapo_temperature_pos")
 _OF_OPTIMIZERS = ("optim_args", "adam_beta1", "adam_beta2", "adam_epsilon")
 _PLAIN_SCHEDULES = ("constant", "constant_with_warmup")
 _OF_CHECKPOINTING = {"every_n_layers", "offload", *inspect.signature(checkpoint).parameters} - {
@@ -169,6 +171,7 @@ def check_trl_options(
         # The familiar names are aliases that transformers gives up in its next major release.
         now = name.replace("gradient_checkpointing", "activation_checkpointing")
         checked[now] = _converted(hints[name], value, f"trl.{name}")
+        _check_number(f"trl.{name}", checked[now])
     level = checked.get("importance_sampling_level", "token")
     if level not in ("token", "sequence"):
         raise ConfigError(
@@ -231,7 +234,15 @@ def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOCo
     except (TypeError, ValueError) as error:
         raise ConfigError(f"trl: {error}") from error
     _check_schedule(arguments)
-    chosen = Trainer.get_optimizer_cls_and_kwargs(arguments)
+    given = {name: options[name] for name in _OF_OPTIMIZERS if name in options}
+    try:
+        chosen = Trainer.get_optimizer_cls_and_kwargs(arguments)
+        if given:
+            chosen[0]([torch.zeros(1, requires_grad=True)], **chosen[1])
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"trl: the optimizer {arguments.optim.value} refuses {given}: {error}"
+        ) from error
     for name in _OF_OPTIMIZERS:
         if name in options and options[name] != getattr(GRPOConfig, name):
             without = GRPOConfig(**{**own, **{n: v for n, v in options.items() if n != name}})
@@ -258,6 +269,16 @@ def _check_schedule(arguments: GRPOConfig) -> None:
             f"the schedule {arguments.lr_scheduler_type.value} with trl.lr_scheduler_kwargs "
             f"{options}: {error}"
         ) from error
+
+
+def _check_number(path: str, value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{path} is {value}: give a finite number")
+    name = path.removeprefix("trl.")
+    if value is not None and name == "epsilon_high":
+        at_least(path, value, 0.0)
+    if value is not None and name in _ABOVE_ZERO:
+        above(path, value, 0.0)
 
 
 def _converted(hint: Any, value: Any, path: str) -> Any:

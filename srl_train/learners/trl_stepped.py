@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from srl_agents.llm.backends.huggingface_progress import no_bars
 from srl_train import processes
 from srl_train.errors import TrainingError
 from srl_train.learner_config import OptimizerConfig
@@ -175,7 +176,8 @@ class SteppedLearner:
         if sharding.is_sharded(model):
             own["state_dict"] = sharding.whole_state_dict(model)
         if processes.is_main():
-            model.save_pretrained(folder, **own)
+            with no_bars():
+                model.save_pretrained(folder, **own)
             self._trainer.processing_class.save_pretrained(folder)
 
     def optimizer_state(self) -> dict[str, Any]:

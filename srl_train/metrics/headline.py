@@ -78,12 +78,15 @@ def share_of_the_way(value: float, baselines: Mapping[str, float]) -> float:
 def in_words(run: Run) -> list[str]:
     """The headline as lines for a terminal."""
     head = headline(run)
-    measured = math.isfinite(head.before) and math.isfinite(head.after)
-    start, end = (head.before, head.after) if measured else (head.start, head.end)
-    how = "evaluation before and after training" if measured else "first and last rounds"
-    if not (math.isfinite(start) and math.isfinite(end)):
+    if math.isfinite(head.before) and math.isfinite(head.after):
+        told = f"{head.before:.4f} -> {head.after:.4f} (evaluation before and after training)"
+    elif math.isfinite(head.after):  # the share is of this number, so no other stands beside it
+        told = f"{head.after:.4f} (evaluation after training; there is none from before it)"
+    elif math.isfinite(head.start) and math.isfinite(head.end):
+        told = f"{head.start:.4f} -> {head.end:.4f} (first and last rounds)"
+    else:
         return [f"{run.environment}: no reward is recorded yet"]
-    lines = [f"{run.environment}: mean raw reward {start:.4f} -> {end:.4f} ({how})"]
+    lines = [f"{run.environment}: mean raw reward {told}"]
     if math.isfinite(head.share):
         lines.append(
             f"{100 * head.share:.1f} % of the way from uniform play "

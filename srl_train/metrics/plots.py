@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from srl_train.metrics.errors import PlotsError
+from srl_train.metrics.errors import PlotsError, RunFolderError
 
 PALETTE = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F5539", "#4D4D4D",
@@ -141,9 +141,13 @@ def raster(rows: Sequence[RasterRow], rounds: Sequence[int], title: str) -> Any:
 
 
 def save_png(figure: Any, path: Path) -> Path:
-    """Write the figure to `path`, at 160 dots per inch."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=160)
+    """Write the figure to `path`, at 160 dots per inch. Raises RunFolderError where the system
+    refuses."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=160)
+    except OSError as error:
+        raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
     return path
 
 

@@ -166,6 +166,9 @@ def _rows(path: Path, notes: list[str]) -> tuple[Mapping[str, Any], ...]:
             raise RunFolderError(
                 f"{path}: line {place} is not a round: it needs round, environment and models"
             )
+        for model, own in row["models"].items():
+            if not isinstance(own, Mapping):
+                raise RunFolderError(f"{path}: line {place} holds {own!r} for {model}, no mapping")
         by_round[row["round"]] = row
     if len(by_round) < len(found):
         notes.append("Some rounds were written twice; the later row of each is shown.")
@@ -188,6 +191,13 @@ def _summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
         raise RunFolderError(f"{path} is not JSON ({error}); remove it or run again") from error
     if not isinstance(found, dict):
         raise RunFolderError(f"{path} holds a {type(found).__name__}, not a mapping")
+    baselines = found.get("baselines") or {}
+    if not isinstance(baselines, dict) or not all(
+        value is None or isinstance(value, int | float) for value in baselines.values()
+    ):
+        raise RunFolderError(
+            f"{path}: baselines is {baselines!r}: it needs a mapping of names to numbers"
+        )
     return found
 
 

@@ -144,7 +144,7 @@ def test_damage_is_recognised_and_the_file_named(tmp_path, name, damage):
         (path / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     else:
         (path / name).unlink()
-    with pytest.raises(CheckpointError, match=f"{name} is .*damaged, use another checkpoint"):
+    with pytest.raises(CheckpointError, match=f"{name} is .*damaged, remove {path} to go"):
         load(path)
     if name == "metadata.json":
         with pytest.raises(CheckpointError, match="damaged"):

@@ -138,6 +138,15 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
         ([*GAME, "--players", "uniform", "--group-size", "0"], "--group-size is 0"),
         ([*GAME, "--players", "uniform", "--group-size", "5"], "give a multiple of --group-size"),
         ([*GAME, "--players", "uniform", "--top-share", "0"], "--top-share is 0.0"),
+        ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return is nan: give a"),
+        (
+            [*GAME, "--players", "agent_0=uniform", "agent_1=tiny", "agent_0=tiny"],
+            "--players seats uniform and tiny in agent_0: give one",
+        ),
+        (
+            [*GAME, "--players", "uniform", "tiny"],
+            "--players seats uniform and tiny in every seat: give one",
+        ),
         ([*GAME, "--players", "uniform", "--seat", "agent_7"], "no seat 'agent_7'"),
         (["--environment", "coop", "--players", "uniform"], "environment: "),
         (["nowhere.yaml", "--players", "uniform"], "cannot read the configuration nowhere.yaml"),
@@ -148,6 +157,25 @@ def test_what_cannot_be_collected_is_said_in_one_line(words, says, tmp_path, cap
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
     assert not (tmp_path / "x.jsonl").exists()
+
+
+@pytest.mark.parametrize("out", ["folder", "file/games.jsonl", "/proc/x/games.jsonl"])
+def test_where_nothing_can_be_written_nothing_is_played(out, tmp_path, capsys, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("srl_train.collecting.play_games", None)  # not called
+    assert run(*GAME, "--players", "uniform", "--out", tmp_path / out) == 2
+    error = capsys.readouterr().err
+    assert "--out: cannot write" in error and "give another place" in error
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_seat_of_its_own_comes_before_every_seat(tmp_path):
+    out = tmp_path / "games.jsonl"
+    words = ["agent_1=always_cooperate", "uniform"]
+    assert run(*GAME, "--players", *words, "--episodes", 1, "--out", out) == 0
+    [game] = read_jsonl(out)
+    assert game.seats == {"agent_0": "uniform", "agent_1": "always_cooperate"}
 
 
 def test_tit_for_tat_says_which_games_it_cannot_read():

@@ -43,7 +43,7 @@ WRONG = [
     ("rounds: many", "rounds is 'many': give a whole number"),
     ("rounds:", "rounds is None: give a whole number"),
     ("threads: 0", "threads is 0"),
-    ("seed: -1", "seed is -1"),
+    ("seed: -1", "seed is -1: give 0 to 9223372036854775807"),
     ("seed: 10000000000000000000000", "seed is 10000000000000000000000"),
     ("max_failed_share: 1.5", "max_failed_share is 1.5: give 0 to 1"),
     ("grpo: {learning_rate: 0}", "grpo.learning_rate is 0.0: give more than 0"),
@@ -97,10 +97,16 @@ WRONG = [
     ("mode: {name: Mixed}", "mode.name is 'Mixed': give one of cooperative"),
     ("mode: {cooperation_strength: 1.2}", "mode.cooperation_strength is 1.2"),
     ("mode: {competition_intensity: -1}", "mode.competition_intensity is -1"),
-    ("mode: {leader: agent_0}", "mode.leader is 'agent_0' but mode.name is 'mixed'"),
+    (
+        "mode: {name: cooperative, competition_intensity: 3}",
+        "mode.competition_intensity is read by competitive and mixed only, mode.name is 'coop",
+    ),
+    ("mode: {name: hierarchical, competition_intensity: 3}", "mode.competition_intensity is read"),
+    ("mode: {name: competitive, cooperation_strength: 1}", "mode.cooperation_strength is read by"),
+    ("mode: {leader: agent_0}", "mode.leader is read by hierarchical only, mode.name is 'mixed'"),
     ("models: {count: 0}", "models.count is 0"),
     ("models: {count: 3, base: [a, b]}", "models.base lists 2 models, models.count is 3"),
-    ("models: {base: 3}", "models.base is 3"),
+    ("models: {base: 3}", "models.base is 3: give text or a list"),
     ("models: {base: [a, 3, c, d]}", "models.base[1] is 3: give text"),
     ("models: {count: 2, base: [a, b], adapters: {}}", "models.adapters needs one shared base"),
     ("models: {adapters: {rank: 0}}", "models.adapters.rank is 0"),
@@ -120,6 +126,9 @@ WRONG = [
         "models.seat_sampling.a: temperature is -1",
     ),
     ("models: {seat_sampling: [1]}", "models.seat_sampling is [1]: give a mapping"),
+    ("models: {seat_sampling: {a: 1}}", "models.seat_sampling.a is a section, got 1"),
+    ("models: {seat_sampling: {a: {}}, sampling: {top: 1}}", "unknown key 'models.sampling.top'"),
+    ("threads: 100000", "threads is 100000: give 1 to 1024"),
     ("seats: {agent_0: 3}", "seats.agent_0 is 3: give text"),
     ("seats: agent_0", "seats is 'agent_0': give a mapping"),
     ("environment: {name: 7}", "environment.name is 7: give text"),
@@ -136,6 +145,7 @@ WRONG = [
     ("updates: {sample_budget: {model_0: 12}}", "updates.sample_budget.model_0 is 12"),
     ("updates: {sample_budget: {model_0: 0}}", "updates.sample_budget.model_0 is 0"),
     ("updates: {groups: all, strategy: federated}", "updates.groups is 'all': give a list"),
+    ("updates: {groups: [[]], strategy: federated}", "updates.groups has an empty group: name"),
     ("updates: {groups: [[model_7]], strategy: federated}", "updates.groups names 'model_7'"),
     ("models: {partner_notes: 3}", "models.partner_notes is 3: give true or false"),
     ("sft: {epoch: 1}", "unknown key 'sft.epoch': did you mean 'epochs'"),
@@ -174,6 +184,11 @@ WRONG = [
     ("logging: {evaluation_episodes: -1}", "logging.evaluation_episodes is -1"),
     ("[1, 2]", "a configuration is a mapping of sections, got list"),
     ("just text", "a configuration is a mapping of sections, got str"),
+    ("[]", "a configuration is a mapping of sections, got list"),
+    ("0", "a configuration is a mapping of sections, got int"),
+    ("false", "a configuration is a mapping of sections, got bool"),
+    ("grpo: {clip: 0.1}\nseed: 1\ngrpo: {beta: 0.1}", "run.yaml, line 3: 'grpo' stands there"),
+    ("grpo: {clip: 0.1, 'clip': 0.2}", "line 1: 'clip' stands there already, in line 1"),
     ("a: [", "is not YAML"),
     ("rounds: 2026-13-01", "is not YAML"),
 ]
@@ -243,6 +258,19 @@ FULL = RunConfig(
 )
 
 
+@pytest.mark.parametrize("first", ["sampling", "seat_sampling"])
+def test_what_a_seat_leaves_out_is_as_in_the_models_own_sampling(first):
+    seats = {"agent_0": {"temperature": 0.5}, "agent_1": {"top_k": 3, "max_new_tokens": 8}}
+    tree = {"sampling": {"top_p": 0.9}, "seat_sampling": seats}
+    models = from_tree({"models": dict(sorted(tree.items(), key=lambda e: e[0] != first))}).models
+    assert models.seat_sampling == {
+        "agent_0": Sampling(0.5, top_p=0.9, max_new_tokens=4),
+        "agent_1": Sampling(1.0, top_p=0.9, top_k=3, max_new_tokens=8),
+    }
+    alone = from_tree({}, {"models.seat_sampling.agent_0.temperature": 0.5}).models
+    assert alone.seat_sampling["agent_0"].max_new_tokens == alone.sampling.max_new_tokens == 4
+
+
 @pytest.mark.parametrize("config", [RunConfig(), FULL], ids=["defaults", "full"])
 def test_round_trip(config, tmp_path):
     tree = to_tree(config)
@@ -257,6 +285,15 @@ def test_an_empty_file_is_the_default_run(tmp_path):
     path = tmp_path / "run.yaml"
     path.write_text("# nothing\n")
     assert load(path) == RunConfig()
+    assert RunConfig().environment.options == {"max_cycles": 8}
+
+
+def test_a_game_that_is_named_has_its_own_length():
+    for name in ("coop_compete_v0", "math_v0"):
+        assert from_tree({}, {"environment.name": name}).environment.options == {}
+    assert from_tree({"environment": {"options": {"num_agents": 2}}}).environment.options == {
+        "num_agents": 2
+    }
 
 
 @pytest.mark.parametrize("written", ["3e-3", "3.0e-3", "0.003", "3E-3"])

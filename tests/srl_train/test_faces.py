@@ -113,6 +113,15 @@ def test_is_refused(name):
         ("model_types", ["qwen4"], "model_types has 'qwen4': give one of tiny, qwen3,"),
         ("model_types", ["tiny", "openai"], "model_types has 'openai': models behind an API"),
         ("model_types", ["claude"], "never train"),
+        ("model_types", [["a"]], "model_types is [['a']]"),
+        ("model_types", 5, "model_types is 5: give a list"),
+        ("model_names", 5, "model_names is 5: give a mapping"),
+        ("model_names", {"x": 5}, "model_names is {'x': 5}"),
+        ("enable_monitoring", "no", "enable_monitoring is 'no': give True or False"),
+        ("checkpoint_dir", 5, "checkpoint_dir is 5: give a folder's path"),
+        ("checkpoint_dir", None, "checkpoint_dir is None"),
+        ("base_port", 0, "base_port is 0: model servers are not part"),
+        ("enable_verl", 0, "enable_verl is 0: VERL is not part"),
         ("training_mode", "friendly", "training_mode is 'friendly': give a TrainingMode or"),
         ("weight_update_strategy", "all", "weight_update_strategy is 'all'"),
         ("max_episodes", 0, "max_episodes is 0"),
@@ -120,15 +129,17 @@ def test_is_refused(name):
         ("episode_length", 0, "episode_length is 0"),
         ("update_frequency", 1, "update_frequency is 1: give a whole number, 2 or more"),
         ("update_frequency", 17, "update_frequency is 17: games are compared in groups of 2 to 16"),
-        ("learning_rate", 0.0, "learning_rate is 0.0"),
+        ("learning_rate", 0.0, "learning_rate is 0.0: give more than 0"),
         ("learning_rate", "fast", "learning_rate is 'fast': give a number"),
         ("cooperation_strength", 1.5, "cooperation_strength is 1.5"),
         ("competition_intensity", -1.0, "competition_intensity is -1.0"),
         ("num_gpus", 4, "num_gpus is 4: placement over several devices is not part"),
         ("num_gpus", -1, "num_gpus is -1"),
+        ("num_gpus", [1], "num_gpus is [1]"),
+        ("num_gpus", True, "num_gpus is True"),
         ("batch_size", 0, "batch_size is 0"),
         ("save_interval", 0, "save_interval is 0"),
-        ("max_checkpoints", 0, "keep is 0"),
+        ("max_checkpoints", 0, "max_checkpoints is 0: give 1 or more, or -1"),
         ("max_checkpoints", -2, "max_checkpoints is -2"),
         ("log_metrics_interval", -5, "log_metrics_interval is -5"),
         ("seed", -1, "seed is -1"),
@@ -138,6 +149,7 @@ def test_wrong_values_are_named_in_one_line(name, value, said):
     with pytest.raises(ValueError, match=re.escape(said)) as caught:
         MultiModelConfig(**{name: value})
     assert "\n" not in str(caught.value)
+    assert not re.search(r"\b(checkpoints|grpo|mode)\.", str(caught.value)), "no name of ours"
 
 
 def test_a_field_that_does_not_exist_cannot_be_set():

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from srl_train.config import AdapterConfig
+from srl_train.errors import ConfigError
 from srl_train.learner_config import GrpoConfig
 from srl_train.learners.trl_grpo import GrpoLearner
 from srl_train.lora import adapter_models, share, side_by_side
@@ -98,6 +99,32 @@ def test_target_modules_are_kept_to():
     config = AdapterConfig(rank=2, target_modules=("q_proj", "v_proj"))
     model = adapter_models(small_model(), ["model_0"], config, 0)["model_0"]
     assert {n.split(".lora_")[0].rsplit(".", 1)[1] for n in adapter(model)} == {"q_proj", "v_proj"}
+
+
+def test_target_modules_may_be_a_regular_expression():
+    config = AdapterConfig(rank=2, target_modules=r".*\.0\..*(q|v)_proj")
+    model = adapter_models(small_model(), ["model_0"], config, 0)["model_0"]
+    assert {n.split(".lora_")[0].rsplit(".", 3)[1:][0] for n in adapter(model)} == {"0"}
+
+
+@pytest.mark.parametrize(
+    "targets, told",
+    [
+        ("nosuch", "'nosuch' fits no linear layer's path: give 'all-linear', or .*q_proj"),
+        ("q_proj", "'q_proj' fits no"),  # PEFT reads a single text as a pattern of whole paths
+        ("[", r"is '\[', no regular expression"),
+        ((), "target_modules is empty"),
+        (("q_proj", "v_prjo"), "'v_prjo' fits no"),
+        (("_proj",), "'_proj' fits no"),
+        (("q.proj",), "'q.proj' fits no"),
+        (("self_attn",), "'self_attn' fits no"),
+        (("embed_tokens",), "'embed_tokens' fits no"),
+    ],
+)
+def test_target_modules_that_are_not_there(targets, told):
+    config = AdapterConfig(rank=2, target_modules=targets)
+    with pytest.raises(ConfigError, match=told):
+        adapter_models(small_model(), ["model_0"], config, 0)
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.1])  # with beta, TRL adds a reference adapter

@@ -187,12 +187,10 @@ def test_every_named_mode_builds_and_keeps_shapes_and_inputs(name):
 def test_the_table_hands_on_the_settings():
     rewards = {"a": [1.0], "b": [3.0]}
     settings = {"cooperation_strength": 1.0, "competition_intensity": 2.0}
-    assert shaped(MODES["cooperative"](ModeConfig("cooperative", **settings)), rewards)["a"] == [
-        2.0
-    ]
-    assert shaped(MODES["competitive"](ModeConfig("competitive", **settings)), rewards)["b"] == [
-        4.0
-    ]
+    together = ModeConfig("cooperative", cooperation_strength=1.0)
+    assert shaped(MODES["cooperative"](together), rewards)["a"] == [2.0]
+    against = ModeConfig("competitive", competition_intensity=2.0)
+    assert shaped(MODES["competitive"](against), rewards)["b"] == [4.0]
     assert shaped(MODES["mixed"](ModeConfig("mixed", **settings)), rewards)["b"] == [3.0]
     leading = ModeConfig("hierarchical", cooperation_strength=0.0, leader="b")
     assert shaped(MODES["hierarchical"](leading), rewards) == {"a": [1.0], "b": [2.0]}

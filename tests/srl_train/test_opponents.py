@@ -72,7 +72,8 @@ def test_draws():
     assert made.chances() == [0, 0, 0.5, 0.5]
     seen = {made.draw(np.random.default_rng(seed)).name for seed in range(20)}
     assert seen == {"a@1", "b@1"}
-    assert [version for _, version in sat] == list(range(1, 21)), "old caches would be used"
+    # Other weights under the same version: what was cached under the old ones would be used.
+    assert set(sat) == {(2.0, "a@1"), (-2.0, "b@1")}
     uniform, _ = pool()
     uniform.snapshots = made.snapshots
     assert uniform.chances() == [0.25] * 4
@@ -155,6 +156,9 @@ def test_resuming_meets_the_same_opponents(tmp_path):
     assert [(s.name, s.games, s.won) for s in whole.run.pools["past"].snapshots] == [
         (s.name, s.games, s.won) for s in rest.run.pools["past"].snapshots
     ]
+    last = "episodes/round_00000003.jsonl"  # records and all: who answered is in them
+    assert (tmp_path / "part" / last).read_text() == (tmp_path / "whole" / last).read_text()
+    assert '"past@model_0@' in (tmp_path / "whole" / last).read_text()
 
 
 @pytest.mark.parametrize(

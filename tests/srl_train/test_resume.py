@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from srl_agents.errors import RolloutError
 from srl_train import checkpoints, config_file
 from srl_train.checkpoints import list_checkpoints
 from srl_train.errors import CheckpointError
@@ -174,6 +175,60 @@ def test_a_schedule_fixes_the_number_of_rounds(short_run, tmp_path):
     other = MultiModelTrainer(short_run(rounds=2, grpo__schedule="linear"), tmp_path / "run")
     with pytest.raises(CheckpointError, match="saved with rounds = 1, the configuration has 2"):
         other.load_checkpoint()
+
+
+def test_fewer_rounds_than_were_played_are_refused(short_run, tmp_path):
+    MultiModelTrainer(short_run(rounds=2), tmp_path / "run").fit()
+    other = MultiModelTrainer(short_run(rounds=1), tmp_path / "run")
+    says = "rounds is 1, and final_round_00000002 was saved after 2: give 2 or more"
+    with pytest.raises(CheckpointError, match=says):
+        other.load_checkpoint()
+    assert config_file.load(tmp_path / "run" / "config.yaml").rounds == 2
+
+
+@pytest.mark.parametrize("summary", [None, "{", "{}"], ids=["gone", "cut", "empty"])
+def test_what_was_evaluated_before_training_is_kept(summary, short_run, tmp_path):
+    config = short_run(rounds=2, checkpoints__every=1, logging__evaluation_episodes=2)
+    stopped = MultiModelTrainer(config, tmp_path / "run")
+    stopped.train_round()
+    stopped._close()
+    before = dict(stopped.run.evaluations)
+    told = tmp_path / "run" / "summary.json"
+    told.unlink()
+    if summary is not None:
+        told.write_text(summary)
+    resumed = MultiModelTrainer(config, tmp_path / "run")
+    resumed.load_checkpoint()
+    measured = resumed.fit()["evaluation"]
+    assert list(measured) == ["before", "after"] and measured["before"] == before["before"]
+    assert json.loads(told.read_text())["evaluation"] == measured
+
+
+@pytest.mark.parametrize("stage", [None, "sft"])
+def test_an_evaluation_that_fails_loses_nothing_learned(stage, short_run, tmp_path, monkeypatch):
+    settings = {} if stage is None else {"sft": {"players": "uniform", "episodes": 2}}
+    when = "after" if stage is None else "after_sft"
+    config = short_run(rounds=1, checkpoints__every=5, logging__evaluation_episodes=2, **settings)
+    evaluate = MultiModelTrainer._evaluate
+
+    def failing(trainer, now):
+        if now == when:
+            raise RolloutError("gone")
+        evaluate(trainer, now)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MultiModelTrainer, "_evaluate", failing)
+        with pytest.raises(RolloutError, match="gone"):
+            MultiModelTrainer(config, tmp_path / "run").fit()
+    resumed = MultiModelTrainer(config, tmp_path / "run")
+    resumed.load_checkpoint()
+    position = (0, 1) if stage else (1, 0)
+    assert resumed.run.position == position
+    assert (tmp_path / "run" / "models" / "model_0").exists() == (stage is None)
+    assert set(resumed.fit()["evaluation"]) == {"before", "after"}
+    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole.fit()
+    assert same(everything(resumed.run), everything(whole.run))
 
 
 # ---- killed --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from srl_train.cli import main
 from srl_train.collecting import classic_player, filtered, play_games
 from srl_train.config_file import dump, from_tree
 from srl_train.environment import environment_maker
-from srl_train.errors import CheckpointError, DataError, TrainingError
+from srl_train.errors import CheckpointError, ConfigError, DataError, TrainingError
 from srl_train.metrics import read_metrics
 from srl_train.stages import Stage
 from srl_train.trainer import MultiModelTrainer
@@ -231,6 +231,11 @@ def test_preferences_of_a_file(short_run, tmp_path):
     assert margins == sorted(margins) and margins[-1] > 0.1
     [report] = trainer.run.stages.reports
     assert report["games"] == 0 and report["kept_reward"] is None
+
+    for name, value in (("margin", 3.0), ("seats", "all")):
+        unread = short_run(dpo={**dpo, name: value}, rounds=0)
+        with pytest.raises(ConfigError, match=f"dpo.{name} is {value!r}, and dpo.data holds"):
+            MultiModelTrainer(unread, tmp_path / name).fit()
 
     path.write_text("{}\n")
     broken = MultiModelTrainer(short_run(dpo=dpo, rounds=0), tmp_path / "broken")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import threading
 from pathlib import Path
 
@@ -289,6 +290,8 @@ def test_rounds_one_by_one_and_in_order(short_run, tmp_path):
         with pytest.raises(TrainingError, match="episode_num is 0, the next is 1"):
             await trainer.train_multi_model_episode(0)
         await trainer.train_multi_model_episode(1)
+        with pytest.raises(TrainingError, match="all 2 rounds are trained"):
+            await trainer.train_multi_model_episode(2)
         await trainer.shutdown()
         return first
 
@@ -321,6 +324,40 @@ def test_another_run_is_not_overwritten(short_run, tmp_path):
     with pytest.raises(ConfigError, match="already holds a run: resume it, remove it"):
         trainer_for(short_run(), tmp_path).fit()
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == metrics
+
+
+def test_without_records_a_run_is_not_overwritten_either(short_run, tmp_path):
+    first = trainer_for(short_run(), tmp_path, record_metrics=False)
+    first.fit()
+    for other in (short_run(seed=7), short_run()):
+        again = trainer_for(other, tmp_path, record_metrics=False)
+        for write in (again.fit, again.save_models, again.save_checkpoint):
+            with pytest.raises(ConfigError, match="already holds a run: resume it"):
+                write()
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(ConfigError, match="without a checkpoint to resume it from: remove it"):
+        trainer_for(short_run(), tmp_path, record_metrics=False).fit()
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "models" / "model_0")
+    found = dict(saved.named_parameters())
+    expected = weights(first.run)["model_0"]
+    assert same(expected, {n: found[n].detach() for n in expected})
+
+
+def test_a_run_stopped_before_its_first_checkpoint_is_to_be_removed(short_run, tmp_path):
+    stopped = trainer_for(short_run(), tmp_path)
+    stopped.train_round()
+    stopped._close()
+    with pytest.raises(ConfigError, match="without a checkpoint to resume it from: remove it"):
+        trainer_for(short_run(), tmp_path).fit()
+    with pytest.raises(CheckpointNotFound, match=r"run left in .* has to be removed first"):
+        trainer_for(short_run(), tmp_path).load_checkpoint()
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_training(short_run, tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(ConfigError, match=r"the run's folder: cannot write .*config\.yaml"):
+            MultiModelTrainer(short_run(), folder, record_metrics=False).train_round()
 
 
 def test_the_configuration_is_settled_once_training_began(short_run, tmp_path):

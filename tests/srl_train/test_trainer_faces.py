@@ -61,9 +61,10 @@ def test_train_returns_the_documented_results(trained):
     }  # fmt: skip
     assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
     assert set(results["final_model_states"]) == {"model_0", "model_1"}
-    assert results["checkpoints_saved"] == list_available_checkpoints(
-        trainer.config.checkpoint_dir
-    )[::-1]
+    assert (
+        results["checkpoints_saved"]
+        == list_available_checkpoints(trainer.config.checkpoint_dir)[::-1]
+    )
 
 
 def test_the_status_counts_games(trained):
@@ -224,6 +225,14 @@ def test_custom_reward_functions_are_refused(small, replaced):
         trainer.environment = environment
     environment.reward_function = lambda output, context: 1.0
     with pytest.raises(ConfigError, match=r"reward_function is set: .* not part of this"):
+        trainer.get_training_status()
+
+
+@pytest.mark.parametrize("given", [5, lambda: 5], ids=["object", "constructor"])
+def test_what_is_no_environment_is_refused(small, given):
+    trainer = MultiModelTrainer(small())
+    trainer.environment = given
+    with pytest.raises(ConfigError, match="environment is 5: give a PettingZoo ParallelEnv"):
         trainer.get_training_status()
 
 

@@ -21,6 +21,7 @@ except ImportError as error:
     ) from error
 
 from srl_agents.llm.backends.huggingface_cache import KeptCache, reusable
+from srl_agents.llm.backends.huggingface_progress import no_bars
 from srl_agents.llm.backends.huggingface_quantization import Quantization, loading, made_steady
 from srl_agents.llm.backends.huggingface_sampling import TokenDraw
 
@@ -42,9 +43,9 @@ class HuggingFaceBackend:
         self.name = name or os.path.basename(source.rstrip("/"))
         self.model = model
         self.tokenizer = tokenizer
-        self.weights_version = 0
-        """Raise it whenever weights change: what was cached under other weights is not used."""
-        self.adapter_versions: dict[str, int] = {}
+        self.weights_version: int | str = 0
+        """Another for other weights: what was cached under another version is not used."""
+        self.adapter_versions: dict[str, int | str] = {}
         """The same for single adapters; one that is not named here has `weights_version`."""
         generation = getattr(model, "generation_config", None)
         stops = getattr(generation, "eos_token_id", None)
@@ -74,16 +75,16 @@ class HuggingFaceBackend:
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
+        if device.startswith("cuda") and not torch.cuda.is_available():
+            raise BackendError(
+                f"the device is {device!r}, and torch finds no GPU here: give 'cpu', or 'auto'"
+            )
         try:
+            placed = {} if quantization is None else loading(quantization, device)
             tokenizer = AutoTokenizer.from_pretrained(name_or_folder)
-            if quantization is None:
-                model = AutoModelForCausalLM.from_pretrained(name_or_folder, dtype=dtype).to(device)
-            else:
-                model = made_steady(
-                    AutoModelForCausalLM.from_pretrained(
-                        name_or_folder, dtype=dtype, **loading(quantization, device)
-                    )
-                )
+            with no_bars():
+                model = AutoModelForCausalLM.from_pretrained(name_or_folder, dtype=dtype, **placed)
+            model = model.to(device) if quantization is None else made_steady(model)
         except (OSError, ValueError, RuntimeError) as error:
             raise BackendError(f"cannot load the model {str(name_or_folder)!r}: {error}") from error
         return cls(model.eval(), tokenizer, name=name)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from srl_agents.errors import BackendError
 from srl_agents.llm.sampling import Sampling
 
 
@@ -36,7 +37,8 @@ class TokenDraw:
 
         `logits` has shape (batch, vocabulary); `uniforms` in [0, 1) and `allowed` (None = every
         token) have one entry per row of `rows`. Inverse transform sampling: the same uniform and
-        the same distribution give the same token.
+        the same distribution give the same token. Raises BackendError where logits are NaN or
+        infinite, so that there is no distribution.
         """
         everyone = len(rows) == len(logits)
         scores = logits.float() if everyone else logits[list(rows)].float()
@@ -51,6 +53,11 @@ class TokenDraw:
         logprobs = scores.log_softmax(-1)
         mass = logprobs.exp().to(self._wide).cumsum(-1)
         total = mass[:, -1:]
+        if not bool(total.isfinite().all()):
+            raise BackendError(
+                "the model's output is not finite: its weights have diverged (was the learning "
+                "rate too high?) or are damaged"
+            )
         point = torch.tensor(uniforms, dtype=self._wide, device=mass.device)[:, None] * total
         # Rounding must not lift the point onto the total: past it there are only impossible tokens.
         point = torch.minimum(point, torch.nextafter(total, torch.zeros_like(total)))

@@ -1,6 +1,8 @@
 """`srl eval`: who is scored, in what, and what is told and written."""
 
+import errno
 import json
+import os
 import re
 import shutil
 
@@ -10,6 +12,7 @@ from srl_agents.episode import read_jsonl
 from srl_envs import scenarios
 from srl_train import cli
 from srl_train.trainer import MultiModelTrainer
+from tests.chat_server import chat_server
 
 PAVLOV = "coop_compete_pair_v0.pavlov"
 FEW = ["--episodes", "2", "--scenario", PAVLOV]
@@ -188,12 +191,23 @@ def refused(words, capsys):
         (["--scenario", PAVLOV], "give --focal WHO"),
         (["--scenario", "pair.pavlow", "--focal", "uniform"], "no scenario 'pair.pavlow'"),
         (["--environment", "chess", "--focal", "uniform"], "no environment 'chess'"),
-        (["--environment", "social_v0", "--focal", "uniform"], "social_v0 has no scenarios"),
+        (
+            ["--environment", "social_v0", "--focal", "uniform"],
+            "social_v0 has no scenarios; there are some of social_trading_v0, "
+            "social_negotiation_v0\n",
+        ),
+        (["--environment", "multitask_v0", "--list"], "there are some of coop_compete_v0, "),
         ([*FEW, "--focal", "tit_for_tatt"], "did you mean 'tit_for_tat'"),
         ([*FEW, "--focal", "explorer"], "explorer cannot play coop_compete_v0"),
         ([*FEW, "--focal", "uniform", "--episodes", "0"], "--episodes is 0"),
         ([*FEW, "--focal", "uniform", "--seed", "-1"], "--seed is -1"),
         ([*FEW, "--focal", "tiny", "--temperature", "-1"], "temperature is -1"),
+        ([*FEW, "--focal", "tiny", "--threads", "0"], "--threads is 0"),
+        ([*FEW, "--focal", "uniform", "--temperature", "1"], "--temperature is for models"),
+        ([*FEW, "--focal", "uniform", "--max-new-tokens", "4"], "--max-new-tokens is for"),
+        ([*FEW, "--focal", "uniform", "--no-constrained"], "--constrained is for models"),
+        ([*FEW, "--focal", "uniform", "--device", "cpu"], "--device is for models"),
+        ([*FEW, "--focal", "uniform", "--threads", "1"], "--threads is for models"),
         ([*FEW, "--focal", "uniform", "--samples", "0"], "--samples is 0"),
         ([*FEW, "--focal", "uniform", "--samples", "2"], "infos have no 'success'"),
         ([*FEW, "--focal", "uniform", "--pass-at", "1"], "infos have no 'success'"),
@@ -206,6 +220,56 @@ def refused(words, capsys):
 )
 def test_what_cannot_be_is_refused_in_one_line(words, says, capsys):
     assert says in refused(words, capsys)
+
+
+def test_a_model_elsewhere_reads_how_to_answer_but_not_where_to_run(capsys):
+    with chat_server() as server:
+        words = [*FEW, "--focal", "openai:m", "--temperature", "0.5"]
+        assert "--device is for models that run here" in refused(
+            [*words, "--device", "cpu"], capsys
+        )
+        assert server.bodies == [] and cli.main(["eval", *words]) == 0
+        assert {body["temperature"] for body in server.bodies} == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("flag", "place", "says"),
+    [
+        ("--out", "folder", "a folder or a device is there"),
+        ("--out", "file/scores.json", "File exists"),
+        ("--out", "/dev/null", "a folder or a device is there"),
+        ("--out", "/proc/no/scores.json", "cannot write"),
+        ("--record", "file", "File exists"),
+        ("--record", "taken", "a folder or a device is there"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_is_played(
+    flag, place, says, tmp_path, capsys, monkeypatch
+):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "taken" / f"{PAVLOV}.jsonl").mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr("srl_agents.scenario_play.play_many", None)
+    said = refused([*FEW, "--focal", "uniform", flag, str(tmp_path / place)], capsys)
+    assert says in said and flag in said and place in said
+    assert sorted(tmp_path.rglob("*")) == before and (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("flag", ["--out", "--record"])
+def test_the_scores_are_told_before_anything_is_written(flag, tmp_path, capsys, monkeypatch):
+    """The disk is full by the end."""
+
+    def full(file):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    words = [*FEW, "--focal", "uniform", flag, str(tmp_path / "there")]
+    assert cli.main(["eval", *words]) == 2
+    printed = capsys.readouterr()
+    assert f"{PAVLOV} *" in printed.out and "written" not in printed.out
+    assert printed.err.startswith(f"srl: error: {flag}") and "No space left" in printed.err
+    assert flag == "--record" or not list(tmp_path.iterdir()), "nor is half of it left"
 
 
 def test_a_run_without_that_model_or_any_is_refused(trained, tmp_path, capsys):

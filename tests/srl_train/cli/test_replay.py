@@ -89,6 +89,8 @@ def test_a_record_from_elsewhere_says_what_to_do(record, capsys):
         (["--turns", "3"], "--turns is '3': give FIRST:LAST, from 0 to 5"),
         (["--turns", "4:9"], "--turns is '4:9'"),
         (["--fps", "0"], "--fps is 0"),
+        (["--fps", "4"], "--fps is of the animation: give --out FILE"),
+        (["--turns", "0:0"], "--turns is of the animation: give --out FILE"),
     ],
 )
 def test_what_does_not_fit_is_one_line(record, capsys, words, reason):
@@ -98,6 +100,25 @@ def test_what_does_not_fit_is_one_line(record, capsys, words, reason):
 
 
 def test_no_file_and_no_episodes_are_told(tmp_path, capsys):
-    for place in (tmp_path / "nowhere.jsonl", tmp_path):
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    for place in (tmp_path / "nowhere.jsonl", tmp_path, empty):
         assert cli.main(["replay", str(place)]) == 2
-    assert capsys.readouterr().err.count("srl: error: no ") == 2
+    assert capsys.readouterr().err.count("srl: error: no ") == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda episode: episode.update(seed=-4), "the start cannot be played again: "),
+        (lambda episode: episode.update(seed="a"), "the start cannot be played again: "),
+        (lambda episode: episode["turns"][4][1].update(reward="1.0"), "that it earned '1.0'"),
+        (lambda episode: episode["turns"][4][1].update(reward=10**400), "that it earned 1000"),
+        (lambda episode: episode["turns"][4][1].update(agent=7), "has moves of agent_0, 7"),
+    ],
+)
+def test_a_record_of_wrong_types_is_one_line(change, says, record, capsys):
+    tamper(record, change)
+    assert cli.main(["replay", str(record)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("srl: error: ") and says in line

@@ -70,11 +70,28 @@ def test_a_run_is_resumed(config_path, tmp_path, capsys):
     assert [r["models"] for r in rows[0]] == [r["models"] for r in rows[1]]
 
 
+def test_a_checkpoint_that_is_not_whole_is_passed_over_and_told(config_path, tmp_path, capsys):
+    out = tmp_path / "out"
+    words = ["train", str(config_path), "--out", str(out), "--set", "checkpoints.every=1"]
+    assert cli.main([*words, "--quiet"]) == 0
+    newest = out / "checkpoints" / "final_round_00000002"
+    (newest / "state.json").unlink()
+    capsys.readouterr()
+    assert cli.main(["train", "--resume", "--out", str(out), "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert f"passed over, for it is not whole: {newest} (remove it)" in told
+    assert "resuming at round 1 of 2" in told
+    assert cli.main(["train", "--resume", "--out", str(out), "--quiet"]) == 0
+    assert "passed over" not in capsys.readouterr().out
+
+
 REFUSED = [
     (["{config}", "--set", "rounds=0"], "rounds is 0"),
     (["{config}", "--set", "rounds"], "give KEY=VALUE"),
     (["{config}", "--set", "rounds=["], "not YAML"),
     (["{config}", "--set", "rounds=2026-13-01"], "not YAML"),
+    (["{config}", "--set", "grpo={clip: 1, clip: 2}"], "line 1: 'clip' stands there already"),
+    (["{config}", "--out", "{config}"], "the run's folder: cannot write"),
     (["{config}", "--set", "grpo.lr=1"], "unknown key 'grpo.lr'"),
     (["{config}", "--seed", "-3"], "seed is -3"),
     (["{config}", "--set", "environment.name=chess"], "environment: "),

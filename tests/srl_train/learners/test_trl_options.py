@@ -25,6 +25,9 @@ def test_every_field_of_trl_has_been_thought_about():
     [
         ({"epsilon_hihg": 0.3}, "trl.epsilon_hihg is no field.*did you mean 'epsilon_high'"),
         ({"beta": 0.1}, "trl.beta is set by grpo.beta"),
+        ({"epsilon_high": -3.0}, "trl.epsilon_high is -3.0: give 0 or more"),
+        ({"epsilon_high": float("nan")}, "trl.epsilon_high is nan: give a finite number"),
+        ({"delta": 0}, "trl.delta is 0.0: give more than 0"),
         ({"num_generations": 4}, "trl.num_generations is set by rollout.group_size"),
         ({"use_vllm": True}, "trl.use_vllm is read only by TRL's own"),
         ({"fp16": True}, "trl.fp16 is read only by"),
@@ -149,6 +152,20 @@ def test_activation_checkpointing_gives_the_same_gradient():
     less = first_gradients(learner(model, trl={"gradient_checkpointing": True}), some_samples())
     assert model.model.gradient_checkpointing, "it was not switched on"
     assert relative_error(less, plain) < EXACT
+
+
+@pytest.mark.parametrize(
+    "trl, told",
+    [
+        ({"adam_beta1": 7.0}, r"adamw_torch_fused refuses \{'adam_beta1': 7.0\}: Invalid beta"),
+        ({"adam_epsilon": -1.0}, "Invalid epsilon value"),
+        ({"optim": "rmsprop", "optim_args": "alpha=-3"}, "rmsprop refuses .*Invalid alpha"),
+        ({"optim_args": "much"}, "refuses {'optim_args': 'much'}"),
+    ],
+)
+def test_what_the_optimizer_refuses(trl, told):
+    with pytest.raises(ConfigError, match=told):
+        learner(trl=trl)
 
 
 def test_bfloat16_autocasts_the_forward_pass():

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from srl_train.metrics import figures, plots
+from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.plots import Line, Panel, RasterRow
 from srl_train.metrics.run_folder import load
 from tests.srl_train.metrics.synthetic_runs import row, write_run
@@ -124,6 +125,12 @@ def test_every_figure_of_a_run_is_saved(tmp_path):
     # A run of one environment has nothing to tell apart.
     assert [path.stem for path in saved] == [n for n in figures.FIGURES if n != "environments"]
     assert all(path.stat().st_size > 5000 for path in saved)
+
+
+def test_figures_that_cannot_be_written_are_told_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match=r"cannot write .*file/reward\.png: "):
+        figures.save_plots(write_run(tmp_path / "run"), tmp_path / "file")
 
 
 def test_what_was_not_measured_is_not_drawn(tmp_path):

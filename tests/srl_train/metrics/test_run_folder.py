@@ -74,6 +74,14 @@ def test_rounds_written_twice_are_shown_once_and_told(tmp_path):
     [
         ("summary.json", "{", RunFolderError, "summary.json is not JSON"),
         ("summary.json", "[]", RunFolderError, "holds a list"),
+        ("summary.json", '{"baselines": [1]}', RunFolderError, r"baselines is \[1\]: it needs"),
+        ("summary.json", '{"baselines": {"uniform": "a"}}', RunFolderError, "baselines is"),
+        (
+            "metrics.jsonl",
+            '{"round": 0, "environment": {}, "models": {"model_0": 3}}\n',
+            RunFolderError,
+            "line 1 holds 3 for model_0",
+        ),
         ("config.yaml", "a: [", RunFolderError, "config.yaml is not YAML"),
         ("metrics.jsonl", '{"a": 1}\n', RunFolderError, "line 1 is not a round"),
         ("metrics.jsonl", "x\n{}\n", MetricsError, "line 1 is damaged"),
@@ -140,6 +148,15 @@ def test_without_evaluation_the_headline_is_the_rounds(tmp_path):
     assert head.end == pytest.approx(end)
     assert head.share == pytest.approx((end - UNIFORM) / (OPTIMUM - UNIFORM))
     assert "first and last rounds" in in_words(run)[0]
+
+
+def test_only_the_evaluation_after_training_is_told_without_the_rounds(tmp_path):
+    run = load(write_run(tmp_path / "run", evaluation={"after": {"raw_reward": 0.848}}))
+    assert in_words(run) == [
+        "coop_compete_v0: mean raw reward 0.8480 (evaluation after training; there is none from "
+        "before it)",
+        "97.7 % of the way from uniform play (0.7625) to the optimum (0.8500)",
+    ]
 
 
 def test_nothing_recorded_is_said(tmp_path):

@@ -15,6 +15,7 @@ from transformers import (
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.backend import Request
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface_progress import no_bars
 from srl_agents.llm.constrained import answer_tree
 from srl_agents.llm.conversation import Turn
 from srl_agents.llm.sampling import Sampling
@@ -205,6 +206,30 @@ def test_a_failing_model_is_a_backend_error_with_its_cause(backend):
         backend.complete([asked])
     assert isinstance(caught.value.__cause__, IndexError)
     assert backend.complete([]) == []
+
+
+def test_loading_and_saving_draw_no_bars_and_leave_the_users_setting(
+    backend, tiny_folder, tmp_path, capsys
+):
+    from transformers.utils import logging
+
+    drawn = []
+    before = logging.set_tqdm_hook(lambda bar, args, settings: drawn.append(settings))
+    try:
+        with no_bars():
+            backend.model.save_pretrained(tmp_path)
+        HuggingFaceBackend.load(tiny_folder, device="cpu")
+        assert drawn == [] and capsys.readouterr().err == ""
+        logging.tqdm([], desc="theirs")
+    finally:
+        logging.set_tqdm_hook(before)
+    assert [settings["desc"] for settings in drawn] == ["theirs"]
+
+
+def test_a_device_that_is_not_there_is_a_backend_error(tiny_folder, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(BackendError, match="the device is 'cuda', and torch finds no GPU here"):
+        HuggingFaceBackend.load(tiny_folder, device="cuda")
 
 
 def test_a_folder_that_is_not_there_is_a_backend_error(tmp_path):

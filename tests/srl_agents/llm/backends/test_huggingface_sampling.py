@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface_sampling import TokenDraw
 from srl_agents.llm.sampling import Sampling
 
@@ -87,3 +88,12 @@ def test_a_constrained_row_leaves_its_neighbour_free():
     draw = TokenDraw([Sampling()] * 2, CPU)
     tokens, _ = draw(LOGITS.repeat(2, 1), [0.0, 0.0], [(4,), None], [0, 1])
     assert tokens == [4, 0]
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+@pytest.mark.parametrize("sampling", SETTINGS)
+def test_output_that_is_not_finite_is_said(sampling, wrong):
+    logits = LOGITS.repeat(2, 1)
+    logits[1, 3] = wrong
+    with pytest.raises(BackendError, match=r"output is not finite.*learning rate too high"):
+        TokenDraw([sampling] * 2, CPU)(logits, [0.5, 0.5], [None, None], [0, 1])

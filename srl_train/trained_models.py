@@ -1,0 +1,66 @@
+"""How models answer in seats, as a configuration or the run that trained them says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from srl_agents.llm.partner_notes import PartnerNotes, notes_for
+from srl_train import config_file
+from srl_train.config import ModelsConfig
+from srl_train.errors import ConfigError
+
+
+def models_section(run: Path) -> ModelsConfig:
+    """How the models of the run in this folder answer.
+
+    Only that section is read: the others may name parts that the run was handed as objects.
+    Raises ConfigError where it cannot be read.
+    """
+    path = run / "config.yaml"
+    if not path.is_file():
+        raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
+    try:
+        tree = config_file.parse(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
+    section = tree.get("models") if isinstance(tree, dict) else None
+    return config_file.section_from_tree(ModelsConfig, section or {}, "models")
+
+
+def as_trained(run: Path, models: ModelsConfig, name: str) -> ModelsConfig:
+    """`models` of a run as its model `name` answers them in any game.
+
+    In a seat that it held it answers as it did there, in every other as in the first of those.
+    Raises ConfigError where the run does not say which it held.
+    """
+    if not models.seat_sampling:
+        return models
+    path = run / "summary.json"
+    try:
+        seats = json.loads(path.read_text(encoding="utf-8"))["models"][name]["seats"]
+        own = {seat: models.seat_sampling.get(seat, models.sampling) for seat in seats}
+        first = next(iter(own.values()))
+    except (OSError, ValueError, LookupError, TypeError, StopIteration) as error:
+        raise ConfigError(
+            f"{path} does not say which seats {name} held, and models.seat_sampling goes by "
+            f"seats: give {run}/models/{name} to seat it without"
+        ) from error
+    return replace(models, sampling=first, seat_sampling=own)
+
+
+def notes_of(models: ModelsConfig, env: Any, run: Path | None = None) -> PartnerNotes | None:
+    """What the models are told of the others; None where they are told nothing.
+
+    `run` is where the section is from, if not from a configuration at hand. Raises ConfigError for
+    an environment that no notes can be read off.
+    """
+    if not models.partner_notes:
+        return None
+    try:
+        return notes_for(env)
+    except ValueError as error:
+        way_out = "" if run is None else f"; to play without, give a folder, {run}/models/model_0"
+        raise ConfigError(f"models.partner_notes: {error}{way_out}") from error
