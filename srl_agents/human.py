@@ -89,7 +89,9 @@ class Human:
             action = self._read(seen, answer)
             if not isinstance(action, ParseFailure):
                 return Decision(action, text=answer)
-            default = default_in_words(self._view, seen.agent, seen.action_mask)
+            default = default_in_words(
+                view_for(self._view, seen.observation), seen.agent, seen.action_mask
+            )
             instead = "lost its turn" if default is None else f"played {default!r} now"
             self._tell(
                 f"That was not read: {action.reason}. A model would have {instead}; "

@@ -204,7 +204,9 @@ def make(name: str, /, **parameters: Any) -> Any:
     env = constructor(**{**defaults, **parameters})
     if not isinstance(env, ParallelEnv):
         raise EnvConfigError(f"{name} gave {env!r}: it must give a PettingZoo ParallelEnv")
-    env.made_as = {"name": name, "options": parameters}  # for records, to make it again
+    # For records, to make it again; a function of the user's own may have made it here before.
+    env.made_within = getattr(env.unwrapped, "made_as", None)
+    env.made_as = {"name": name, "options": parameters}
     return env
 
 

@@ -70,7 +70,11 @@ def told(value: Any) -> str:
     """A refused value as an error shows it: in one line."""
     if isinstance(value, int) and value.bit_length() > 1024:
         return f"a number of {value.bit_length()} binary digits"  # Python does not write it out
-    return " ".join(line.strip() for line in repr(value).splitlines())
+    try:
+        said = repr(value)
+    except ValueError:  # nor one that is held within
+        return f"a {type(value).__name__} of numbers that are too large to be written"
+    return " ".join(line.strip() for line in said.splitlines())
 
 
 def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, Any]]:

@@ -42,7 +42,7 @@ OBSERVATION_FIELDS = (
 _, OWN, OTHERS, REWARD, TIME, _, _ = range(len(OBSERVATION_FIELDS))
 
 AHEAD = 512  # observations that are made at a time; whoever keeps one keeps all these: 14 KB
-OUTCOMES_KEPT = 4096  # joint choices: those of twelve seats
+OUTCOMES_KEPT = 4096  # joint choices: all of twelve seats; more seats seldom repeat one
 
 Outcome = tuple[float, list[tuple[str, float, float, float]]]
 """The share of all seats that cooperate; each seat, its choice, what it sees, its payoff."""
@@ -211,9 +211,9 @@ class CoopCompete(base.SimultaneousGame):
             (agent, float(action), share[action], payoff[action])
             for agent, action in zip(self.possible_agents, chosen, strict=True)
         ]
-        if len(self._outcomes) >= OUTCOMES_KEPT:
-            self._outcomes.clear()
-        self._outcomes[chosen] = outcome = (total / len(chosen), seats)
+        outcome = (total / len(chosen), seats)
+        if 2 ** len(chosen) <= OUTCOMES_KEPT:
+            self._outcomes[chosen] = outcome
         return outcome
 
     def _prepare(self, noise_now: list[float]) -> None:
@@ -237,7 +237,7 @@ class CoopCompete(base.SimultaneousGame):
 
     def __getstate__(self) -> dict[str, Any]:
         # What is made ahead is made again: views of one block would come back as arrays apart.
-        return self.__dict__ | {"_fresh": None}
+        return self.__dict__ | {"_fresh": None, "_outcomes": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

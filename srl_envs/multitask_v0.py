@@ -93,7 +93,7 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self.observation_spaces = {
             agent: self._space_of(_joined(own, self._length)) for agent, own in boxes.items()
         }
-        states = [env.state_space for env in self._all]
+        states = [_state_space(env) for env in self._all]
         self._state_length = max(box.shape[0] for box in states)
         self.state_space = _joined(states, self._state_length)
         self.text_view: TextView = MultitaskView(
@@ -230,10 +230,24 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         if self.obs_mode == "vector":
             return vector
         first = self._all[0].observation_space(self.possible_agents[0])
+        if not isinstance(first, spaces.Dict):
+            raise EnvConfigError(
+                f"environments must observe a Dict with obs_mode={self.obs_mode!r}, got {first}: "
+                "give obs_mode='vector'"
+            )
         parts: dict[str, spaces.Space[Any]] = {**first.spaces, "observation": vector}
         if self.obs_mode == "llm":
             parts["text"] = TextSpace(TEXT_LENGTH)
         return spaces.Dict(parts)
+
+
+def _state_space(env: ParallelEnv) -> spaces.Box:
+    space = getattr(env, "state_space", None)
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+        raise EnvConfigError(
+            f"environments must have a state_space of vectors, for state(), and {env} has {space}"
+        )
+    return space
 
 
 def _made(environments: Any, **given: Any) -> dict[str, Any]:

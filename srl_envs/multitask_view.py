@@ -70,6 +70,11 @@ class _OwnVector:
     def parse_penalty(self) -> float:
         return self.view.parse_penalty
 
+    @property
+    def legal(self) -> Any:
+        """What the environment plays for what is not legal, where it says so; else None."""
+        return getattr(self.view, "legal", None)
+
     def rules(self, agent: str) -> str:
         return self.view.rules(agent)
 

@@ -114,7 +114,8 @@ class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         """Start an episode."""
         observations, infos = self.env.reset(seed=seed, options=options)
         # Copies, here and below: what is handed out is the caller's to write into.
-        self._observations, self._round = copy.deepcopy(dict(observations)), 0
+        self._round = 0
+        self._keep(observations)
         return observations, infos
 
     def step(
@@ -143,8 +144,12 @@ class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
                     self.reward_function(_output(actions[agent]), context), agent
                 )
             infos[agent]["environment_reward"] = float(own[agent])
-        self._observations, self._round = copy.deepcopy(dict(observations)), self._round + 1
+        self._round += 1
+        self._keep(observations)
         return observations, rewards, terminations, truncations, infos
+
+    def _keep(self, observations: Mapping[str, Any]) -> None:
+        self._observations = {agent: _copied(seen) for agent, seen in observations.items()}
 
     def state(self) -> np.ndarray:
         """The environment's own."""
@@ -195,3 +200,14 @@ KEYWORD_REWARDS: Mapping[str, Callable[[str], float]] = MappingProxyType(
 )
 """By scenario: the documented reward for an answer's words, wherever in it and whatever they mean
 ("I disagree" earns the bonus for 'agree'). For comparison; it does not depend on the game."""
+
+
+def _copied(seen: Any) -> Any:
+    """A copy of an observation; deepcopy alone would cost more than a round of a small game."""
+    if isinstance(seen, np.ndarray) and seen.dtype != object:
+        return seen.copy()
+    if isinstance(seen, str):
+        return seen
+    if type(seen) is dict:
+        return {name: _copied(part) for name, part in seen.items()}
+    return copy.deepcopy(seen)

@@ -320,11 +320,13 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
             action = self._read(agent, answer)
             if isinstance(action, ParseFailure):
                 failures[agent] = action
-                action = in_place_of_unread(view, self._masks.get(agent))
+                action = in_place_of_unread(self._view_of(agent), self._masks.get(agent))
             played[agent] = action
         spoken = {agent: spoken_as(action, actions[agent]) for agent, action in played.items()}
         said = {
-            agent: feedback(failure, default_in_words(view, agent, self._masks.get(agent)))
+            agent: feedback(
+                failure, default_in_words(self._view_of(agent), agent, self._masks.get(agent))
+            )
             for agent, failure in failures.items()
         }
         observations, rewards, terminations, truncations, infos = self.env.step(spoken)
@@ -357,22 +359,20 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self.env.close()
 
     def _read(self, agent: str, answer: str) -> Any | ParseFailure:
-        view = view_for(self._view(), self._seen[agent])
-        action, mask = view.parse(agent, answer), self._masks.get(agent)
+        action, mask = self._view_of(agent).parse(agent, answer), self._masks.get(agent)
         if isinstance(action, ParseFailure) or mask is None or mask[action]:
             return action
         return ParseFailure(NOT_LEGAL_NOW)
 
     def _standing_alone(self, texts: Mapping[str, str]) -> dict[str, str]:
-        told, view = {}, self._view()
-        for agent, now in texts.items():
-            rules = view_for(view, self._seen[agent]).rules(agent)
-            told[agent] = self._past[agent].standing_alone(rules, now)
-        return told
+        return {
+            agent: self._past[agent].standing_alone(self._view_of(agent).rules(agent), now)
+            for agent, now in texts.items()
+        }
 
     def _keep(self, seen: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> None:
         view, self._seen = self._view(), dict(seen)
-        self._situations = {agent: view.describe(agent, seen[agent]) for agent in seen}
+        self._situations = {a: view.describe(a, seen[a])[:TEXT_LENGTH] for a in seen}
         # Masks of our own, because the infos are the caller's to write into.
         masks = {agent: info.get("action_mask") for agent, info in infos.items()}
         self._masks = {a: None if mask is None else mask.copy() for a, mask in masks.items()}
@@ -380,3 +380,7 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     def _view(self) -> TextView:
         view: TextView = self.env.unwrapped.text_view
         return view
+
+    def _view_of(self, agent: str) -> TextView:
+        """The view that the seat's last observation is read with."""
+        return view_for(self._view(), self._seen[agent])

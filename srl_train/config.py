@@ -138,6 +138,13 @@ class PoolConfig:
         at_least("a pool's `keep`", self.keep, 1)
 
 
+READ_BY_MODES = {
+    "cooperation_strength": ("cooperative", "mixed", "hierarchical"),
+    "competition_intensity": ("competitive", "mixed"),
+    "leader": ("hierarchical",),
+}
+
+
 @dataclass(frozen=True)
 class ModeConfig:
     """How raw rewards become the rewards that are trained on."""
@@ -154,12 +161,7 @@ class ModeConfig:
     def __post_init__(self) -> None:
         within("mode.cooperation_strength", self.cooperation_strength, 0.0, 1.0)
         at_least("mode.competition_intensity", self.competition_intensity, 0.0)
-        own = {
-            "cooperation_strength": ("cooperative", "mixed", "hierarchical"),
-            "competition_intensity": ("competitive", "mixed"),
-            "leader": ("hierarchical",),
-        }
-        refuse_unread("mode", self, "name", own)
+        refuse_unread("mode", self, "name", READ_BY_MODES)
 
 
 @dataclass(frozen=True)

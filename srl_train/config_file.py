@@ -57,16 +57,17 @@ class _StrictLoader(yaml.SafeLoader):
     def compose_mapping_node(self, anchor: Any) -> Any:
         """The mapping as nodes; raises _Twice for a key that stands in it twice."""
         node = super().compose_mapping_node(anchor)
-        first: dict[tuple[str, str], int] = {}
+        first: dict[Any, int] = {}
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 line = key.start_mark.line + 1
-                if (key.tag, key.value) in first:
+                name = self.construct_object(key)  # 'yes' and 'true' are the same key
+                if name in first:
                     raise _Twice(
                         f"line {line}: {key.value!r} stands there already, in line "
-                        f"{first[key.tag, key.value]}: put both into one"
+                        f"{first[name]}: put both into one"
                     )
-                first[key.tag, key.value] = line
+                first[name] = line
         return node
 
 
@@ -133,7 +134,13 @@ def _build(kind: type, tree: Any, path: str) -> Any:
             # What is left out keeps the section's own default, which may differ from its class's;
             # but not beside a name: the options of one game are not those of another.
             left_out = {} if "name" in value else to_tree(default_of(known[key]))
-            value = {**left_out, **value}
+            own = {
+                name: {**left_out[name], **given}
+                if isinstance(given, Mapping) and isinstance(left_out.get(name), Mapping)
+                else given
+                for name, given in value.items()
+            }
+            value = {**left_out, **own}
         beside = known[key].metadata.get(LEFT_OUT_AS_IN)
         if beside is not None and isinstance(value, Mapping):
             shared = to_tree(values.get(beside, default_of(known[beside])))

@@ -6,7 +6,7 @@ Each is a thin face over the parts that do the work. Names that train are in `tr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import ceil
 from os import PathLike
@@ -15,6 +15,7 @@ from typing import Any, Literal
 from srl_agents.llm.sampling import Sampling
 from srl_envs import catalogue
 from srl_train.config import (
+    READ_BY_MODES,
     CheckpointsConfig,
     EnvironmentConfig,
     LoggingConfig,
@@ -158,11 +159,7 @@ class MultiModelConfig:
                 sampling=Sampling(max_new_tokens=4 if set(bases) == {"tiny"} else 16),
                 device=_DEVICES[self.num_gpus],
             ),
-            mode=ModeConfig(
-                _value(TrainingMode, "training_mode", self.training_mode),
-                cooperation_strength=self.cooperation_strength,
-                competition_intensity=self.competition_intensity,
-            ),
+            mode=self._mode(),
             updates=UpdatesConfig(
                 _value(WeightUpdateStrategy, "weight_update_strategy", self.weight_update_strategy)
             ),
@@ -222,6 +219,15 @@ class MultiModelConfig:
     def dealt_types(self) -> list[str]:
         """The type of each model, in order."""
         return [self.model_types[i % len(self.model_types)] for i in range(self.num_models)]
+
+    def _mode(self) -> ModeConfig:
+        """The mode, with those of the strengths that it reads: here both stand in every mode."""
+        name = _value(TrainingMode, "training_mode", self.training_mode)
+        mode = ModeConfig(name)
+        for own in ("cooperation_strength", "competition_intensity"):
+            if name in READ_BY_MODES[own]:
+                mode = replace(mode, **{own: getattr(self, own)})
+        return mode
 
     def _minibatches(self, group: int, seats: int) -> int:
         """The fewest parts of at most batch_size samples.

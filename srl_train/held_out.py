@@ -35,8 +35,10 @@ def _refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) 
             "kept for evaluation (srl eval --held-out only); leave split out to train"
         )
     # Objects, and functions of one's own that wrap a game of the catalogue, say how it was made.
-    made = getattr(game, "made_as", {"name": name, "options": options})
-    found = scenarios.kept_for_evaluation(made["name"], made["options"])
+    made = [getattr(one, how, None) for one in (env, game) for how in ("made_as", "made_within")]
+    ways = [(name, options), *((how["name"], how["options"]) for how in made if how)]
+    kept_of = (scenarios.kept_for_evaluation(*way) for way in ways)
+    found = next((scenario for scenario in kept_of if scenario is not None), None)
     if found is not None:
         kept = ", ".join(f"{name}={found.options[name]}" for name in found.held_out_options)
         raise ConfigError(

@@ -11,7 +11,7 @@ from typing import Any
 
 from srl_train.errors import CheckpointError
 
-FORMAT = 1
+FORMAT = 2
 """Of a checkpoint's folder; raised when an older release could misread a newer checkpoint."""
 
 _NAME = "manifest.json"

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from srl_agents.episode import Episode, write_jsonl
@@ -105,8 +106,8 @@ def refuse_unwritable(flag: str, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
             raise OSError(errno.EEXIST, "a folder or a device is there")
-        _partial(path).touch()
-        _partial(path).unlink()
+        with TemporaryFile(dir=path.parent):
+            pass
     except OSError as error:
         raise cannot_write(flag, path, error) from error
 

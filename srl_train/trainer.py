@@ -162,12 +162,18 @@ class MultiModelTrainer:
         if not stage.finished:
             return
         try:
-            if run.config.rounds or name != list(planned(run.config))[-1]:  # else that is "after"
-                self._evaluate(f"after_{name}")
-            self._write_summary()
+            self._evaluate_stage(name)
         finally:  # what was learned is not lost where games fail
             if every:
                 self.save_checkpoint()
+
+    def _evaluate_stage(self, name: str) -> None:
+        """Measure what a finished stage has come to, unless that is known or comes at the end."""
+        run, when = self.run, f"after_{name}"
+        last = not run.config.rounds and name == list(planned(run.config))[-1]
+        if not last and when not in run.evaluations:
+            self._evaluate(when)
+        self._write_summary()
 
     def train_round(self) -> RoundResult:
         """The next round: play, learn, account, and save where it is due."""
@@ -318,6 +324,8 @@ class MultiModelTrainer:
         if run.position == (0, 0):
             self._evaluate("before")
             self._write_summary()
+        elif run.next_round == 0 and run.stages.reports and run.stages.saved is None:
+            self._evaluate_stage(run.stages.reports[-1]["stage"])  # where that had failed
 
     def _close(self) -> None:
         if self._sink is not None:

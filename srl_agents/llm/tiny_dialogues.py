@@ -104,8 +104,9 @@ def _play(
                 answer = UNREADABLE[rng.integers(len(UNREADABLE))]
                 failure = view_for(view, observations[agent]).parse(agent, answer)
             if isinstance(failure, ParseFailure):
-                actions[agent] = in_place_of_unread(view, mask)
-                feedbacks[agent] = feedback(failure, default_in_words(view, agent, mask)) + "\n"
+                own = view_for(view, observations[agent])
+                actions[agent] = in_place_of_unread(own, mask)
+                feedbacks[agent] = feedback(failure, default_in_words(own, agent, mask)) + "\n"
             else:
                 failure = None
                 answer = answers[chosen]

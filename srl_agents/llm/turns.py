@@ -46,7 +46,7 @@ def read(view: TextView, seen: Seen, text: str) -> Any | ParseFailure:
         if mask is None or mask[action]:
             return action
         action = ParseFailure(NOT_LEGAL_NOW)
-    return replace(action, instead=in_place_of_unread(view, mask))
+    return replace(action, instead=in_place_of_unread(view_for(view, seen.observation), mask))
 
 
 def decided(text: str, action: Any | ParseFailure, tokens: Tokens | None = None) -> Decision:

@@ -103,7 +103,8 @@ class VectorGame:
         An int gives environment i the seed `seed + i`; None carries on from the last episode's
         randomness. `options` go to every environment; `"reset_mask"` among them is `mask` by
         gymnasium's name. Environments left out keep their episodes: their last observations are
-        returned, and no infos. What is refused changes nothing.
+        returned, and no infos. What is refused changes nothing; in Looped ones, nothing in the
+        environment that refuses and in those after it.
         """
         given = dict(reset_arguments(None, options)[1])
         if "reset_mask" in given:

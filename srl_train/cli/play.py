@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.human import Human
@@ -21,6 +20,7 @@ from srl_envs import catalogue
 from srl_envs.cheap_talk import message_in
 from srl_envs.scenarios import Scenario
 from srl_envs.text import Spoken
+from srl_train.cli.train import setting
 from srl_train.errors import ConfigError
 from srl_train.focal import Answering, ModelFocal, focal
 from srl_train.run_files import cannot_write, refuse_unwritable
@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--episodes is {args.episodes}: give 1 or more")
     if args.seed is not None and args.seed < 0:
         raise ConfigError(f"--seed is {args.seed}: give 0 or more")
-    options = _settings("--set", args.options)
-    reset_options = _settings("--reset", args.reset_options)
+    options = dict(setting(text) for text in args.options)
+    reset_options = dict(setting(text, "--reset") for text in args.reset_options)
     if args.env in catalogue.names():  # all of which can be drawn
         options = {"render_mode": None if args.no_picture else "ansi", **options}
     make_env = partial(catalogue.make, args.env, **options)
@@ -217,16 +217,3 @@ def _prepare_torch() -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-
-
-def _settings(flag: str, given: Sequence[str]) -> dict[str, Any]:
-    settings = {}
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigError(f"{flag} {text!r}: give KEY=VALUE, such as max_cycles=10")
-        try:
-            settings[key.strip()] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-13-01
-            raise ConfigError(f"{flag} {text!r}: the value is not YAML: {error}") from error
-    return settings

@@ -97,12 +97,12 @@ def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
     return folder, config
 
 
-def setting(text: str) -> tuple[str, Any]:
+def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
     """(dotted name, value) of KEY=VALUE; raises ConfigError for anything else."""
     key, equals, value = text.partition("=")
     if not equals:
-        raise ConfigError(f"--set {text!r}: give KEY=VALUE, such as grpo.learning_rate=1e-3")
-    return key.strip(), config_file.parse(value, f"--set {text!r}: the value")
+        raise ConfigError(f"{flag} {text!r}: give KEY=VALUE, such as grpo.learning_rate=1e-3")
+    return key.strip(), config_file.parse(value, f"{flag} {text!r}: the value")
 
 
 def _tell(results: dict[str, Any], baselines: Any) -> None:

@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 from pytest import approx
@@ -55,6 +57,17 @@ def test_every_joint_choice_however_many_are_kept(seats, monkeypatch):
             assert infos[agent]["cooperation_ratio"] == total / seats
             assert infos[agent]["action_mask"].tolist() == [1, 1]
     assert len(env._outcomes) <= 3
+
+
+@pytest.mark.parametrize(("seats", "kept"), [(2, True), (30, False)])
+def test_outcomes_are_kept_where_they_come_again(seats, kept):
+    env = quiet(num_agents=seats)
+    size = len(pickle.dumps(env))
+    drawn = np.random.default_rng(0).integers(2, size=(200, seats)).tolist()
+    for chosen in drawn:
+        env.step(dict(zip(env.agents, chosen, strict=True)))
+    assert bool(env._outcomes) is kept
+    assert len(pickle.dumps(env)) < 1.1 * size
 
 
 def test_the_benchmark_game():

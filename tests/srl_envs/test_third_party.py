@@ -1,13 +1,16 @@
 """Games of others with words on top: legal, whole, and honest about what was played."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from gymnasium import spaces
+from pettingzoo import ParallelEnv
 from pettingzoo.utils import BaseParallelWrapper, turn_based_aec_to_parallel
 
 from srl_agents.classic.uniform import Uniform
 from srl_agents.rollout import play
-from srl_envs import check_environment
+from srl_envs import check_environment, make
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import TextEnv
 from srl_envs.third_party import with_text
@@ -78,6 +81,64 @@ def test_how_a_turn_based_game_reads():
         "player_2": "You see: 5 left",
     }
     assert infos["player_2"]["action_mask"].tolist() == [0, 1, 1]
+
+
+class OnlyBlue(ParallelEnv):
+    """One seat, which sees how often it chose, and may choose the last colour only."""
+
+    metadata: ClassVar = {"name": "only_blue_v0"}
+    state_space = spaces.Box(0.0, 9.0, (1,))
+    render_mode = None
+    possible_agents: ClassVar = ["player_0"]
+
+    def observation_space(self, agent):
+        seen = {"observation": spaces.Box(0.0, 9.0, (1,)), "action_mask": spaces.MultiBinary(3)}
+        return spaces.Dict(seen)
+
+    def action_space(self, agent):
+        return spaces.Discrete(3)
+
+    def _seen(self):
+        mask = np.array([0, 0, 1], np.int8)
+        return {
+            "player_0": {"observation": np.full(1, self.chosen, np.float32), "action_mask": mask}
+        }
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.chosen = ["player_0"], 0
+        return self._seen(), {"player_0": {}}
+
+    def step(self, actions):
+        assert actions == {"player_0": 2}
+        self.chosen += 1
+        no = {"player_0": False}
+        return self._seen(), {"player_0": 1.0}, no, no.copy(), {"player_0": {}}
+
+
+def test_what_has_no_vectors_is_refused_among_several():
+    games = {"environments": {"one": {"name": f"{__name__}:only_green"}}}
+    with pytest.raises(EnvConfigError, match="must have a state_space of vectors"):
+        make("multitask_v0", **games)
+
+
+def only_green(obs_mode="llm", render_mode=None):
+    game = OnlyBlue()
+    game.state_space = None
+    return with_text(game, rules="Show a colour.", answers=COLOURS)
+
+
+def only_blue(obs_mode="llm", render_mode=None):
+    return with_text(OnlyBlue(), rules="Show a colour.", answers=COLOURS)
+
+
+def test_among_several_games_too_what_was_played_is_named():
+    games = {label: {"name": f"{__name__}:only_blue"} for label in ("one", "other")}
+    alone, among = TextEnv(only_blue()), TextEnv(make("multitask_v0", environments=games))
+    for env in (alone, among):
+        env.reset(seed=0)
+        seen, _, _, _, infos = env.step(dict.fromkeys(env.agents, "who knows"))
+        assert infos["player_0"]["action"] == 2 and not infos["player_0"]["illegal"]
+        assert "So blue was played." in seen["player_0"]
 
 
 def test_turns_to_the_end():

@@ -158,8 +158,8 @@ def test_damage_is_recognised_and_the_file_named(tmp_path, name, damage):
     [
         (None, "cannot be read"),
         ("{", "cannot be read"),
-        ('{"format": 999}', "is not of format 1"),
-        ('{"format": 1, "files": {}}', "lacks checkpoint_id, round, sequence"),
+        ('{"format": 999}', "is not of format 2"),
+        ('{"format": 2, "files": {}}', "lacks checkpoint_id, round, sequence"),
     ],
 )
 def test_a_folder_without_a_good_manifest_is_never_listed(tmp_path, manifest, message):

@@ -189,6 +189,7 @@ WRONG = [
     ("false", "a configuration is a mapping of sections, got bool"),
     ("grpo: {clip: 0.1}\nseed: 1\ngrpo: {beta: 0.1}", "run.yaml, line 3: 'grpo' stands there"),
     ("grpo: {clip: 0.1, 'clip': 0.2}", "line 1: 'clip' stands there already, in line 1"),
+    ("yes: 1\ntrue: 2", "line 2: 'true' stands there already, in line 1"),
     ("a: [", "is not YAML"),
     ("rounds: 2026-13-01", "is not YAML"),
 ]
@@ -291,9 +292,8 @@ def test_an_empty_file_is_the_default_run(tmp_path):
 def test_a_game_that_is_named_has_its_own_length():
     for name in ("coop_compete_v0", "math_v0"):
         assert from_tree({}, {"environment.name": name}).environment.options == {}
-    assert from_tree({"environment": {"options": {"num_agents": 2}}}).environment.options == {
-        "num_agents": 2
-    }
+    run = from_tree({"environment": {"options": {"num_agents": 2}}})
+    assert run.environment.options == {"max_cycles": 8, "num_agents": 2}
 
 
 @pytest.mark.parametrize("written", ["3e-3", "3.0e-3", "0.003", "3E-3"])

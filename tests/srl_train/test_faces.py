@@ -96,6 +96,23 @@ def test_is_read(name):
     assert arrived(config.to_run_config())
 
 
+@pytest.mark.parametrize(
+    ("mode", "read"),
+    [
+        ("cooperative", (0.9, 0.4)),
+        ("competitive", (0.6, 0.1)),
+        ("mixed", (0.9, 0.1)),
+        ("hierarchical", (0.9, 0.4)),
+    ],
+)
+def test_both_strengths_may_stand_in_every_mode(mode, read):
+    config = MultiModelConfig(
+        training_mode=mode, cooperation_strength=0.9, competition_intensity=0.1
+    )
+    run = config.to_run_config().mode
+    assert (run.name, (run.cooperation_strength, run.competition_intensity)) == (mode, read)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_is_refused(name):
     with pytest.raises(ConfigError, match=f"^{name} is .*(not part of this release|sizes itself)"):

@@ -84,6 +84,21 @@ def test_held_out_chances_are_refused_where_some_are_left_at_their_default(short
         assemble(short_run(models__count=1, environment=section))
 
 
+def spoiled(obs_mode="llm", render_mode=None):
+    return catalogue.make("bandit_v0", **RIGHT_SPOILS, obs_mode=obs_mode)
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+def test_a_function_that_makes_them_is_looked_into(wrap):
+    name = f"{__name__}:spoiled"
+    env, section = catalogue.make(name), EnvironmentConfig(name)
+    if wrap:
+        section = EnvironmentConfig("multitask_v0", {"environments": {"a": {"name": name}}})
+        env = catalogue.make(section.name, **section.options)
+    with pytest.raises(ConfigError, match=r"scenario bandit_v0\.right_spoils"):
+        refuse_levels(section, env)
+
+
 @pytest.mark.parametrize("wrap", [lambda env: env, TextEnv])
 @pytest.mark.parametrize(
     ("name", "options"), [("bandit_v0", RIGHT_SPOILS), ("debate_v0", {"split": "test"})]

@@ -225,7 +225,7 @@ def test_an_evaluation_that_fails_loses_nothing_learned(stage, short_run, tmp_pa
     position = (0, 1) if stage else (1, 0)
     assert resumed.run.position == position
     assert (tmp_path / "run" / "models" / "model_0").exists() == (stage is None)
-    assert set(resumed.fit()["evaluation"]) == {"before", "after"}
+    assert set(resumed.fit()["evaluation"]) == {"before", when, "after"}
     whole = MultiModelTrainer(config, tmp_path / "whole")
     whole.fit()
     assert same(everything(resumed.run), everything(whole.run))
