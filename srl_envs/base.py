@@ -18,8 +18,14 @@ from pettingzoo.utils import parallel_to_aec
 from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper
 
 from srl_envs import rendering
-from srl_envs.checks import number_between, one_of, reset_arguments, whole_number
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.checks import (
+    number_between,
+    one_of,
+    reset_arguments,
+    unchanged_if_refused,
+    whole_number,
+)
+from srl_envs.errors import EnvError
 from srl_envs.text import TEXT_LENGTH, TextSpace, TextView
 
 OBSERVATION_MODES = ("vector", "dict", "llm")
@@ -195,18 +201,13 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         """
         seed, given = reset_arguments(seed, options)
         rounds = whole_number("max_cycles", self.max_cycles, low=1)
-        before = (self._generator, self.rounds, self.played, self.finished)
-        drawn = self._generator.bit_generator.state  # a game may draw before it refuses an option
-        if seed is not None:
-            self._generator = np.random.default_rng(seed)
-        self.rounds, self.played, self.finished = rounds, 0, False
-        try:
+        viewed = self.rounds
+        with unchanged_if_refused(self, "_generator", "rounds", "played", "finished"):
+            if seed is not None:
+                self._generator = np.random.default_rng(seed)
+            self.rounds, self.played, self.finished = rounds, 0, False
             self._rows = self.first_rows(given)
-        except EnvConfigError:
-            self._generator, self.rounds, self.played, self.finished = before
-            self._generator.bit_generator.state = drawn
-            raise
-        if rounds != before[1]:
+        if rounds != viewed:
             self.text_view = self.make_view()
         if seed is not None:
             self._drawn, self._used = [], 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -82,3 +83,18 @@ def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, A
     if options is not None and not isinstance(options, Mapping):
         raise EnvConfigError(f"options must be a mapping of names to values, got {told(options)}")
     return None if seed is None else whole_number("seed", seed, low=0), options or {}
+
+
+@contextmanager
+def unchanged_if_refused(env: Any, generator: str, *others: str) -> Iterator[None]:
+    """While an environment begins an episode: where it raises EnvConfigError, these attributes are
+    what they were, and its generator, which it may have drawn from before, where it was."""
+    before = {name: getattr(env, name) for name in (generator, *others)}
+    state = before[generator].bit_generator.state
+    try:
+        yield
+    except EnvConfigError:
+        for name, value in before.items():
+            setattr(env, name, value)
+        before[generator].bit_generator.state = state
+        raise

@@ -24,7 +24,7 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from srl_envs import base, catalogue
 from srl_envs.base import OBSERVATION_MODES, vector_of
-from srl_envs.checks import number_between, one_of, reset_arguments
+from srl_envs.checks import number_between, one_of, reset_arguments, unchanged_if_refused
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.multitask_view import MultitaskView
 from srl_envs.text import TEXT_LENGTH, TextSpace, TextView
@@ -137,22 +137,16 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         What is refused, by it or here, raises EnvConfigError and changes nothing.
         """
         seed, given = reset_arguments(seed, options)
-        named = given.get("environment")
-        if named is not None:
-            one_of("environment", named, self._labels)
-        before = (self.generator, self.environment)
-        state = self.generator.bit_generator.state
-        if seed is not None:
-            self.generator = np.random.default_rng(seed)
-        drawn = str(self.generator.choice(self._labels, p=self._shares))
-        own_seed = int(self.generator.integers(2**31))
-        self.environment = drawn if named is None else named
-        try:
+        with unchanged_if_refused(self, "generator", "environment"):
+            if seed is not None:
+                self.generator = np.random.default_rng(seed)
+            drawn = str(self.generator.choice(self._labels, p=self._shares))
+            own_seed = int(self.generator.integers(2**31))
+            named = given.get("environment")
+            self.environment = (
+                drawn if named is None else one_of("environment", named, self._labels)
+            )
             observations, infos = self._on.reset(seed=own_seed, options=given)
-        except EnvConfigError:
-            self.generator, self.environment = before
-            self.generator.bit_generator.state = state
-            raise
         return self._seen(observations), self._told(infos)
 
     def step(

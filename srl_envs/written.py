@@ -16,8 +16,8 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from srl_envs.base import OBSERVATION_MODES
-from srl_envs.checks import one_of, reset_arguments, whole_number
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.checks import one_of, reset_arguments, unchanged_if_refused, whole_number
+from srl_envs.errors import EnvError
 from srl_envs.text import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextSpace, TextView
 
 RENDER_MODES = ("human", "ansi")
@@ -137,18 +137,13 @@ class WrittenGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no typ
         """
         seed, given = reset_arguments(seed, options)
         rounds = whole_number("max_cycles", self.max_cycles, low=1)
-        before = (self.generator, self.rounds)
-        drawn = self.generator.bit_generator.state  # an environment may draw before it refuses
-        if seed is not None:
-            self.generator = np.random.default_rng(seed)
-        self.rounds = rounds
-        try:
+        viewed = self.rounds
+        with unchanged_if_refused(self, "generator", "rounds"):
+            if seed is not None:
+                self.generator = np.random.default_rng(seed)
+            self.rounds = rounds
             self.begin(given)
-        except EnvConfigError:
-            self.generator, self.rounds = before
-            self.generator.bit_generator.state = drawn
-            raise
-        if rounds != before[1]:
+        if rounds != viewed:
             self.text_view = self.make_view()
         self.agents = list(self.possible_agents)
         self.played = 0
