@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from srl_agents.errors import EpisodeError
+from srl_agents.whole_files import whole_file
 
 SCHEMA_VERSION = 2
 """2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record."""
@@ -165,19 +166,9 @@ def is_plain(value: Any) -> bool:
 
 def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
     """Write the episodes to `path`, whole or not at all."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(target.name + ".partial")
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            for episode in episodes:
-                file.write(to_json(episode) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
-    except BaseException:  # a full disk, or an episode that could not be made
-        partial.unlink(missing_ok=True)
-        raise
+    with whole_file(Path(path)) as file:
+        for episode in episodes:
+            file.write(to_json(episode) + "\n")
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +16,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from srl_agents.episode import Episode, write_jsonl
+from srl_agents.whole_files import whole_file
 from srl_train import config_file
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
@@ -83,18 +84,9 @@ class RunFiles:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file by way of a temporary one, so that no half of it is ever seen."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = _partial(path)
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+    """Write a text file, whole or not at all."""
+    with whole_file(path) as file:
+        file.write(text)
 
 
 def refuse_unwritable(flag: str, path: Path) -> None:
@@ -102,23 +94,23 @@ def refuse_unwritable(flag: str, path: Path) -> None:
 
     For commands to ask before they spend time on what is to be in it.
     """
-    try:
+    with asked_for(flag, path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
             raise OSError(errno.EEXIST, "a folder or a device is there")
         with TemporaryFile(dir=path.parent):
             pass
+
+
+@contextmanager
+def asked_for(flag: str, path: Path) -> Iterator[None]:
+    """While a file that a command was asked for is written: ConfigError where that is refused."""
+    try:
+        yield
     except OSError as error:
-        raise cannot_write(flag, path, error) from error
-
-
-def cannot_write(flag: str, path: Path, error: OSError) -> ConfigError:
-    """What to say where the system refuses to write a file that a command was asked for."""
-    return ConfigError(f"{flag}: cannot write {path} ({error.strerror}): give another place")
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(path.name + ".partial")
+        raise ConfigError(
+            f"{flag}: cannot write {path} ({error.strerror}): give another place"
+        ) from error
 
 
 def versions() -> dict[str, str]:

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     from srl_agents.errors import RolloutError
     from srl_train.collecting import cast, filtered, play_games
     from srl_train.environment import environment_maker
-    from srl_train.run_files import cannot_write, refuse_unwritable
+    from srl_train.run_files import asked_for, refuse_unwritable
 
     make_env = environment_maker(config)
     env = make_env()
@@ -101,10 +101,8 @@ def run(args: argparse.Namespace) -> int:
         top_share=args.top_share,
         readable_only=args.read_only,
     )
-    try:
+    with asked_for("--out", args.out):
         write_jsonl(args.out, kept)
-    except OSError as error:
-        raise cannot_write("--out", args.out, error) from error
     print("\n".join(_told(played, kept)))
     print(f"written: {args.out}")
     return 0

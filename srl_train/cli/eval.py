@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     from srl_agents.episode import write_jsonl
     from srl_agents.scenario_play import play_scenario, scored
     from srl_train.focal import Answering, ModelFocal, focal
-    from srl_train.run_files import cannot_write, refuse_unwritable, versions, write_whole
+    from srl_train.run_files import asked_for, refuse_unwritable, versions, write_whole
 
     answering = Answering(
         args.temperature, args.max_new_tokens, args.constrained, args.device or "auto"
@@ -128,9 +128,10 @@ def run(args: argparse.Namespace) -> int:
         )
         if path := records.get(scenario.name):
             try:
-                write_jsonl(path, played)
-            except OSError as error:  # the scores are worth having all the same
-                unwritten = cannot_write("--record", path, error)
+                with asked_for("--record", path):
+                    write_jsonl(path, played)
+            except ConfigError as error:  # the scores are worth having all the same
+                unwritten = error
         scores.append(scored(scenario, played, args.seed, pass_at=pass_at))
     if not args.quiet:
         print(table(args.focal, scores))
@@ -145,10 +146,8 @@ def run(args: argparse.Namespace) -> int:
             "versions": versions(),
             "scores": [score.as_record() for score in scores],
         }
-        try:
+        with asked_for("--out", args.out):
             write_whole(args.out, json.dumps(record, indent=2) + "\n")
-        except OSError as error:
-            raise cannot_write("--out", args.out, error) from error
         if not args.quiet:
             print(f"written: {args.out}")
     if unwritten is not None:

@@ -23,7 +23,7 @@ from srl_envs.text import Spoken
 from srl_train.cli.train import setting
 from srl_train.errors import ConfigError
 from srl_train.focal import Answering, ModelFocal, focal
-from srl_train.run_files import cannot_write, refuse_unwritable
+from srl_train.run_files import asked_for, refuse_unwritable
 
 LONG = 50  # rounds: from here on a person is told how to play fewer
 ENDINGS = ("winner", "outcome")  # in the last infos of games that have them
@@ -102,10 +102,8 @@ def run(args: argparse.Namespace) -> int:
         if failure is not None:
             break
     if args.record is not None:
-        try:
+        with asked_for("--record", args.record):
             write_jsonl(args.record, episodes)
-        except OSError as error:
-            raise cannot_write("--record", args.record, error) from error
         print(f"recorded in {args.record}; to watch it: srl replay {args.record} --out game.html")
     return 0 if human.left or episodes[-1].failure is None else 2
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from srl_agents.whole_files import whole_file
 from srl_train.metrics.errors import MetricsError
 
 NOT_FINITE = "not_finite"
@@ -152,12 +153,8 @@ def _trim(path: Path, from_round: int | None) -> None:
     content = b"".join(line + b"\n" for line in kept)
     if content == path.read_bytes():
         return
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
+    with whole_file(path, "wb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
 
 
 def _round_of(row: Mapping[str, Any], path: Path) -> int:
