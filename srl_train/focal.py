@@ -44,9 +44,10 @@ class Answering:
             raise ConfigError(str(error)) from error
 
     def models(self, given: ModelsConfig) -> ModelsConfig:
-        """`given`, with this sampling in all seats. Raises ConfigError out of range."""
+        """`given`, with what is set here in all seats. Raises ConfigError out of range."""
         return replace(
             given,
+            constrained=given.constrained if self.constrained is None else self.constrained,
             sampling=self.sampling(given.sampling),
             seat_sampling={seat: self.sampling(own) for seat, own in given.seat_sampling.items()},
         )
@@ -118,8 +119,6 @@ class ModelFocal:
         self._kind = kind
         self._run = run
         self._models = answering.models(models)
-        own = answering.constrained
-        self._constrained = models.constrained if own is None else own
         self._load = (answering.device, models.dtype if kind == "run" else "auto")
         self._loaded: list[tuple[str, Any, str | None]] | None = None
 
@@ -141,7 +140,7 @@ class ModelFocal:
                     sampling=own.sampling,
                     per_seat=own.seat_sampling,
                     adapter=adapter,
-                    constrained=self._constrained,
+                    constrained=own.constrained,
                     notes=notes,
                     name=name,
                 )
@@ -155,7 +154,7 @@ class ModelFocal:
             "models": self._folders,
             "sampling": asdict(self._models.sampling),
             "seat_sampling": {s: asdict(own) for s, own in self._models.seat_sampling.items()},
-            "constrained": self._constrained,
+            "constrained": self._models.constrained,
             "partner_notes": self._models.partner_notes,
             "dtype": self._load[1],
             "quantization": self._models.quantization,
