@@ -16,8 +16,8 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.math_problems import algebra, arithmetic, files, multi_step, words
 from srl_envs.math_problems.writing import decimal, work
 from srl_envs.math_v0 import FAMILIES, Mathematics
-from srl_envs.text import TEXT_LENGTH, ParseFailure, TextEnv
-from tests.srl_envs.hostile_pieces import hostile_text
+from srl_envs.text import ParseFailure, TextEnv
+from tests.srl_envs.hostile_pieces import hear_hostile
 
 LEVELS = range(1, 6)
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -293,13 +293,4 @@ PIECES = ("Answer: 4", "Answer:", "\\boxed{\\frac{1}{0}}", "x < 3 or", "sqrt(-1)
 
 def test_five_thousand_hostile_answers_never_raise():
     env = TextEnv(make("math_v0", max_cycles=20))
-    rng = np.random.default_rng(0)
-    said = episode = 0
-    while said < 5000:
-        env.reset(seed=episode)
-        episode += 1
-        while env.agents:
-            seen, rewards, _, _, infos = env.step({"agent_0": hostile_text(rng, *PIECES)})
-            said += 1
-            assert -0.2 <= rewards["agent_0"] <= 1.0 and len(seen["agent_0"]) <= TEXT_LENGTH
-            json.dumps(infos)
+    assert sum(1 for _ in hear_hostile(env, 5000, *PIECES)) >= 5000

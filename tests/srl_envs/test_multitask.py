@@ -1,15 +1,13 @@
 """Several environments as one: which is on, whose rules hold, and what may stand side by side."""
 
-import json
-
 import numpy as np
 import pytest
 
 from srl_agents.llm.tiny_dialogues import random_dialogues
 from srl_envs import make
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.text import TEXT_LENGTH, ParseFailure, TextEnv, view_for
-from tests.srl_envs.hostile_pieces import hostile_text
+from srl_envs.text import ParseFailure, TextEnv, view_for
+from tests.srl_envs.hostile_pieces import hear_hostile
 
 SUMS = {"name": "math_v0", "options": {"families": "arithmetic", "difficulty": 1}}
 TOOLS = {"name": "tool_use_v0", "options": {"families": "read", "tools": ["files"]}}
@@ -143,18 +141,9 @@ def test_nothing_is_on_before_the_first_reset():
 
 def test_five_thousand_hostile_answers_never_raise():
     env = TextEnv(make("multitask_v0", environments=TWO))
-    rng = np.random.default_rng(0)
+    pieces = ("Answer: 4", "<tool_call>", '{"name": "read_file"}', "x < 3 or", "9**9**9")
     played = dict.fromkeys(TWO, 0)
-    episode = 0
-    while sum(played.values()) < 5000:
-        _, infos = env.reset(seed=episode)
-        label = infos["agent_0"]["environment"]
-        episode += 1
-        while env.agents:
-            pieces = ("Answer: 4", "<tool_call>", '{"name": "read_file"}', "x < 3 or", "9**9**9")
-            seen, rewards, _, _, infos = env.step({"agent_0": hostile_text(rng, *pieces)})
-            played[label] += 1
-            assert infos["agent_0"]["environment"] == label
-            assert -0.2 <= rewards["agent_0"] <= 1.0 and len(seen["agent_0"]) <= TEXT_LENGTH
-            json.dumps(infos)
+    for _, info in hear_hostile(env, 5000, *pieces):
+        assert info["environment"] == env.unwrapped.environment
+        played[info["environment"]] += 1
     assert min(played.values()) > 500
