@@ -11,3 +11,7 @@ class EnvConfigError(EnvError, ValueError):
 
 class ConformanceError(EnvError, AssertionError):
     """An environment breaks the contract; the message says at which point and how."""
+
+
+class DocumentError(ValueError):
+    """A document that somebody else wrote is malformed, too large or nested too deep."""

@@ -1,0 +1,113 @@
+"""Limits for documents that others wrote, and text of theirs made safe to show.
+
+Every parser of what comes from outside (episodes, metrics, manifests, configurations, tool calls,
+mathematics, data files, replies of servers) takes its limits on size and nesting from here, and
+every text from outside passes `printable` before it reaches a terminal or a page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from srl_envs.errors import DocumentError
+
+MAX_NESTING = 64
+"""Containers within containers, or brackets within brackets, in anything that is parsed."""
+MAX_BYTES = 64 * 2**20
+"""Of one document: a line of JSON Lines, a JSON file, a YAML file."""
+
+
+def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> Any:
+    """The value of a JSON document.
+
+    Raises DocumentError for anything that is not JSON as RFC 8259 has it (NaN and Infinity are
+    not), numbers beyond a float's range or of more than 4,300 digits, more than `max_bytes` bytes,
+    and more than MAX_NESTING containers within each other.
+    """
+    if len(text) > max_bytes:
+        raise DocumentError(f"{len(text)} bytes, at most {max_bytes} are read")
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except RecursionError:
+        raise DocumentError(f"nested deeper than {MAX_NESTING}") from None
+    except DocumentError:
+        raise
+    except ValueError as error:  # JSONDecodeError, UnicodeDecodeError, or an integer too long
+        raise DocumentError(f"not JSON: {error}") from error
+    check_nesting(value)
+    return value
+
+
+def check_nesting(value: Any, limit: int = MAX_NESTING) -> None:
+    """Raise DocumentError where mappings and lists stand more than `limit` deep in `value`.
+
+    A container is looked at once a level, so that a document whose parts are shared (YAML's
+    aliases) costs little more than what it holds, and one that holds itself is refused.
+    """
+    level: dict[int, Any] = {0: value}
+    for _ in range(limit):
+        inner: dict[int, Any] = {}
+        for part in level.values():
+            if isinstance(part, Mapping):
+                inner.update((id(one), one) for one in part.values() if _holds_others(one))
+            elif _holds_others(part):
+                inner.update((id(one), one) for one in part if _holds_others(one))
+        if not inner:
+            return
+        level = inner
+    raise DocumentError(f"nested deeper than {limit}")
+
+
+def _holds_others(value: Any) -> bool:
+    return isinstance(value, Mapping | list | tuple | set)
+
+
+def check_brackets(text: str, opening: str = "([{", closing: str = ")]}") -> None:
+    """Raise DocumentError where `text` opens more than MAX_NESTING brackets without closing them.
+
+    For recursive parsers, before they start: it counts, and does not match kinds.
+    """
+    depth = 0
+    for sign in text:
+        if sign in opening:
+            depth += 1
+            if depth > MAX_NESTING:
+                raise DocumentError(f"nested deeper than {MAX_NESTING}")
+        elif sign in closing:
+            depth = max(0, depth - 1)
+
+
+def printable(text: object, *, multiline: bool = True) -> str:
+    """`text` as a terminal or a page may show it.
+
+    Control characters (ESC and BEL among them), C1 controls, bidirectional and invisible format
+    characters, private-use and unassigned ones and lone surrogates become escapes such as `\\x1b`
+    and `\\u202e`; spaces of other widths become a plain one. Line feed and tab stay where
+    `multiline`; a carriage return before a line feed is dropped.
+    """
+    said = str(text)
+    if multiline:
+        said = said.replace("\r\n", "\n")
+    kept = "\n\t" if multiline else ""
+    if said.isprintable():
+        return said
+    return "".join(sign if sign.isprintable() or sign in kept else _escape(sign) for sign in said)
+
+
+def _escape(sign: str) -> str:
+    if sign.isspace() and sign not in "\x1c\x1d\x1e\x1f\x85\n\r\t\v\f\u2028\u2029":
+        return " "  # no-break, thin and ideographic spaces
+    return sign.encode("unicode_escape").decode("ascii")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise DocumentError(f"not JSON: {digits[:20]} is beyond the range of a float")
+    return number
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise DocumentError(f"not JSON: {name} is no number")
