@@ -20,9 +20,10 @@ from srl_agents.population import deal
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_envs.text import TextView
 from srl_train.api_seats import chat_policy, refuse_constrained
-from srl_train.config import ModelsConfig, RunConfig
+from srl_train.config import RunConfig
 from srl_train.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
+from srl_train.models_config import ModelsConfig
 from srl_train.named_models import models_of_run, named_models
 from srl_train.trained_models import as_trained, models_section, notes_of
 

@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeVar
 import yaml
 
 from srl_train.bounds import default_of
-from srl_train.config import LEFT_OUT_AS_IN, RunConfig
+from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
+from srl_train.models_config import LEFT_OUT_AS_IN
 
 Section = TypeVar("Section")
 

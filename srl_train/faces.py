@@ -20,13 +20,13 @@ from srl_train.config import (
     EnvironmentConfig,
     LoggingConfig,
     ModeConfig,
-    ModelsConfig,
     RolloutConfig,
     RunConfig,
     UpdatesConfig,
 )
 from srl_train.errors import ConfigError
 from srl_train.learner_config import GrpoConfig
+from srl_train.models_config import ModelsConfig
 from srl_train.run_files import versions
 
 MODERN_MODELS = {

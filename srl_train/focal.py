@@ -13,8 +13,8 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Policy
 from srl_envs.scenarios import Scenario
 from srl_train.api_seats import chat_policy, refuse_constrained
-from srl_train.config import ModelsConfig
 from srl_train.errors import ConfigError
+from srl_train.models_config import ModelsConfig
 from srl_train.named_models import named_models
 from srl_train.trained_models import as_trained, models_section, notes_of
 

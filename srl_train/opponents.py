@@ -17,7 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from srl_agents.episode import Episode
-from srl_train.config import PoolConfig
+from srl_train.models_config import PoolConfig
 
 Weights = Mapping[str, Tensor]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from srl_agents.llm.partner_notes import PartnerNotes, notes_for
 from srl_train import config_file
-from srl_train.config import ModelsConfig
 from srl_train.errors import ConfigError
+from srl_train.models_config import ModelsConfig
 
 
 def models_section(run: Path) -> ModelsConfig:

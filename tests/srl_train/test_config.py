@@ -14,9 +14,7 @@ from srl_agents.llm.sampling import Sampling
 from srl_train import config as config_module
 from srl_train import config_file
 from srl_train.config import (
-    AdapterConfig,
     ModeConfig,
-    ModelsConfig,
     RolloutConfig,
     RunConfig,
     UpdatesConfig,
@@ -24,6 +22,7 @@ from srl_train.config import (
 from srl_train.config_file import dump, from_tree, load, to_tree
 from srl_train.errors import ConfigError
 from srl_train.learner_config import GrpoConfig
+from srl_train.models_config import AdapterConfig, ModelsConfig
 from srl_train.updates import STRATEGIES
 
 ROOT = Path(config_module.__file__).parents[1]

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from srl_train import config as config_module
+from srl_train import models_config
 from srl_train.config import RunConfig
 
 ROOT = Path(config_module.__file__).parents[1]
@@ -30,18 +31,19 @@ READERS = {
     "CheckpointsConfig": {"checkpoints"},
     "LoggingConfig": {"logging"},
 }
-SECTIONS = [
-    getattr(config_module, name)
-    for name in vars(config_module)
-    if name.endswith("Config") and dataclasses.is_dataclass(getattr(config_module, name))
-]
+SECTIONS = {
+    kind
+    for module in (config_module, models_config)
+    for name, kind in vars(module).items()
+    if name.endswith("Config") and dataclasses.is_dataclass(kind)
+}
 
 
 def attributes_read():
     """(last name of what an attribute is read from, attribute) everywhere but in config*.py."""
     found = set()
     for path in (ROOT / "srl_train").rglob("*.py"):
-        if path.name in ("config.py", "config_file.py", "learner_config.py"):
+        if path.name in ("config.py", "config_file.py", "learner_config.py", "models_config.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):

@@ -5,11 +5,11 @@ import copy
 import pytest
 import torch
 
-from srl_train.config import AdapterConfig
 from srl_train.errors import ConfigError
 from srl_train.learner_config import GrpoConfig
 from srl_train.learners.trl_grpo import GrpoLearner
 from srl_train.lora import adapter_models, share, side_by_side
+from srl_train.models_config import AdapterConfig
 from tests.srl_train.learners.reference_grpo import (
     small_model,
     small_tokenizer,

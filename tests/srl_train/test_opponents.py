@@ -10,9 +10,9 @@ import torch
 
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_train.assembly import assemble
-from srl_train.config import PoolConfig
 from srl_train.config_file import from_tree
 from srl_train.errors import ConfigError
+from srl_train.models_config import PoolConfig
 from srl_train.opponents import OpponentPool
 from srl_train.rounds import play_groups, run_round
 from srl_train.trainer import MultiModelTrainer

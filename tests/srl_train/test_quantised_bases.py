@@ -9,11 +9,11 @@ from bitsandbytes.functional import dequantize_4bit
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface_quantization import shared_states, weight_bytes
 from srl_train.assembly import assemble
-from srl_train.config import AdapterConfig, ModelsConfig
 from srl_train.errors import ConfigError
 from srl_train.focal import focal
 from srl_train.learners.critics import SeparateCritic
 from srl_train.lora import adapter_models, side_by_side
+from srl_train.models_config import AdapterConfig, ModelsConfig
 from srl_train.rounds import run_round
 from srl_train.trainer import MultiModelTrainer
 from tests.srl_train.run_state import everything, same

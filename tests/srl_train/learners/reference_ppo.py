@@ -10,11 +10,11 @@ import itertools
 
 import torch
 
-from srl_train.config import AdapterConfig
 from srl_train.learner_config import PpoConfig
 from srl_train.learners.critics import JointState
 from srl_train.learners.trl_ppo import PpoLearner
 from srl_train.lora import adapter_models
+from srl_train.models_config import AdapterConfig
 from tests.srl_train.learners.reference_grpo import (
     END,
     log_probs,
