@@ -8,7 +8,7 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,38 +16,10 @@ from typing import Any
 from benchmarks import figures
 from benchmarks.suites.ablation import without_parts
 from benchmarks.suites.full import all_passed, all_settings
-from benchmarks.suites.matrix import cross_play
 from benchmarks.tables import ablation_table, setting_tables
+from srl_agents.matrix_game.cross_play import check_counts, run_benchmark
 
 VERSIONED = ("numpy", "gymnasium", "pettingzoo")
-
-
-def run_benchmark(
-    runs: int = 5,
-    episodes: int = 200,
-    horizon: int = 32,
-    coop_level: float = 0.6,
-    difficulty: float = 0.3,
-    seed: int = 42,
-    *,
-    progress: Callable[[str], None] = lambda line: None,
-) -> dict[str, Any]:
-    """Everybody against everybody at one setting.
-
-    Returns {"params": the arguments, "metrics": {"AC", "AP", "PG", "OUR", ...: {avg_A, avg_B,
-    std_A, std_B}}} and what else `benchmarks.suites.matrix.cross_play` finds. Raises ValueError
-    for a number of runs, episodes or rounds below 1, or a level or difficulty outside [0, 1].
-    """
-    _check_counts(runs, episodes, horizon, seed)
-    params: dict[str, Any] = {
-        "runs": runs,
-        "episodes": episodes,
-        "horizon": horizon,
-        "coop_level": coop_level,
-        "difficulty": difficulty,
-        "seed": seed,
-    }
-    return {"params": params, **cross_play(**params, progress=progress)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     results: Any
     try:
-        _check_counts(options.runs, options.episodes, options.horizon, options.seed)
+        check_counts(options.runs, options.episodes, options.horizon, options.seed)
         if options.suite == "full":
             results = all_settings(**settings)
             text = setting_tables(results)
@@ -108,14 +80,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _check_counts(runs: int, episodes: int, horizon: int, seed: int) -> None:
-    for name, value in (("runs", runs), ("episodes", episodes), ("horizon", horizon)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
-    if seed < 0:
-        raise ValueError(f"seed must be 0 or more, got {seed}")
 
 
 def _write(

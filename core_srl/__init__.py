@@ -35,7 +35,7 @@ _PLACES = {
     "create_multi_model_team_battle": "srl_train.faces",
     "SimplePG": "srl_agents.classic",
     "OurMethodPolicy": "srl_agents.classic",
-    "run_benchmark": "benchmarks.run",
+    "run_benchmark": "srl_agents.matrix_game.cross_play",
     "get_version_info": "srl_train.faces",
 }
 _NOT_IN_THIS_RELEASE = {

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FLOORS = {
-    "srl_envs": 0, "srl_agents": 1, "srl_train": 2, "core_srl": 3, "benchmarks": 3, "examples": 3,
+    "srl_envs": 0, "srl_agents": 1, "srl_train": 2, "core_srl": 3, "benchmarks": 4, "examples": 4,
 }  # fmt: skip
 TORCH_FAMILY = {
     "torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors", "peft", "trl",
@@ -194,6 +194,23 @@ def test_draws_from_generators_only(path):
             "numpy.random",
         ):
             assert node.attr in GENERATORS, f"{name_of(path)}:{node.lineno} np.random.{node.attr}"
+
+
+def installed_packages() -> list[str]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return list(settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+
+
+def test_what_is_installed_needs_nothing_that_is_not():
+    installed = installed_packages()
+    assert installed == ["srl_envs", "srl_agents", "srl_train", "core_srl"]
+    apart = set(FLOORS) - set(installed)
+    # Modules are also named in tables of text, which are imported when they are asked for.
+    named = re.compile(rf"({'|'.join(apart)})(\.\w+)+")
+    for path in sources(*installed):
+        texts = (node.value for node in ast.walk(tree_of(path)) if isinstance(node, ast.Constant))
+        found = [text for text in texts if isinstance(text, str) and named.fullmatch(text)]
+        assert not found and not apart & set(imports_of(path)), f"{name_of(path)}: {found}"
 
 
 def requirements() -> list[str]:

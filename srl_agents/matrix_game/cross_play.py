@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.match import Coin, Outcome, Player, Scripted, Seeds, play_match
-from benchmarks.matrix_game import best_response, oracle, payoffs
 from srl_agents.classic import Always, Bernoulli, MemoryOne, TitForTat
 from srl_agents.classic.our_method import OurMethodRuns
 from srl_agents.classic.simple_pg import SimplePGRuns
+from srl_agents.matrix_game.match import Coin, Outcome, Player, Scripted, Seeds, play_match
+from srl_agents.matrix_game.values import best_response, oracle, payoffs
 
 SCRIPTED: Mapping[str, MemoryOne] = {
     "AC": Always(1),
@@ -39,6 +39,43 @@ RATES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 70.0, 100.0)
 
 # First number of every seed: the tuning shares no draw with what is reported.
 REPORTED, TUNING = 0, 1
+
+
+def run_benchmark(
+    runs: int = 5,
+    episodes: int = 200,
+    horizon: int = 32,
+    coop_level: float = 0.6,
+    difficulty: float = 0.3,
+    seed: int = 42,
+    *,
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Everybody against everybody at one setting.
+
+    Returns {"params": the arguments, "metrics": {"AC", "AP", "PG", "OUR", ...: {avg_A, avg_B,
+    std_A, std_B}}} and what else `cross_play` finds. Raises ValueError
+    for a number of runs, episodes or rounds below 1, or a level or difficulty outside [0, 1].
+    """
+    check_counts(runs, episodes, horizon, seed)
+    params: dict[str, Any] = {
+        "runs": runs,
+        "episodes": episodes,
+        "horizon": horizon,
+        "coop_level": coop_level,
+        "difficulty": difficulty,
+        "seed": seed,
+    }
+    return {"params": params, **cross_play(**params, progress=progress)}
+
+
+def check_counts(runs: int, episodes: int, horizon: int, seed: int) -> None:
+    """Raise ValueError for a number of runs, episodes or rounds below 1, or a seed below 0."""
+    for name, value in (("runs", runs), ("episodes", episodes), ("horizon", horizon)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {seed}")
 
 
 def cross_play(

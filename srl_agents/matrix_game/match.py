@@ -9,9 +9,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.matrix_game import NOISE
 from srl_agents.classic.memory_one import SITUATIONS, START
 from srl_agents.classic.simple_pg import Uniforms
+from srl_agents.matrix_game.values import NOISE
 
 LATE = 0.1  # share of the episodes, at the end, over which the final play is counted
 

@@ -3,11 +3,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from benchmarks.match import Coin, PlaysAhead, Scripted, play_match
-from benchmarks.matrix_game import NOISE, best_response, oracle, payoffs
-from benchmarks.suites.matrix import PLAYERS, SCRIPTED, maker
 from srl_agents.classic import SimplePG, TitForTat
 from srl_agents.classic.simple_pg import SimplePGRuns
+from srl_agents.matrix_game.cross_play import PLAYERS, SCRIPTED, maker
+from srl_agents.matrix_game.match import Coin, PlaysAhead, Scripted, play_match
+from srl_agents.matrix_game.values import NOISE, best_response, oracle, payoffs
 from srl_envs import coop_compete_v0
 
 SETTINGS = [(level, difficulty) for level in (0.0, 0.2, 0.55, 1.0) for difficulty in (0.3, 0.6)]
