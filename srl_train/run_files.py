@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -69,6 +70,30 @@ class RunFiles:
                 f"{self.folder} already holds a run, without a checkpoint to resume it from: "
                 "remove it, or choose another folder"
             )
+
+    def set_aside(self) -> Path | None:
+        """Move another run that lies here to the first free folder beside it, and say where.
+
+        Only what a run writes is moved. None where there is no run.
+        """
+        own = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json", "report.html")
+        found = [self.folder / name for name in (*own, "episodes", "data", "models")]
+        saved = [manifest.parent for manifest in self.checkpoints.glob("*/manifest.json")]
+        if self.checkpoints != self.folder:
+            saved = [self.checkpoints] if saved else []
+        there = [path for path in (*found, *saved) if path.exists()]
+        if not there:
+            return None
+        here = self.folder.resolve()  # a folder such as "." has no name of its own
+        place = next(
+            place
+            for number in count(1)
+            if not (place := here.with_name(f"{here.name}-{number}")).exists()
+        )
+        place.mkdir()
+        for path in there:
+            path.rename(place / path.name)
+        return place
 
     def write_config(self, config: RunConfig) -> None:
         """Write config.yaml."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Sequence
 from math import ceil
 from pathlib import Path
@@ -18,12 +19,15 @@ from srl_train.run import Run
 from srl_train.run_files import RunFiles
 from srl_train.updates import UpdateStrategy
 
+_LOG = logging.getLogger(__name__)
+
 CHECKPOINT_DIR = "./checkpoints/multimodel"
 
 
 class MultiModelTrainer(trainer.MultiModelTrainer):
     """The trainer for documented settings; everything it writes lies in their checkpoint_dir.
 
+    A run that lies there already is moved beside it, unless a checkpoint of it is loaded first.
     `config` and `environment` may be changed until training begins. An episode is one game,
     except in `train_multi_model_episode`, which trains one round.
     """
@@ -87,6 +91,13 @@ class MultiModelTrainer(trainer.MultiModelTrainer):
         if episode != self.current_episode:
             raise TrainingError(f"episode is {episode}: only {self.current_episode} can be saved")
         return self.save_checkpoint(final=final)
+
+    def _claim(self) -> None:
+        """Keep another run of the same folder, beside this one: the documents' programs share
+        their folders' default name."""
+        if self._writes and not self._claimed and (place := self.files.set_aside()):
+            _LOG.warning("%s held a run: it is in %s now", self.files.folder, place)
+        super()._claim()
 
     def _assemble(self) -> Run:
         config = self.config

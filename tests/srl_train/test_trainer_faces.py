@@ -251,3 +251,27 @@ def test_trainers_of_each_mode():
 
 def test_no_checkpoints_before_any(tmp_path):
     assert list_available_checkpoints(tmp_path / "nowhere") == []
+
+
+def test_a_run_in_the_same_folder_is_kept_beside_the_new_one(small, tmp_path, caplog):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    written = {}
+    for seed in (0, 1, 2):
+        trainer = MultiModelTrainer(small(max_episodes=4, seed=seed))
+        asyncio.run(trainer.train())
+        written[seed] = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    kept = [tmp_path / name / "metrics.jsonl" for name in ("run-1", "run-2", "run")]
+    assert [path.read_bytes() for path in kept] == [written[seed] for seed in (0, 1, 2)]
+    assert list_available_checkpoints(tmp_path / "run-1")
+    assert len(list_available_checkpoints(tmp_path / "run")) == len(trainer.checkpoints_saved)
+    assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
+    assert f"{tmp_path / 'run'} held a run: it is in {tmp_path / 'run-2'} now" in caplog.text
+
+
+def test_a_run_that_is_gone_on_with_stays_where_it_is(small, tmp_path):
+    asyncio.run(MultiModelTrainer(small(max_episodes=4)).train())
+    trainer = MultiModelTrainer(small())
+    trainer.load_checkpoint()
+    asyncio.run(trainer.train())
+    assert not (tmp_path / "run-1").exists()
