@@ -1,4 +1,4 @@
-"""The README and the training guide are true: what they name is there, their tables are the code's."""
+"""The README and the training guide name what is there; their tables are the code's."""
 
 import ast
 import dataclasses
