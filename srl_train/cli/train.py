@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     processes.leave()
     if not processes.is_main():
         return 0
-    _tell(results, baselines)
+    _tell(results, baselines, config.mode.name)
     print(f"checkpoints, models and metrics are in {folder}; for the report: srl report {folder}")
     return 0
 
@@ -105,7 +106,9 @@ def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
     return key.strip(), config_file.parse(value, f"{flag} {text!r}: the value")
 
 
-def _tell(results: dict[str, Any], baselines: Any) -> None:
+def _tell(results: dict[str, Any], baselines: Mapping[str, float], mode: str) -> None:
+    from srl_train.metrics.headline import change, change_in_words
+
     measured = results["evaluation"]
     for stage in results["stages"]:
         print(_stage(stage, measured.get(f"after_{stage['stage']}")))
@@ -118,13 +121,8 @@ def _tell(results: dict[str, Any], baselines: Any) -> None:
         f"{after['raw_reward']:.4f} after "
         f"({'' if error is None else f'+- {error:.4f} standard error, '}{after['episodes']} games)"
     )
-    if {"uniform", "optimum"} <= set(baselines):
-        low, high = baselines["uniform"], baselines["optimum"]
-        share = (after["raw_reward"] - low) / (high - low)
-        print(
-            f"uniform play earns {low:.4f}, the optimum is {high:.4f}: "
-            f"{share:.1%} of the way was learned"
-        )
+    found = change(before, after, baselines, mode)
+    print("\n".join(change_in_words(found, baselines, mode)))
     for model, reward in after["per_model"].items():
         print(f"  {model}: {before['per_model'][model]:.4f} -> {reward:.4f}")
     for what, was, now in [

@@ -89,7 +89,8 @@ def _ends(runs: Sequence[tuple[str, Run]]) -> str:
             [
                 label, run.environment, run.mode, run.strategy, run.seed, len(run.rows),
                 number(head.start), number(head.end), number(head.before), number(head.after),
-                share(head.share), share(cooperation[0]), share(cooperation[1]),
+                share(head.change.learned), share(head.position),
+                share(cooperation[0]), share(cooperation[1]),
                 number(edges(run.series("environment", "shaped_reward"))[1]),
                 share(edges(run.series("environment", "parse_failures"))[1]),
                 f"{run.total('environment', 'failed_episodes'):.0f}",
@@ -100,7 +101,8 @@ def _ends(runs: Sequence[tuple[str, Run]]) -> str:
     names = [
         "", "environment", "mode", "updates", "seed", "rounds", "raw reward, first tenth",
         "raw reward, last tenth", "raw reward, evaluated before", "raw reward, evaluated after",
-        "way from uniform play to the optimum", "cooperation, first tenth",
+        "learned, of the way to the optimum", "stands between uniform play and the optimum at",
+        "cooperation, first tenth",
         "cooperation, last tenth", "shaped reward, last tenth", "parse failures, last tenth",
         "failed episodes", *(f"won by {name}, last tenth" for name in winners), "seconds",
     ]  # fmt: skip

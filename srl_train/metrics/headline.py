@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from srl_train.metrics.run_folder import Run, number_at
+
+FOR_THE_OPTIMUM = ("cooperative", "hierarchical")
+"""Modes that train for the mean of all rewards, which the optimum is one of; the others pay ranks,
+and what they train for is another end."""
+SIGNIFICANT = 2.0
+"""Standard errors that a difference must exceed to be called a change."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +29,32 @@ class Headline:
     """Mean raw reward in the evaluation before training."""
     after: float
     """The same after training."""
-    share: float
-    """How far `after` (or `end`, where nothing was evaluated) stands on the way from uniform
-    play (0) to the optimum (1); above 1 by luck only."""
-    share_error: float
-    """Standard error of `share`, from the evaluation's over its episodes."""
+    change: Change
+    """From before to after, and what it is of the way to the optimum."""
+    position: float
+    """Where `after` (or `end`, where nothing was evaluated) stands between uniform play (0) and
+    the optimum (1), where the mode trains for it; above 1 by luck only."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of the raw reward between two evaluations; every number may be NaN."""
+
+    before: float
+    after: float
+    error: float
+    """Standard error of their difference, as if their games were independent."""
+    learned: float
+    """(after - before) / (optimum - before): where the mode trains for the optimum, which lay
+    ahead, and the reward rose beyond chance."""
+    learned_error: float
+    """Standard error of `learned`."""
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether the difference is more than SIGNIFICANT standard errors; False where the error
+        is not known."""
+        return abs(self.after - self.before) > SIGNIFICANT * self.error
 
 
 def headline(run: Run) -> Headline:
@@ -35,16 +64,56 @@ def headline(run: Run) -> Headline:
         number_at(run.summary, "evaluation", when, "raw_reward") for when in ("before", "after")
     )
     reached = after if math.isfinite(after) else end
-    error = number_at(run.summary, "evaluation", "after", "standard_error")
-    way = run.baselines.get("optimum", math.nan) - run.baselines.get("uniform", math.nan)
+    told = (run.summary.get("evaluation") or {}).get
     return Headline(
         start=start,
         end=end,
         before=before,
         after=after,
-        share=share_of_the_way(reached, run.baselines),
-        share_error=error / way if way else math.nan,
+        change=change(told("before"), told("after"), run.baselines, run.mode),
+        position=position(reached, run.baselines) if run.mode in FOR_THE_OPTIMUM else math.nan,
     )
+
+
+def change(before: Any, after: Any, baselines: Mapping[str, float], mode: str) -> Change:
+    """From one evaluation (as `srl_train.evaluation.evaluate` gives it) to a later one."""
+    was, now = (number_at(one, "raw_reward") for one in (before, after))
+    errors = [number_at(one, "standard_error") for one in (before, after)]
+    found = Change(was, now, math.hypot(*errors), math.nan, math.nan)
+    ahead = baselines.get("optimum", math.nan) - was
+    if mode not in FOR_THE_OPTIMUM or not ahead > SIGNIFICANT * errors[0]:
+        return found
+    if not (found.beyond_chance and now > was):
+        return found
+    learned = (now - was) / ahead
+    spread = math.hypot(errors[1], (1 - learned) * errors[0]) / ahead
+    return dataclasses.replace(found, learned=learned, learned_error=spread)
+
+
+def change_in_words(found: Change, baselines: Mapping[str, float], mode: str) -> list[str]:
+    """What came of the raw reward, and how far that is, as lines for a terminal."""
+    lines = []
+    moved = found.after - found.before
+    if moved == 0:
+        lines.append("nothing changed: the models earn what they earned before")
+    elif math.isfinite(found.error):
+        by = f"by {abs(moved):.4f} (+- {found.error:.4f} standard error of the difference)"
+        if found.beyond_chance:
+            lines.append(f"it {'rose' if moved > 0 else 'fell'} {by}")
+        else:
+            lines.append(f"no change beyond chance: it moved {by}")
+    if not {"uniform", "optimum"} <= baselines.keys():
+        return lines
+    known = f"uniform play earns {baselines['uniform']:.4f}, the optimum is "
+    known += f"{baselines['optimum']:.4f}"
+    if mode not in FOR_THE_OPTIMUM:
+        known += ", which is not what this mode trains for"
+    elif math.isfinite(found.learned):
+        known += (
+            f": {found.learned:.1%} (+- {found.learned_error:.1%}) of the way there from "
+            f"{found.before:.4f} was learned"
+        )
+    return [*lines, known]
 
 
 def edges(values: Sequence[float]) -> tuple[float, float]:
@@ -68,8 +137,9 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(finite) / len(finite) if finite else math.nan
 
 
-def share_of_the_way(value: float, baselines: Mapping[str, float]) -> float:
-    """(value - uniform) / (optimum - uniform); NaN where a baseline is missing or both are one."""
+def position(value: float, baselines: Mapping[str, float]) -> float:
+    """(value - uniform) / (optimum - uniform): 0 is uniform play, 1 the optimum; NaN where a
+    baseline is missing or both are one."""
     uniform, optimum = (baselines.get(name, math.nan) for name in ("uniform", "optimum"))
     way = optimum - uniform
     return (value - uniform) / way if way else math.nan
@@ -87,9 +157,11 @@ def in_words(run: Run) -> list[str]:
     else:
         return [f"{run.environment}: no reward is recorded yet"]
     lines = [f"{run.environment}: mean raw reward {told}"]
-    if math.isfinite(head.share):
+    if math.isfinite(head.before) and math.isfinite(head.after):
+        return [*lines, *change_in_words(head.change, run.baselines, run.mode)]
+    if math.isfinite(head.position):
         lines.append(
-            f"{100 * head.share:.1f} % of the way from uniform play "
-            f"({run.baselines['uniform']:.4f}) to the optimum ({run.baselines['optimum']:.4f})"
+            f"it stands at {head.position:.1%} between uniform play "
+            f"({run.baselines['uniform']:.4f}) and the optimum ({run.baselines['optimum']:.4f})"
         )
     return lines

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from srl_train.metrics import figures, plots, tables
-from srl_train.metrics.headline import ends, headline
+from srl_train.metrics.headline import FOR_THE_OPTIMUM, Headline, ends, headline
 from srl_train.metrics.page import (
+    MISSING,
     card,
     escaped,
     figure,
@@ -96,20 +97,32 @@ def _cards(run: Run) -> str:
     cooperation = ends(run, "cooperation_rate")
     failures = ends(run, "parse_failures")
     failed, played = (int(run.total("environment", k)) for k in ("failed_episodes", "episodes"))
-    known = [f"{name} {number(value)}" for name, value in run.baselines.items()]
-    if math.isfinite(head.share_error):
-        known.append(f"standard error {share(head.share_error)}")
-    between = " · ".join(known) or "no baselines"
     seconds = sum(sum(row.get("seconds", {}).values()) for row in run.rows)
     cards = [
         reward,
-        card("Way from uniform to optimum", share(head.share), between),
+        _way(run, head),
         card("Cooperation rate", f"{share(cooperation[0])} → {share(cooperation[1])}"),
         card("Parse failures", f"{share(failures[0])} → {share(failures[1])}", "of all answers"),
         card("Failed episodes", f"{failed} of {played}", "kept out of training"),
         card("Rounds", str(len(run.rows)), f"{seconds:.1f} s in all"),
     ]
     return f'<div class="cards">{"".join(cards)}</div>'
+
+
+def _way(run: Run, head: Headline) -> str:
+    """How far the models came, of a game whose optimum is known and trained for."""
+    known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
+    if not known:
+        return card("Way to the optimum", MISSING, "no baselines")
+    if run.mode not in FOR_THE_OPTIMUM:
+        return card("Way to the optimum", MISSING, f"{known} · not what this mode trains for")
+    if math.isfinite(head.change.learned):
+        error = f"standard error {share(head.change.learned_error)}"
+        return card("Of the way to the optimum, learned", share(head.change.learned),
+                    f"{known} · {error}")  # fmt: skip
+    unmoved = math.isfinite(head.change.after - head.change.before)
+    what = " · no rise beyond chance" if unmoved else ""
+    return card("Between uniform play and optimum", share(head.position), known + what)
 
 
 def _reward(run: Run) -> list[str | None]:

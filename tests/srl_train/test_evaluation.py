@@ -76,5 +76,5 @@ def test_baselines_are_told_where_all_that_play_learn(
     (tmp_path / "run.yaml").write_text(json.dumps(config), encoding="utf-8")
     assert main(["train", str(tmp_path / "run.yaml"), "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().out
-    assert ("of the way was learned" in said) is known
+    assert ("the optimum is" in said) is known
     assert "after (1 games)" in said and "nan" not in said

@@ -104,7 +104,7 @@ def test_report_says_where_and_what(tmp_path, capsys):
     assert cli.main(["report", str(folder), "--plots", str(plots)]) == 0
     out = capsys.readouterr().out
     assert "0.7630 -> 0.8480" in out
-    assert "97.7 % of the way" in out
+    assert "97.7% (+- 1.1%) of the way there" in out
     assert f"report: {folder / 'report.html'}" in out
     assert (folder / "report.html").exists() and (plots / "reward.png").exists()
 

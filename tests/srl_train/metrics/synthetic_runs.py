@@ -125,8 +125,14 @@ def write_run(
     sink.close()
     for number in (0, 39):
         write_jsonl(folder / f"episodes/round_{number:05d}.jsonl", episodes or [episode()])
-    after = {"raw_reward": 0.848, "per_model": {f"model_{i}": 0.847 + i / 1000 for i in range(4)}}
-    before = {"raw_reward": 0.763, "per_model": {f"model_{i}": 0.762 + i / 1000 for i in range(4)}}
+    before, after = (
+        {
+            "raw_reward": reward,
+            "standard_error": 0.001,
+            "per_model": {f"model_{i}": reward + (i - 1) / 1000 for i in range(4)},
+        }
+        for reward in (0.763, 0.848)
+    )
     content = {
         "environment": "coop_compete_v0",
         "mode": (told or config())["mode"]["name"],

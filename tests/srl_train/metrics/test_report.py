@@ -192,6 +192,19 @@ def test_failed_episodes_winners_and_idle_updates_are_told(tmp_path, undrawn):
     assert "although no weight changed: model_0 in round 0." in page.text
 
 
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("cooperative", "Of the way to the optimum, learned 97.7 %"),
+        ("competitive", "not what this mode trains for"),
+    ],
+)
+def test_the_way_to_the_optimum_is_told_where_it_is_gone(tmp_path, undrawn, mode, said):
+    folder = write_run(tmp_path / "run", told=config(mode))
+    text = read(write_report(folder)).text
+    assert said in text and ("learned 97.7 %" in text) is (mode == "cooperative")
+
+
 @pytest.mark.parametrize("gone", ["metrics.jsonl", "summary.json", "config.yaml", "episodes"])
 def test_a_partial_run_gets_a_partial_report(tmp_path, undrawn, gone):
     folder = write_run(tmp_path / "run")

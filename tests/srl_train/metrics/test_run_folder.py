@@ -4,7 +4,15 @@ import math
 import pytest
 
 from srl_train.metrics.errors import MetricsError, RunFolderError
-from srl_train.metrics.headline import edges, ends, headline, in_words, share_of_the_way
+from srl_train.metrics.headline import (
+    change,
+    change_in_words,
+    edges,
+    ends,
+    headline,
+    in_words,
+    position,
+)
 from srl_train.metrics.run_folder import load
 from tests.srl_train.metrics.synthetic_runs import OPTIMUM, UNIFORM, config, row, write_run
 
@@ -116,29 +124,61 @@ def test_edges_are_means_of_tenths():
     assert all(map(math.isnan, edges([])))
 
 
-def test_share_of_the_way():
-    assert share_of_the_way(0.8, {"uniform": 0.6, "optimum": 1.0}) == pytest.approx(0.5)
-    assert math.isnan(share_of_the_way(0.8, {"uniform": 0.6}))
-    assert math.isnan(share_of_the_way(0.8, {"uniform": 0.6, "optimum": 0.6}))
+def test_position_between_uniform_play_and_the_optimum():
+    assert position(0.8, {"uniform": 0.6, "optimum": 1.0}) == pytest.approx(0.5)
+    assert math.isnan(position(0.8, {"uniform": 0.6}))
+    assert math.isnan(position(0.8, {"uniform": 0.6, "optimum": 0.6}))
+
+
+KNOWN = {"uniform": UNIFORM, "optimum": OPTIMUM}
+
+
+def measured(reward, error=0.001):
+    return {"raw_reward": reward, "standard_error": error}
+
+
+def test_what_was_learned_is_counted_from_where_the_models_began():
+    found = change(measured(0.8), measured(0.825), KNOWN, "cooperative")
+    assert found.learned == pytest.approx(0.5)  # 0.05 lay ahead
+    # Half of it learned: the start's error counts half, 0.001 * sqrt(1 + 1 / 4) / 0.05.
+    assert found.learned_error == pytest.approx(0.0224, abs=1e-4)
+    assert change_in_words(found, KNOWN, "cooperative") == [
+        "it rose by 0.0250 (+- 0.0014 standard error of the difference)",
+        "uniform play earns 0.7625, the optimum is 0.8500: 50.0% (+- 2.2%) of the way there from "
+        "0.8000 was learned",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "mode", "said"),
+    [
+        (measured(0.7937), measured(0.7937), "cooperative", "nothing changed"),
+        (measured(0.7937), measured(0.7947), "cooperative", "no change beyond chance"),
+        (measured(0.7937), measured(0.7637), "cooperative", "it fell by 0.0300"),
+        (measured(0.7937), measured(0.8437), "competitive", "not what this mode trains for"),
+        (measured(0.7937), measured(0.7137), "mixed", "not what this mode trains for"),
+        (measured(0.8495), measured(0.8535), "hierarchical", "it rose by 0.0040"),  # there already
+        (measured(0.7937, None), measured(0.8437, None), "cooperative", "the optimum is 0.8500"),
+    ],
+)
+def test_nothing_is_called_learned_where_nothing_was(before, after, mode, said):
+    told = change_in_words(change(before, after, KNOWN, mode), KNOWN, mode)
+    assert said in " ".join(told)
+    assert "learned" not in " ".join(told) and "nan" not in " ".join(told)
 
 
 def test_the_headline_is_the_evaluations_where_there_are_some(tmp_path):
     run = load(write_run(tmp_path / "run"))
     head = headline(run)
     assert (head.before, head.after) == (0.763, 0.848)
-    assert head.share == pytest.approx((0.848 - UNIFORM) / (OPTIMUM - UNIFORM))
     assert in_words(run) == [
         "coop_compete_v0: mean raw reward 0.7630 -> 0.8480 (evaluation before and after training)",
-        "97.7 % of the way from uniform play (0.7625) to the optimum (0.8500)",
+        "it rose by 0.0850 (+- 0.0014 standard error of the difference)",
+        "uniform play earns 0.7625, the optimum is 0.8500: 97.7% (+- 1.1%) of the way there from "
+        "0.7630 was learned",
     ]
     # Nothing in the evaluations about cooperation: the first and last tenth of the rounds.
     assert ends(run, "cooperation_rate") == edges(run.series("environment", "cooperation_rate"))
-
-
-def test_the_evaluations_error_is_given_on_the_way_too(tmp_path):
-    after = {"raw_reward": 0.85, "standard_error": 0.00875}
-    run = load(write_run(tmp_path / "run", evaluation={"after": after}))
-    assert headline(run).share_error == pytest.approx(0.1)  # the whole way is 0.0875
 
 
 def test_without_evaluation_the_headline_is_the_rounds(tmp_path):
@@ -146,7 +186,7 @@ def test_without_evaluation_the_headline_is_the_rounds(tmp_path):
     head = headline(run)
     end = sum(row(number)["environment"]["raw_reward"] for number in range(36, 40)) / 4
     assert head.end == pytest.approx(end)
-    assert head.share == pytest.approx((end - UNIFORM) / (OPTIMUM - UNIFORM))
+    assert head.position == pytest.approx((end - UNIFORM) / (OPTIMUM - UNIFORM))
     assert "first and last rounds" in in_words(run)[0]
 
 
@@ -155,7 +195,7 @@ def test_only_the_evaluation_after_training_is_told_without_the_rounds(tmp_path)
     assert in_words(run) == [
         "coop_compete_v0: mean raw reward 0.8480 (evaluation after training; there is none from "
         "before it)",
-        "97.7 % of the way from uniform play (0.7625) to the optimum (0.8500)",
+        "it stands at 97.7% between uniform play (0.7625) and the optimum (0.8500)",
     ]
 
 
