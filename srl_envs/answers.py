@@ -15,7 +15,9 @@ from functools import lru_cache
 from typing import Any
 
 from srl_envs import expressions
+from srl_envs.errors import DocumentError
 from srl_envs.expressions import Tree, Unreadable
+from srl_envs.untrusted import check_brackets
 
 PLACES = 4  # decimals that an answer must give where the truth has more, or never ends
 LONGEST = 1000  # characters of an answer
@@ -43,7 +45,9 @@ _COORDINATE = re.compile(r"\s*([A-Za-z])\s*=(.+)", re.S)
 _BUILT = re.compile(r"^\{\s*[A-Za-z]\s*(?:\||:|\\mid)(.*)\}$", re.S)
 _THOUSANDS = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)")
 _UNITS = re.compile(
-    r"^(?P<number>.*?[\d.)}%])\s*(?P<words>(?:[A-Za-z]{2,}[.]?\s*(?:\^\s*[({]?[23][)}]?\s*)?){1,3})$",
+    r"^(?P<number>.*?[\d.)}%])\s*"
+    # Whole words only, so that there is one way to read them: the time grows with the length.
+    r"(?P<words>(?:[A-Za-z]{2,}(?![A-Za-z])[.]?\s*(?:\^\s*[({]?[23][)}]?\s*)?){1,3})$",
     re.S,
 )
 _MULTIPLES = frozenset(
@@ -75,6 +79,10 @@ def read(text: str, units: Collection[str] = ()) -> Reading:
 
     `units` are words that may stand behind a number.
     """
+    try:
+        check_brackets(text)
+    except DocumentError:
+        return Reading("words", text[:LONGEST])
     return _read(text[:LONGEST], frozenset(units))
 
 

@@ -45,9 +45,13 @@ def number(text: str) -> Fraction:
 
 def names(tree: Tree) -> frozenset[str]:
     """The variables in it."""
-    if tree[0] == "name":
-        return frozenset(tree[1:])
-    return frozenset().union(*(names(part) for part in tree[1:] if isinstance(part, tuple)))
+    found, left = set(), [tree]
+    while left:
+        kind, *parts = left.pop()
+        if kind == "name":
+            found.add(parts[0])
+        left += [part for part in parts if isinstance(part, tuple)]
+    return frozenset(found)
 
 
 def terms(tree: Tree) -> tuple[Tree, ...]:

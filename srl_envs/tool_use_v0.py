@@ -49,7 +49,7 @@ MARKS = {"+": "+", "plus": "+", "-": "-", "minus": "-", "*": "*", "times": "*"}
 _COUNTED = re.compile(r"(\S*\d)((?: [A-Za-z]+){1,3})")
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
 _NUMBER_IN_SIGHT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])")
-_FILE_IN_SIGHT = re.compile(r"\b[\w-]+\.txt\b")
+_FILE_IN_SIGHT = re.compile(r"(?<![\w-])[\w-]+\.txt\b")
 _NAME_IN_SIGHT = re.compile(r"(?<!^)(?<![.?] )\b[A-Z][a-z]+\b")
 
 

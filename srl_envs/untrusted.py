@@ -7,8 +7,9 @@ every text from outside passes `printable` before it reaches a terminal or a pag
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from srl_envs.errors import DocumentError
@@ -28,16 +29,33 @@ def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     """
     if len(text) > max_bytes:
         raise DocumentError(f"{len(text)} bytes, at most {max_bytes} are read")
-    try:
+    with _one_kind_of_error():
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    check_nesting(value)
+    return value
+
+
+def read_json_at(text: str, start: int) -> tuple[Any, int]:
+    """The JSON value that begins at `start` of a text that goes on after it, and where it ends.
+
+    Raises DocumentError as `read_json` does.
+    """
+    with _one_kind_of_error():
+        value, end = _DECODER.raw_decode(text, start)
+    check_nesting(value)
+    return value, end
+
+
+@contextlib.contextmanager
+def _one_kind_of_error() -> Iterator[None]:
+    try:
+        yield
     except RecursionError:
         raise DocumentError(f"nested deeper than {MAX_NESTING}") from None
     except DocumentError:
         raise
     except ValueError as error:  # JSONDecodeError, UnicodeDecodeError, or an integer too long
         raise DocumentError(f"not JSON: {error}") from error
-    check_nesting(value)
-    return value
 
 
 def check_nesting(value: Any, limit: int = MAX_NESTING) -> None:
@@ -111,3 +129,6 @@ def _finite(digits: str) -> float:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise DocumentError(f"not JSON: {name} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)

@@ -10,14 +10,15 @@ object or a JSON text. Of such a message without calls its "content" is read. Wh
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
+from srl_envs.errors import DocumentError
 from srl_envs.final_answers import final_answer
 from srl_envs.text import ParseFailure
+from srl_envs.untrusted import read_json, read_json_at
 
 CALLS_A_TURN = 8
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -26,7 +27,7 @@ THOUGHT = "</think>"
 NOT_CLOSED = ParseFailure(f"a tool call is not closed by {CLOSE}")
 NOT_JSON = ParseFailure("a tool call was not valid JSON")
 _SPACE = re.compile(r"\s*")
-_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
+_FENCES = ("```", "```json")
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,7 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     `<answer>` or a box.
     """
     text = _spoken(text)
-    stripped = text.strip()
-    fenced = _FENCED.match(stripped)
-    body = fenced.group(1).strip() if fenced else stripped
+    body = _unfenced(text.strip())
     if body.startswith(("{", "[")):
         said = _loads(body)
         if not isinstance(said, ParseFailure):
@@ -71,6 +70,13 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     if isinstance(answer, ParseFailure):
         return ParseFailure("there is neither a tool call nor a line 'Answer: ...'")
     return answer
+
+
+def _unfenced(text: str) -> str:
+    """What stands between the fences, where they are all around it."""
+    first, _, rest = text.partition("\n")
+    whole = first.rstrip() in _FENCES and rest.endswith("\n```")
+    return rest[: -len("\n```")].strip() if whole else text
 
 
 def _spoken(text: str) -> str:
@@ -89,8 +95,8 @@ def _between_tags(text: str) -> tuple[ToolCall, ...] | ParseFailure:
         # Read as JSON, not up to the next tag: a tag in an argument's text is text.
         start = _SPACE.match(text, place + len(OPEN)).end()  # type: ignore[union-attr]
         try:
-            said, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
+            said, end = read_json_at(text, start)
+        except DocumentError:
             return NOT_JSON if CLOSE in text[start:] else NOT_CLOSED
         if not text.startswith(CLOSE, _SPACE.match(text, end).end()):  # type: ignore[union-attr]
             return NOT_CLOSED
@@ -140,18 +146,6 @@ def _call(said: Any) -> ToolCall | ParseFailure:
 
 def _loads(text: str) -> Any | ParseFailure:
     try:
-        return _DECODER.decode(text)
-    except (ValueError, RecursionError):  # also numbers of thousands of digits
+        return read_json(text)
+    except DocumentError:
         return NOT_JSON
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    return value if math.isfinite(value) else _refuse(number)  # 1e999
-
-
-_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)
