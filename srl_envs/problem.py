@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 from srl_envs.checks import number_between
@@ -100,17 +99,3 @@ class Work:
     """The best score so far."""
     solved: bool = False
     feedback: str = ""
-
-
-def lines_of(path: str | Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, text) of each line of a file of problems that is not empty.
-
-    Raises EnvConfigError where the file cannot be read.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EnvConfigError(f"cannot read the problems of {path}: {error}") from error
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield number, line

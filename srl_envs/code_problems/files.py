@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import ast
 import doctest
-import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from srl_envs.data_files import read_rows
 from srl_envs.errors import EnvConfigError
-from srl_envs.problem import QUESTION_LENGTH, Problem, lines_of
+from srl_envs.problem import QUESTION_LENGTH, Problem
 
 LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'
 BEFORE = ("test_setup_code", "test_setup_list", "test_imports")
@@ -35,11 +35,7 @@ def load(path: str | Path) -> tuple[Problem, ...]:
     where none is left.
     """
     problems = []
-    for number, line in lines_of(path):
-        try:
-            found = _problem(json.loads(line), number)
-        except (ValueError, RecursionError) as error:
-            raise EnvConfigError(f"{path}, line {number}: {error}") from error
+    for number, found in read_rows(path, "problems", lambda row, line: (line, _problem(row, line))):
         if isinstance(found, Problem):
             problems.append(found)
         else:
@@ -52,7 +48,7 @@ def load(path: str | Path) -> tuple[Problem, ...]:
 def _problem(row: Any, number: int) -> Problem | str:
     """The problem of a row, or why it cannot be judged."""
     if not isinstance(row, dict):
-        raise EnvConfigError(f"it must be an object, got {row!r}")
+        raise EnvConfigError(f"it must be an object, got {row!r:.40}")
     if "entry_point" in row:
         found = _human_eval(row, number)
     elif "test_list" in row:
@@ -95,11 +91,11 @@ def _human_eval(row: Mapping[str, Any], number: int) -> Problem | str:
 def _examples(prompt: str, entry: str) -> list[tuple[str, str]]:
     """The calls among a prompt's doctests, and the plain data that they are said to give."""
     try:
-        defined = ast.parse(f"{prompt}\n    ...\n").body
+        defined = _parsed(f"{prompt}\n    ...\n").body
         [function] = [each for each in defined if getattr(each, "name", "") == entry]
         said_of_it = ast.get_docstring(function) or ""  # type: ignore[arg-type]
         found = doctest.DocTestParser().get_examples(said_of_it)
-    except (ValueError, SyntaxError, TypeError):  # prompts are for reading: not all are well-formed
+    except (ValueError, TypeError):  # prompts are for reading: not all are well-formed
         return []
     examples = []
     for said, given in ((one.source.strip(), one.want.strip()) for one in found):
@@ -117,12 +113,12 @@ def _mbpp(row: Mapping[str, Any], number: int) -> Problem | str:
     words = _text(row, "text" if row.get("text") is not None else "prompt")
     code, tests = _text(row, "code"), row["test_list"]
     if not isinstance(tests, list) or not tests or not all(isinstance(t, str) for t in tests):
-        raise EnvConfigError(f"test_list must be a list of texts, got {tests!r}")
+        raise EnvConfigError(f"test_list must be a list of texts, got {tests!r:.40}")
     setup = "\n".join(line for name in BEFORE for line in _lines(row, name))
-    defined = ast.parse(code).body
+    defined = _parsed(code).body
     functions = tuple(node.name for node in defined if isinstance(node, ast.FunctionDef))
     classes = {node.name for node in defined if isinstance(node, ast.ClassDef)}
-    used = {node.id for t in tests for node in ast.walk(ast.parse(t)) if isinstance(node, ast.Name)}
+    used = {node.id for t in tests for node in ast.walk(_parsed(t)) if isinstance(node, ast.Name)}
     if classes & used:
         return f"its tests use the program's class {min(classes & used)}"
     if not set(functions) & used:
@@ -146,6 +142,14 @@ def _mbpp(row: Mapping[str, Any], number: int) -> Problem | str:
     )
 
 
+def _parsed(code: str) -> ast.Module:
+    """Raises EnvConfigError for what is not Python, or nested too deep to be read."""
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EnvConfigError(f"{code!r:.40} is not Python ({error})") from error
+
+
 def _made(question: str, number: int, family: str, data: dict[str, Any]) -> Problem | str:
     if len(question) > QUESTION_LENGTH:
         return f"its question has {len(question)} characters, more than {QUESTION_LENGTH}"
@@ -157,12 +161,12 @@ def _lines(row: Mapping[str, Any], name: str) -> list[str]:
     value = row.get(name) or []
     lines = [value] if isinstance(value, str) else value
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise EnvConfigError(f"{name} must be texts, got {value!r}")
+        raise EnvConfigError(f"{name} must be texts, got {value!r:.40}")
     return lines
 
 
 def _text(row: Mapping[str, Any], name: str) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise EnvConfigError(f"{name} must be a text, got {value!r}")
+        raise EnvConfigError(f"{name} must be a text, got {value!r:.40}")
     return value

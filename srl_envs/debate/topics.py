@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
+from srl_envs.data_files import read_rows
 from srl_envs.errors import EnvConfigError
 from srl_envs.mazes import SPLITS, TEST_SHARE
 
@@ -20,38 +21,27 @@ def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
     Raises EnvConfigError, with the line's number, for anything else.
     """
-    motions = []
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise EnvConfigError(
-            f"the topics of {os.fspath(path)!r} cannot be read: {error}"
-        ) from error
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            said = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise EnvConfigError(f"{path}, line {number}: {error}") from error
-        motion = said.get("motion", said.get("topic")) if isinstance(said, dict) else said
-        motions.append(checked(motion, f"{path}, line {number}"))
-    return checked_all(motions)
+    return checked_all(read_rows(path, "topics", _motion))
+
+
+def _motion(said: Any, number: int) -> str:
+    motion = said.get("motion", said.get("topic")) if isinstance(said, dict) else said
+    return checked(motion)
 
 
 def checked_all(motions: Sequence[str]) -> tuple[str, ...]:
     """The motions, each once; raises EnvConfigError where there is none or one is no text."""
-    found = tuple(dict.fromkeys(checked(motion, "topics") for motion in motions))
+    found = tuple(dict.fromkeys(checked(motion) for motion in motions))
     if not found:
         raise EnvConfigError("topics must hold at least one motion, got none")
     return found
 
 
-def checked(motion: object, where: str) -> str:
+def checked(motion: object) -> str:
     """A motion as one line; raises EnvConfigError for what is none."""
     if not isinstance(motion, str) or not motion.strip() or len(motion) > LONGEST:
         raise EnvConfigError(
-            f"{where}: a motion is a text of up to {LONGEST} characters, got {motion!r:.80}"
+            f"a motion is a text of up to {LONGEST} characters, got {motion!r:.80}"
         )
     return " ".join(motion.split())
 

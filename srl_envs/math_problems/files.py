@@ -7,15 +7,15 @@ final answer in the last \\boxed{...} of the solution, or under "answer" where t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from srl_envs.data_files import read_rows
 from srl_envs.errors import EnvConfigError
 from srl_envs.final_answers import boxed
-from srl_envs.problem import Problem, lines_of
+from srl_envs.problem import Problem
 
 MARK = "####"
 LAYOUTS = '{"question", "answer": "... #### 42"} or {"problem", "solution": "... \\\\boxed{42}"}'
@@ -27,24 +27,15 @@ def load(path: str | Path) -> tuple[Problem, ...]:
 
     Raises EnvConfigError, with the line's number, for what is no problem of either layout.
     """
-    problems = []
-    for number, line in lines_of(path):
-        try:
-            problems.append(_problem(line, number))
-        except EnvConfigError as error:
-            raise EnvConfigError(f"{path}, line {number}: {error}") from None
+    problems = read_rows(path, "problems", _problem)
     if not problems:
         raise EnvConfigError(f"{path} holds no problem: give lines of {LAYOUTS}")
     return tuple(problems)
 
 
-def _problem(line: str, number: int) -> Problem:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise EnvConfigError(f"it is no JSON ({error})") from error
+def _problem(row: Any, number: int) -> Problem:
     if not isinstance(row, dict):
-        raise EnvConfigError(f"it must be an object, got {line[:40]!r}")
+        raise EnvConfigError(f"it must be an object, got {row!r:.40}")
     if "question" in row:
         question, family, difficulty = _text(row, "question"), "GSM8K", 1
         answer = _after_mark(_text(row, "answer"))
@@ -62,7 +53,7 @@ def _problem(line: str, number: int) -> Problem:
 def _text(row: Mapping[str, Any], name: str) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise EnvConfigError(f"{name} must be a text, got {value!r}")
+        raise EnvConfigError(f"{name} must be a text, got {value!r:.40}")
     return value
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import http
+import http.client
 import re
-import urllib.error
+import socket
+import threading
 import urllib.parse
-import urllib.request
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
-from srl_envs.errors import EnvConfigError
+from srl_envs.data_files import read_rows
+from srl_envs.errors import DocumentError, EnvConfigError
 from srl_envs.tools.errors import ToolError
+from srl_envs.untrusted import read_json
 
 CORPUS = Path(__file__).with_name("corpus.jsonl")
 SHOWN = 3  # documents a search gives
@@ -81,25 +86,69 @@ class SearxngSearch:
     """
 
     def __init__(self, address: str, *, timeout: float = 10.0) -> None:
-        if not address.startswith(("http://", "https://")):
-            raise EnvConfigError(f"a search server's address begins with http, got {address!r}")
+        try:
+            self._server = urllib.parse.urlsplit(address)
+            known = self._server.scheme in _CONNECTIONS and bool(self._server.hostname)
+            _ = self._server.port  # looked at only when it is asked for
+        except ValueError:
+            known = False
+        if not known:
+            raise EnvConfigError(
+                f"a search server's address is like 'http://localhost:8888', got {address!r}"
+            )
         self.address, self.timeout = address.rstrip("/"), timeout
 
     def search(self, query: str, count: int) -> Sequence[Document]:
-        """Up to `count` results; raises ToolError where the server does not answer as it should."""
+        """Up to `count` results; raises ToolError where the server does not answer as it should.
+
+        A whole answer may take `timeout` seconds and LARGEST_REPLY bytes; redirections are not
+        followed, and results that are not texts are passed over.
+        """
         said = urllib.parse.urlencode(
             {"q": query.encode("utf-8", "replace"), "format": "json", "safesearch": 1}
         )
         try:
-            with urllib.request.urlopen(
-                f"{self.address}/search?{said}", timeout=self.timeout
-            ) as reply:
-                results = json.loads(reply.read(LARGEST_REPLY))["results"]
-            return [_document(result) for result in results[:count]]
-        except urllib.error.URLError as error:
-            raise ToolError(f"the search server cannot be reached ({error.reason})") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            status, body = self._get(f"{self._server.path.rstrip('/')}/search?{said}")
+            if status != http.HTTPStatus.OK:
+                raise ToolError(f"the search server answers with HTTP status {status}")
+            reply = read_json(body, max_bytes=LARGEST_REPLY)
+        except (DocumentError, ValueError, http.client.HTTPException) as error:
+            if isinstance(error, ToolError):
+                raise
             raise ToolError("the search server's reply cannot be read") from error
+        except OSError as error:
+            raise ToolError(f"the search server cannot be reached ({error})") from error
+        results = reply.get("results") if isinstance(reply, Mapping) else None
+        if not isinstance(results, list):
+            raise ToolError("the search server's reply cannot be read")
+        found = map(_web_result, results)
+        return [document for document in found if document is not None][:count]
+
+    def _get(self, path: str) -> tuple[int, bytes]:
+        kind = _CONNECTIONS[self._server.scheme]
+        connection = kind(str(self._server.hostname), self._server.port, timeout=self.timeout)
+        with contextlib.closing(connection):
+            connection.connect()
+            # A socket's own timeout is for each piece: whoever sends them slowly would never end.
+            late = threading.Timer(self.timeout, _hang_up, [connection.sock])
+            late.daemon = True
+            late.start()
+            try:
+                connection.request("GET", path, headers={"User-Agent": "core-srl"})
+                reply = connection.getresponse()
+                return reply.status, reply.read(LARGEST_REPLY + 1)
+            finally:
+                late.cancel()
+
+
+_CONNECTIONS: Mapping[str, type[http.client.HTTPConnection]] = MappingProxyType(
+    {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+)
+
+
+def _hang_up(connected: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # closed by now
+        connected.shutdown(socket.SHUT_RDWR)
 
 
 def told(documents: Sequence[Document]) -> str:
@@ -117,18 +166,7 @@ def load_documents(path: Path) -> tuple[Document, ...]:
 
     Raises EnvConfigError, with the line's number, for anything else.
     """
-    documents = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            said = json.loads(line)
-            documents.append(Document(str(said["title"]), str(said["text"])))
-        except (ValueError, KeyError, TypeError) as error:
-            raise EnvConfigError(
-                f"{path}, line {number}: give an object with 'title' and 'text' ({error})"
-            ) from error
-    return tuple(documents)
+    return tuple(read_rows(path, "documents", _document))
 
 
 @cache
@@ -141,5 +179,19 @@ def _words(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text)]
 
 
-def _document(result: Any) -> Document:
-    return Document(str(result["title"]), str(result.get("content", "")), str(result["url"]))
+def _document(said: Any, number: int = 0) -> Document:
+    """Raises EnvConfigError for what is no object of texts."""
+    if not isinstance(said, Mapping) or not {"title", "text"} <= set(said):
+        raise EnvConfigError(f"give an object with 'title' and 'text', got {said!r:.40}")
+    return Document(str(said["title"]), str(said["text"]))
+
+
+def _web_result(said: Any) -> Document | None:
+    """A search server's result; None for what is none."""
+    if not isinstance(said, Mapping):
+        return None
+    title, text, url = (said.get(name) or "" for name in ("title", "content", "url"))
+    if not all(isinstance(part, str) for part in (title, text, url)) or not (title or text):
+        return None
+    title, url = (" ".join(part.split())[:EXCERPT] for part in (title, url))
+    return Document(title, text[:EXCERPT], url)

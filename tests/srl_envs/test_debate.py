@@ -171,7 +171,7 @@ def test_a_debate_cut_short_is_judged_on_what_was_said():
         (b'"A"\n{"topic": 1}', "line 2: a motion is a text"),
         (b'"A"\n\nplain words', "line 3: "),
         (b"[" * 100_000, "line 1: "),
-        (b'"\xff"', "cannot be read"),
+        (b'"\xff"', "cannot read the topics"),
         (b"\n", "at least one motion"),
     ],
 )
@@ -211,7 +211,7 @@ def test_a_motion_may_be_named_for_an_episode():
         ({"judge_seat": "sleeps"}, "judge_seat must be one of"),
         ({"topics": []}, "at least one motion"),
         ({"topics": [3]}, "a motion is a text"),
-        ({"topics": "/no/such/file"}, "cannot be read"),
+        ({"topics": "/no/such/file"}, "cannot read the topics"),
         ({"debate_rounds": 0}, "debate_rounds"),
     ],
 )

@@ -251,7 +251,7 @@ def test_a_file_is_played_whole(tmp_path):
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("{", "line 2: it is no JSON"),
+        ("{", "line 2: not JSON"),
         ("[1]", "line 2: it must be an object"),
         ({"text": "x"}, "line 2: it has neither question nor problem"),
         ({"question": "x", "answer": "42"}, "line 2: answer must end in '#### 42'"),

@@ -1,16 +1,21 @@
 """Search: BM25 on one's own documents, and a live server behind the same call."""
 
+import contextlib
+import itertools
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 
 from srl_envs.errors import EnvConfigError
+from srl_envs.tool_use_v0 import parallel_env
+from srl_envs.tools.calls import ToolCall
 from srl_envs.tools.errors import ToolError
-from srl_envs.tools.problems import towns
+from srl_envs.tools.problems import asked, towns
 from srl_envs.tools.search import (
+    EXCERPT,
     BM25Search,
     Document,
     SearxngSearch,
@@ -59,42 +64,105 @@ def test_documents_from_a_file(tmp_path):
         BM25Search([])
 
 
+RESULTS = [{"title": "T", "content": "about it", "url": "http://x/"}] * 5
+REPLIES = {  # what is asked -> status, headers, pieces of the body
+    "html": (200, {}, [b"<html>"]),
+    "nested": (200, {}, [b'{"results": ' + b"[" * 100_000]),
+    "deep": (200, {}, [b'{"results": ' + b"[" * 300 + b"]" * 300 + b"}"]),
+    "number": (200, {}, [b"3"]),
+    "null": (200, {}, [b'{"results": null}']),
+    "mapping": (200, {}, [b'{"results": {"0": "x"}}']),
+    "text": (200, {}, [b'{"results": "many"}']),
+    "latin": (200, {}, [b'{"results": "\xff"}']),
+    "digits": (200, {}, [b'{"results": ' + b"9" * 5000 + b"}"]),
+    "huge": (200, {}, [b'{"results": [' + b" " * 2**21 + b"]}"]),
+    "short": (200, {"Content-Length": "999"}, [b"{"]),
+    "long": (200, {"Content-Length": "-7"}, [b"{"]),
+    "chunks": (200, {"Transfer-Encoding": "chunked"}, [b"zz\r\n{}"]),
+    "elsewhere": (302, {"Location": "/search?q=towns"}, []),
+    "file": (302, {"Location": "file:///etc/passwd"}, []),
+    "gone": (500, {}, [b"<html>"]),
+    "nothing": (None, {}, []),
+    "noise": (None, {}, [b"\x00\xff" * 99]),
+    "drip": (200, {}, itertools.repeat(b" ")),
+    "drip of headers": (
+        None,
+        {},
+        itertools.chain([b"HTTP/1.1 200 OK\r\n"], itertools.repeat(b"a")),
+    ),
+}
+
+
 @pytest.fixture
 def server():
-    """A search server that answers "broken" with nonsense."""
+    """A search server that finds five results, or answers what REPLIES has for the query."""
+    over = threading.Event()
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self):
             query = parse_qs(urlparse(self.path).query)["q"][0]
-            results = [{"title": query, "content": f"about {query}", "url": "http://x/"}] * 5
-            body = b"<html>" if query == "broken" else json.dumps({"results": results}).encode()
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body)
+            results = json.dumps({"results": RESULTS}).encode()
+            status, headers, body = REPLIES.get(query, (200, {}, [results]))
+            if status is not None:
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+            with contextlib.suppress(OSError):  # whoever asked has hung up
+                for piece in body:
+                    self.wfile.write(piece)
+                    if not isinstance(body, list) and over.wait(0.01):
+                        break
 
         def log_message(self, *words):
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
+        over.set()
         server.shutdown()
         thread.join()
 
 
 def test_a_live_server_is_asked(server):
-    live = SearxngSearch(server)
-    assert (
-        live.search("towns & rivers", 2)
-        == [Document("towns & rivers", "about towns & rivers", "http://x/")] * 2
-    )
-    with pytest.raises(ToolError, match="cannot be read"):
-        live.search("broken", 2)
+    for address in (server, f"{server}/"):
+        found = SearxngSearch(address).search("towns & rivers", 2)
+        assert found == [Document("T", "about it", "http://x/")] * 2
+
+
+@pytest.mark.parametrize("query", REPLIES)
+def test_nonsense_of_a_live_server_is_an_error_of_the_tool(server, query):
+    with pytest.raises(ToolError, match="the search server"):
+        SearxngSearch(server, timeout=0.2 if "drip" in query else 10.0).search(query, 2)
+
+
+def test_results_that_are_none_are_passed_over(server, monkeypatch):
+    none = [3, None, [], "x", {}, {"title": 3}, {"title": "T", "content": ["x"]}, {"url": "u"}]
+    odd = [*none, {"title": None, "content": "only text"}, {"title": "a\nb " * 300, "url": None}]
+    monkeypatch.setitem(REPLIES, "odd", (200, {}, [json.dumps({"results": odd}).encode()]))
+    one, other = SearxngSearch(server).search("odd", 9)
+    assert one == Document("", "only text") and "\n" not in other.title
+    assert len(other.title) <= EXCERPT
+
+
+def test_a_run_goes_on_when_the_search_server_answers_nonsense(server):
+    problem = asked("Where?", "there", required_tools=["search"])
+    env = parallel_env(problems=[problem], search=SearxngSearch(server))
+    env.reset(seed=0)
+    for query in ("nested", "short", "elsewhere"):
+        seen, _, _, _, infos = env.step({"agent_0": ToolCall("search", {"query": query}).written()})
+        assert "Error: the search server" in seen["agent_0"]["text"]
+    assert infos["agent_0"]["failed_calls"] == 3
 
 
 def test_a_server_that_is_not_there_is_told():
     with pytest.raises(ToolError, match="cannot be reached"):
         SearxngSearch("http://127.0.0.1:1", timeout=1.0).search("x", 1)
-    with pytest.raises(EnvConfigError, match="begins with http"):
-        SearxngSearch("file:///etc/passwd")
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "http://", "http://x:y", "localhost"])
+def test_an_address_is_one_of_a_web_server(address):
+    with pytest.raises(EnvConfigError, match="a search server's address"):
+        SearxngSearch(address)
