@@ -7,6 +7,7 @@ episodes, so that a language model answers one batch a turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -33,12 +34,11 @@ def play(
     policy_seed: int | None = None,
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
 ) -> Episode:
-    """One episode of `env` from `reset(seed)`. See `play_many`."""
-    policy_seeds = None if policy_seed is None else [policy_seed]
-    [episode] = play_many(
-        lambda: env, seats, [seed], policy_seeds=policy_seeds, speaks_first=speaks_first
-    )
-    return episode
+    """One episode of `env` from `reset(seed)`, which stays open. See `play_many`."""
+    course = seed if policy_seed is None else policy_seed
+    game = _Game.begin(env, seats, seed, course)
+    _to_the_end([game], seats, speaks_first)
+    return game.episode({})
 
 
 def play_many(
@@ -60,22 +60,30 @@ def play_many(
     may share one start and still differ. Leaders in `speaks_first` are asked before the others,
     and their hearers get their words the same turn. `names` says who holds each seat in the
     records (by default the policy's `name`); `extra` is kept on every episode. With `record_states`
-    the environment's state() before each turn is kept too.
+    the environment's state() before each turn is kept too. Every environment that was made is
+    closed, however the games end.
 
-    A BackendError or EnvError spoils the episodes it struck: they end there, with `failure` set.
-    A seat that no policy holds is a ValueError.
+    A BackendError or EnvError spoils the episodes it struck, in a reset too: they end there, with
+    `failure` set. A seat that no policy holds is a ValueError.
     """
     games = []
-    for index, seed in enumerate(seeds):
-        env = make_env()
-        vacant = sorted(set(env.possible_agents) - set(seats))
-        if vacant:
-            raise ValueError(f"no policy for seat(s) {vacant}: name one for each in `seats`")
-        options = None if reset_options is None else dict(reset_options[index])
-        policy_seed = seed if policy_seeds is None else policy_seeds[index]
-        game = _Game.begin(env, seats, seed, policy_seed, options, names or {})
-        game.states = [] if record_states else None
-        games.append(game)
+    with ExitStack() as opened:
+        for index, seed in enumerate(seeds):
+            env = make_env()
+            opened.callback(env.close)
+            options = None if reset_options is None else dict(reset_options[index])
+            course = seed if policy_seeds is None else policy_seeds[index]
+            game = _Game.begin(env, seats, seed, course, options, names or {})
+            game.states = [] if record_states else None
+            games.append(game)
+        _to_the_end(games, seats, speaks_first)
+        return [game.episode(dict(extra or {})) for game in games]
+
+
+def _to_the_end(
+    games: Sequence[_Game], seats: Mapping[str, Policy], speaks_first: SpeaksFirst
+) -> None:
+    """Play the games in lock-step."""
     playing = [game for game in games if game.playing]
     while playing:
         decided: list[dict[str, Decision]] = [{} for _ in playing]
@@ -85,7 +93,6 @@ def play_many(
             if game.failure is None:
                 game.advance(choices, speaks_first)
         playing = [game for game in playing if game.playing]
-    return [game.episode(dict(extra or {})) for game in games]
 
 
 @dataclass
@@ -96,9 +103,9 @@ class _Game:
     seed: int
     reset_options: dict[str, Any]
     names: Mapping[str, str]
-    observations: dict[str, Any]
-    infos: dict[str, Any]
-    memories: dict[str, Any]
+    observations: dict[str, Any] = field(default_factory=dict)
+    infos: dict[str, Any] = field(default_factory=dict)
+    memories: dict[str, Any] = field(default_factory=dict)
     turns: list[tuple[AgentStep, ...]] = field(default_factory=list)
     failure: str | None = None
     states: list[np.ndarray] | None = None
@@ -110,22 +117,29 @@ class _Game:
         seats: Mapping[str, Policy],
         seed: int,
         policy_seed: int,
-        options: dict[str, Any] | None,
-        given_names: Mapping[str, str],
+        options: dict[str, Any] | None = None,
+        given_names: Mapping[str, str] = MappingProxyType({}),
     ) -> _Game:
-        observations, infos = env.reset(seed=seed, options=options)
-        own_seeds = np.random.SeedSequence(policy_seed).generate_state(
-            len(env.possible_agents), np.uint64
-        )
-        memories = {
-            agent: seats[agent].start(int(own))
-            for agent, own in zip(env.possible_agents, own_seeds, strict=True)
-        }
-        names = {
-            agent: given_names.get(agent) or policy_name(seats[agent])
-            for agent in env.possible_agents
-        }
-        return cls(env, seed, options or {}, names, observations, infos, memories)
+        agents = env.possible_agents
+        vacant = sorted(set(agents) - set(seats))
+        if vacant:
+            raise ValueError(f"no policy for seat(s) {vacant}: name one for each in `seats`")
+        names = {agent: given_names.get(agent) or policy_name(seats[agent]) for agent in agents}
+        game = cls(env, seed, options or {}, names)
+        own_seeds = np.random.SeedSequence(policy_seed).generate_state(len(agents), np.uint64)
+        try:
+            game.observations, game.infos = env.reset(seed=seed, options=options)
+            game.memories = {
+                agent: seats[agent].start(int(own))
+                for agent, own in zip(agents, own_seeds, strict=True)
+            }
+        except (BackendError, EnvError) as error:
+            game.fail(error)
+        return game
+
+    def fail(self, error: Exception) -> None:
+        """End the episode here, spoilt."""
+        self.failure = f"{type(error).__name__}: {error}"
 
     @property
     def playing(self) -> bool:
@@ -143,7 +157,7 @@ class _Game:
                 {agent: played_action(decision) for agent, decision in choices.items()}
             )
         except EnvError as error:
-            self.failure = f"{type(error).__name__}: {error}"
+            self.fail(error)
             return
         if self.states is not None:
             self.states.append(np.asarray(state, np.float32).ravel())
@@ -203,7 +217,7 @@ def _ask(
             decisions, memories = policy.act(seen, states)
         except BackendError as error:
             for number, _ in places:
-                games[number].failure = f"{type(error).__name__}: {error}"
+                games[number].fail(error)
             continue
         for (number, seat), decision, memory in zip(places, decisions, memories, strict=True):
             decided[number][seat] = decision

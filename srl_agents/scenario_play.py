@@ -6,6 +6,7 @@ score(scenario("coop_compete_pair_v0.tit_for_tat"), Uniform(), episodes=64).foca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,15 +184,15 @@ def play_scenario(
     episodes = whole_number("episodes", episodes, low=1)
     samples = whole_number("samples", samples, low=1)
     seed = whole_number("seed", seed, low=0)
-    env = scenario.make()
-    taken = (*scenario.focal, *scenario.background)
-    if not scenario.focal or sorted(taken) != sorted(env.possible_agents):
-        raise EnvConfigError(
-            f"{scenario.name} has {', '.join(scenario.focal) or 'nobody'} as focal and "
-            f"{', '.join(scenario.background) or 'nobody'} as background seats: name each of "
-            f"{', '.join(env.possible_agents)} once, at least one as focal"
-        )
-    background = {who: classic_policy(who, env) for who in set(scenario.background.values())}
+    with closing(scenario.make()) as env:
+        taken = (*scenario.focal, *scenario.background)
+        if not scenario.focal or sorted(taken) != sorted(env.possible_agents):
+            raise EnvConfigError(
+                f"{scenario.name} has {', '.join(scenario.focal) or 'nobody'} as focal and "
+                f"{', '.join(scenario.background) or 'nobody'} as background seats: name each of "
+                f"{', '.join(env.possible_agents)} once, at least one as focal"
+            )
+        background = {who: classic_policy(who, env) for who in set(scenario.background.values())}
     rng = np.random.default_rng([seed, _SCENARIOS])
     starts = np.repeat(rng.integers(2**31, size=episodes), samples).tolist()
     courses = rng.integers(2**63, size=episodes * samples).tolist()
@@ -305,7 +306,8 @@ def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
     if "outcome" in ends:
         found["agreement"] = float(ends["outcome"] == "agreement")
     if "winner" in ends:
-        teams = getattr(scenario.make().unwrapped, "teams", None) or {}
+        with closing(scenario.make()) as env:
+            teams = getattr(env.unwrapped, "teams", None) or {}
         won = [
             ends["winner"] in (seat, teams.get(seat), last[seat].get("side"))
             for seat in scenario.focal

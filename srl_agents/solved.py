@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -97,9 +98,8 @@ def refuse_unsolvable(scenario: Scenario) -> None:
             f"{scenario.name} has {len(scenario.focal)} focal seats: problems are counted as "
             "solved (samples, pass@k) where there is one"
         )
-    env = scenario.make()
-    _, infos = env.reset(seed=0)
-    env.close()
+    with closing(scenario.make()) as env:
+        _, infos = env.reset(seed=0)
     if "success" not in infos[scenario.focal[0]]:
         raise ValueError(
             f"{scenario.environment} does not say whether a problem was solved (infos have no "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import torch
@@ -46,7 +47,17 @@ def assemble(
     processes.check_same("the configuration", config)
     config = _with_own_parts(config, make_env, strategy)
     make_env = make_env or environment_maker(config)
-    env = make_env()
+    with closing(make_env()) as env:
+        return _assembled(config, make_env, env, strategy, started)
+
+
+def _assembled(
+    config: RunConfig,
+    make_env: Callable[[], Any],
+    env: Any,
+    strategy: UpdateStrategy | None,
+    started: int,
+) -> Run:
     view = getattr(env.unwrapped, "text_view", None)
     if view is None:
         raise ConfigError(
@@ -134,7 +145,9 @@ def _with_own_parts(
     nobody can resume the run from its files alone and get other parts without noticing.
     """
     if make_env is not None:
-        environment = EnvironmentConfig(f"{catalogue.HANDED_OVER}:{make_env().metadata['name']}")
+        with closing(make_env()) as env:
+            name = env.metadata["name"]
+        environment = EnvironmentConfig(f"{catalogue.HANDED_OVER}:{name}")
         config = dataclasses.replace(config, environment=environment)
     if strategy is not None:
         updates = dataclasses.replace(config.updates, strategy="custom")  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,17 @@ def cast(
     `config.models` says. Raises ConfigError, also for seats of a pool of past versions, and for
     policies that are kept for evaluation: what is collected is trained on.
     """
-    env = make_env()
+    with closing(make_env()) as env:
+        return _cast(config, make_env, env, wanted, trained)
+
+
+def _cast(
+    config: RunConfig,
+    make_env: Callable[[], Any],
+    env: Any,
+    wanted: Mapping[str, str],
+    trained: Path | None,
+) -> dict[str, Policy]:
     agents, view = list(env.possible_agents), env.unwrapped.text_view
     for seat in wanted:
         if seat not in agents:

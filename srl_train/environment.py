@@ -19,7 +19,7 @@ def environment_maker(config: RunConfig) -> Callable[[], Any]:
         return catalogue.make(section.name, **section.options)
 
     try:
-        make()
+        make().close()
     except (EnvConfigError, TypeError) as error:
         raise ConfigError(f"environment: {error}") from error
     return make

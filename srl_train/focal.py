@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -73,7 +74,8 @@ class ClassicFocal:
 
     def policies(self, scenario: Scenario) -> list[Policy]:
         """One, for all focal seats; raises PolicyError where it cannot play the game."""
-        return [classic_policy(self.name, scenario.make())]
+        with closing(scenario.make()) as env:
+            return [classic_policy(self.name, env)]
 
     def record(self) -> dict[str, Any]:
         """Its kind."""
@@ -92,7 +94,8 @@ class ApiFocal:
 
     def policies(self, scenario: Scenario) -> list[Policy]:
         """One, for all focal seats; raises ConfigError for settings that its API does not know."""
-        return [chat_policy(self._model, scenario.make().unwrapped.text_view, self._sampling)]
+        with closing(scenario.make()) as env:
+            return [chat_policy(self._model, env.unwrapped.text_view, self._sampling)]
 
     def record(self) -> dict[str, Any]:
         """How it answers, and what was asked of it so far."""
@@ -128,15 +131,15 @@ class ModelFocal:
         the partner notes they trained with cannot be read off."""
         from srl_agents.llm.text_policy import TextPolicy
 
-        env = scenario.make()
-        notes = notes_of(self._models, env, self._run)
+        with closing(scenario.make()) as env:
+            view, notes = env.unwrapped.text_view, notes_of(self._models, env, self._run)
         policies: list[Policy] = []
         for name, backend, adapter in self._backends(scenario.make):
             own = self._models if self._run is None else as_trained(self._run, self._models, name)
             policies.append(
                 TextPolicy(
                     backend,
-                    env.unwrapped.text_view,
+                    view,
                     sampling=own.sampling,
                     per_seat=own.seat_sampling,
                     adapter=adapter,

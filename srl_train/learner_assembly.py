@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 from srl_agents.llm.sampling import Sampling
@@ -89,13 +90,13 @@ def joint_state(config: RunConfig, make_env: Callable[[], Any]) -> JointState | 
     """
     if not config.records_states:
         return None
-    env = make_env()
-    env.reset(seed=0)
-    try:
-        size = env.state().size
-    except NotImplementedError as error:  # PettingZoo's own answer where there is none
-        raise ConfigError(
-            f"ppo.critic is 'central', and {env.metadata['name']} has no state(): give it one, or "
-            "choose shared or separate"
-        ) from error
-    return JointState(tuple(env.possible_agents), size)
+    with closing(make_env()) as env:
+        env.reset(seed=0)
+        try:
+            size = env.state().size
+        except NotImplementedError as error:  # PettingZoo's own answer where there is none
+            raise ConfigError(
+                f"ppo.critic is 'central', and {env.metadata['name']} has no state(): give it one, "
+                "or choose shared or separate"
+            ) from error
+        return JointState(tuple(env.possible_agents), size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +52,8 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
     """Load every model once; raises BackendError where one cannot be loaded or asked."""
     models = config.models
     chat_models = {n: api_model(base) for n, base in models.frozen.items() if is_api_name(base)}
-    notes = notes_of(models, make_env())
+    with closing(make_env()) as env:
+        notes = notes_of(models, env)
 
     def load(base: str, name: str | None = None, *, trains: bool = True) -> HuggingFaceBackend:
         return load_backend(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +184,8 @@ class Stage:
 
     def _data(self, folder: Path, *, resumed: bool) -> tuple[list[Episode], list[dict[str, Any]]]:
         """(episodes, rows of preference files)."""
-        game, seats = self._run.make_env().metadata["name"], list(self._run.seats)
+        with closing(self._run.make_env()) as env:
+            game, seats = env.metadata["name"], list(self._run.seats)
         episodes: list[Episode] = []
         rows: list[dict[str, Any]] = []
         for path in self.config.data:
@@ -223,7 +224,8 @@ class Stage:
                 for seat, policy in run.policies.items()
             }  # fmt: skip
         else:
-            policies = dict.fromkeys(run.seats, classic_player(who, run.make_env()))
+            with closing(run.make_env()) as env:
+                policies = dict.fromkeys(run.seats, classic_player(who, env))
         played = play_games(
             run.make_env,
             policies,
@@ -257,7 +259,8 @@ class Stage:
         parts = self._parts[model]
         notes = None
         if self._run.config.models.partner_notes:
-            notes = notes_for(self._run.make_env())
+            with closing(self._run.make_env()) as env:
+                notes = notes_for(env)
         if isinstance(self.config, SftConfig):
             found = [
                 demonstration(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,10 @@ class MultiModelTrainer(trainer.MultiModelTrainer):
             make_env = _maker(self._shown, config.episode_length)
         elif hasattr(self._shown, "reward_function"):
             raise ConfigError(_NO_REWARD_FUNCTION)
-        seats = len(make_env().possible_agents) if make_env else config.num_models
+        seats = config.num_models
+        if make_env is not None:
+            with closing(make_env()) as env:
+                seats = len(env.possible_agents)
         run_config = config.to_run_config(ceil(seats / config.num_models))
         self._record = config.enable_monitoring
         self._sinks = (

@@ -116,6 +116,6 @@ class Vote:
 
 def plain_env(agents: Sequence[str] = ("a",)) -> Any:
     """An environment without a text view."""
-    env = SimpleNamespace(possible_agents=list(agents))
+    env = SimpleNamespace(possible_agents=list(agents), close=lambda: None)
     env.unwrapped = env
     return env

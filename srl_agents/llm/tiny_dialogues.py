@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,12 +65,12 @@ def random_dialogues(
     dialogues = []
     played = 0.0
     while played < games:
-        env = make_env()
-        view = getattr(env.unwrapped, "text_view", None)
-        if view is None:
-            raise ValueError(f"{env} has no text view, so a language model cannot play it")
-        dialogues += _play(env, view, turns, rng, notes)
-        played += 1 if view.answers(env.possible_agents[0]) else 1 / FREE_GAMES
+        with closing(make_env()) as env:
+            view = getattr(env.unwrapped, "text_view", None)
+            if view is None:
+                raise ValueError(f"{env} has no text view, so a language model cannot play it")
+            dialogues += _play(env, view, turns, rng, notes)
+            played += 1 if view.answers(env.possible_agents[0]) else 1 / FREE_GAMES
     return dialogues
 
 

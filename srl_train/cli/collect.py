@@ -7,6 +7,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,9 +81,9 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.run_files import asked_for, refuse_unwritable
 
     make_env = environment_maker(config)
-    env = make_env()
-    refuse_levels(config.environment, env)  # what is collected is trained on
-    agents = list(env.possible_agents)
+    with closing(make_env()) as env:
+        refuse_levels(config.environment, env)  # what is collected is trained on
+        agents = list(env.possible_agents)
     for seat in args.seats or ():
         if seat not in agents:
             raise ConfigError(f"--seat: no seat {seat!r}: the seats are {', '.join(agents)}")

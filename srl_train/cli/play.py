@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -72,7 +73,17 @@ def run(args: argparse.Namespace) -> int:
     if args.env in catalogue.names():  # all of which can be drawn
         options = {"render_mode": None if args.no_picture else "ansi", **options}
     make_env = partial(catalogue.make, args.env, **options)
-    env = make_env()
+    with closing(make_env()) as env:
+        return _play(args, make_env, env, options, reset_options)
+
+
+def _play(
+    args: argparse.Namespace,
+    make_env: Callable[[], Any],
+    env: Any,
+    options: Mapping[str, Any],
+    reset_options: Mapping[str, Any],
+) -> int:
     seat = env.possible_agents[0] if args.seat is None else args.seat
     if seat not in env.possible_agents:
         raise ConfigError(f"--seat is {seat!r}: the seats are {', '.join(env.possible_agents)}")
@@ -140,6 +151,9 @@ class _Shown:
             print(f"  {who}: {self._in_words(agent, action)}  {rewards[agent]:+.3g}")
         self._tell_picture()
         return outcome
+
+    def close(self) -> None:
+        self.env.close()
 
     def tell_end(self, failure: str | None) -> None:
         """What came of the game, or of as much of it as was played."""

@@ -14,6 +14,7 @@ TRL calls `rollout_func` experimental; this was tested with TRL 1.16.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
@@ -87,15 +88,15 @@ class _Rollout:
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         _check(trainer, len(prompts), size)
-        env = self.make_env()
-        own = self._own_seats(env)
+        with closing(self.make_env()) as env:
+            own, view = self._own_seats(env), env.unwrapped.text_view
         rng = self._generator(trainer.state.global_step)
         seats = [self.trained_seat] if self.trained_seat else rng.permutation(own).tolist()
         groups = len(prompts) // size
         starts = [int(s) for s in rng.integers(2**31, size=ceil(groups / len(seats)))]
         courses = [int(s) for s in rng.integers(2**63, size=len(starts) * size)]
         model = TextPolicy(
-            self._backend_of(trainer), env.unwrapped.text_view, sampling=self._sampling(trainer)
+            self._backend_of(trainer), view, sampling=self._sampling(trainer)
         )
         games = play_many(
             self.make_env,
@@ -103,7 +104,7 @@ class _Rollout:
             [start for start in starts for _ in range(size)],
             policy_seeds=courses,
         )
-        penalty = env.unwrapped.text_view.parse_penalty
+        penalty = view.parse_penalty
         columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         for row in range(len(prompts)):
             group, member = divmod(row, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,15 @@ def view_of(episode: Episode, name: str, options: Mapping[str, Any]) -> TextView
     if name not in catalogue.names():
         return None
     try:
-        env = catalogue.make(name, **options)
+        made = catalogue.make(name, **options)
     except EnvConfigError:  # written by another release, which knew other options
         return None
-    same_seats = set(episode.seats) == set(env.possible_agents)
-    if env.metadata["name"] != episode.environment or not same_seats:
-        return None
-    view: TextView | None = env.unwrapped.text_view
-    return view
+    with closing(made) as env:
+        same_seats = set(episode.seats) == set(env.possible_agents)
+        if env.metadata["name"] != episode.environment or not same_seats:
+            return None
+        view: TextView | None = env.unwrapped.text_view
+        return view
 
 
 def transcript(episode: Episode, view: TextView | None) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from srl_agents.episode import Decision
+from srl_agents.episode import Decision, from_json, to_json
 from srl_agents.errors import BackendError
 from srl_agents.policy import Seen
 from srl_agents.rollout import play, play_many, policy_name
@@ -21,13 +21,19 @@ class Ledger:
 
     metadata = {"name": "ledger_v0"}  # noqa: RUF012
 
-    def __init__(self, lives=None, breaks_at=None):
+    def __init__(self, lives=None, breaks_at=None, breaks_in_reset=False):
         self.lives = lives or {"a": 2, "b": 2}
         self.possible_agents = list(self.lives)
-        self.breaks_at = breaks_at
+        self.breaks_at, self.breaks_in_reset = breaks_at, breaks_in_reset
+        self.closed = 0
+
+    def close(self):
+        self.closed += 1
 
     def reset(self, seed=None, options=None):
         self.seed, self.turn, self.options = seed, 0, options
+        if self.breaks_in_reset:
+            raise EnvError("it did not start")
         self.agents = list(self.possible_agents)
         return self._seen(), {a: {"action_mask": f"mask of {a}"} for a in self.agents}
 
@@ -281,6 +287,58 @@ def test_a_failing_environment_spoils_its_own_episode_only():
     episodes = play_many(make, seats, [1, 2, 3])
     assert [episodes[0], episodes[2]] == [whole[0], whole[2]]
     assert episodes[1] == replace(whole[1], turns=whole[1].turns[:1], failure="EnvError: it broke")
+
+
+def test_an_environment_that_fails_in_its_reset_spoils_its_own_episode_only():
+    seats = {"a": Scribe("p"), "b": Scribe("q")}
+    whole = [play(Ledger(), seats, seed) for seed in (1, 2, 3)]
+    make = games(Ledger(), Ledger(breaks_in_reset=True), Ledger())
+    first, spoilt, last = play_many(make, seats, [1, 2, 3], reset_options=[{"level": 4}] * 3)
+    assert [first.turns, last.turns] == [whole[0].turns, whole[2].turns]
+    assert spoilt.failure == "EnvError: it did not start" and spoilt.turns == ()
+    assert (spoilt.seed, spoilt.reset_options) == (2, {"level": 4})
+    assert spoilt.seats == {"a": "p", "b": "q"}
+    assert from_json(to_json(spoilt)) == spoilt
+
+
+def test_a_backend_that_fails_at_a_games_start_spoils_that_game_only():
+    class Late(Scribe):
+        def start(self, seed):
+            self.started = getattr(self, "started", 0) + 1
+            if self.started == 2:
+                raise BackendError("no connection")
+            return super().start(seed)
+
+    episodes = play_many(Ledger, {"a": Late("p"), "b": Scribe("q")}, [1, 2, 3])
+    assert [one.failure for one in episodes] == [None, "BackendError: no connection", None]
+    assert [len(one.turns) for one in episodes] == [2, 0, 2]
+
+
+def test_every_environment_that_was_made_is_closed_once():
+    seats = {"a": Scribe("p"), "b": Scribe("q")}
+    made = [Ledger(), Ledger(breaks_at=1), Ledger(breaks_in_reset=True)]
+    play_many(games(*made), seats, [1, 2, 3])
+    assert [env.closed for env in made] == [1, 1, 1]
+
+
+def test_environments_are_closed_where_a_game_ends_in_an_error():
+    class Faulty(Scribe):
+        def act(self, seen, states):
+            raise KeyError("a fault of ours")
+
+    made = [Ledger(), Ledger()]
+    with pytest.raises(KeyError):
+        play_many(games(*made), dict.fromkeys("ab", Faulty("p")), [1, 2])
+    assert [env.closed for env in made] == [1, 1]
+    with pytest.raises(ValueError, match="no policy"):
+        play_many(games(*made), {"a": Scribe("p")}, [1])
+    assert made[0].closed == 2
+
+
+def test_play_leaves_the_callers_environment_open():
+    env = Ledger()
+    play(env, dict.fromkeys("ab", Scribe("p")), 1)
+    assert env.closed == 0
 
 
 def test_a_failing_backend_spoils_the_episodes_it_was_asked_for():

@@ -170,6 +170,9 @@ def test_masked_choices_are_not_taught():
 
             self.agents, self.unwrapped, self.text_view = ["a"], self, Vote()
 
+        def close(self):
+            pass
+
         def reset(self, seed):
             return {"a": 0}, {"a": {"action_mask": np.array([1, 0, 1])}}
 
