@@ -12,7 +12,7 @@ from srl_train import cli, config_file
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FRAMEWORKS = ("supersuit", "stable_baselines3", "ray", "torchrl", "tianshou")
+FRAMEWORKS = ("supersuit", "stable_baselines3", "ray", "torchrl", "tianshou", "pettingzoo.classic")
 """Not in the default environment: what imports one of them runs with `make test-interop`."""
 
 

@@ -119,3 +119,12 @@ def test_configurations_of_games_without_baselines(name, smaller, tmp_path, any_
     overrides = [word for setting in wanted for word in ("--set", setting)]
     assert main(["train", str(EXAMPLES / name), "--out", str(tmp_path / "run"), *overrides]) == 0
     assert (tmp_path / "run" / "models" / "model_0" / "model.safetensors").is_file()
+
+
+def test_a_model_of_one_s_own(tmp_path, any_tiny_model):
+    wanted = ["rounds=1", "logging.evaluation_episodes=4", f"models.base={any_tiny_model}"]
+    overrides = [word for setting in wanted for word in ("--set", setting)]
+    config = str(EXAMPLES / "own_model.yaml")
+    assert main(["train", config, "--out", str(tmp_path / "run"), *overrides]) == 0
+    for name in ("model_0", "model_1"):
+        assert (tmp_path / "run" / "models" / name / "adapter_model.safetensors").is_file()
