@@ -6,7 +6,8 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-_BOOTSTRAP = 15_485_863
+from srl_agents import seeding
+
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
 
@@ -26,7 +27,7 @@ def bootstrap_interval(
         return None
     sums = np.bincount(member, weights=np.asarray(values, dtype=np.float64))
     sizes = np.bincount(member)
-    rng = np.random.default_rng([seed, _BOOTSTRAP])
+    rng = seeding.generator(seed, "bootstrap")
     means = []
     for _ in range(RESAMPLES):
         drawn = rng.integers(len(sums), size=len(sums))

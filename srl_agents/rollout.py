@@ -17,6 +17,7 @@ import numpy as np
 from srl_agents.episode import AgentStep, Decision, Episode, is_plain
 from srl_agents.errors import BackendError
 from srl_agents.policy import Policy, Seen
+from srl_agents.seeding import of_seats
 from srl_envs.errors import EnvError
 from srl_envs.text import Spoken
 
@@ -126,12 +127,11 @@ class _Game:
             raise ValueError(f"no policy for seat(s) {vacant}: name one for each in `seats`")
         names = {agent: given_names.get(agent) or policy_name(seats[agent]) for agent in agents}
         game = cls(env, seed, options or {}, names)
-        own_seeds = np.random.SeedSequence(policy_seed).generate_state(len(agents), np.uint64)
         try:
             game.observations, game.infos = env.reset(seed=seed, options=options)
             game.memories = {
-                agent: seats[agent].start(int(own))
-                for agent, own in zip(agents, own_seeds, strict=True)
+                agent: seats[agent].start(own)
+                for agent, own in zip(agents, of_seats(policy_seed, len(agents)), strict=True)
             }
         except (BackendError, EnvError) as error:
             game.fail(error)

@@ -18,13 +18,12 @@ from srl_agents.errors import PolicyError, RolloutError
 from srl_agents.intervals import bootstrap_interval
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many, policy_name
+from srl_agents.seeding import MOST, generator
 from srl_agents.solved import Solved, asked, solved
 from srl_envs.checks import whole_number
 from srl_envs.errors import EnvConfigError
 from srl_envs.scenarios import Scenario
 
-# Scenarios' games start where neither training nor its evaluations do: those seed theirs otherwise.
-_SCENARIOS = 104_729
 LONG_AFTER = 2**31  # the number of every episode: warm-ups are over, and ramps at their top
 
 AT_THE_END: Mapping[str, str] = {
@@ -183,7 +182,7 @@ def play_scenario(
             )
     episodes = whole_number("episodes", episodes, low=1)
     samples = whole_number("samples", samples, low=1)
-    seed = whole_number("seed", seed, low=0)
+    seed = whole_number("seed", seed, low=0, high=MOST)
     with closing(scenario.make()) as env:
         taken = (*scenario.focal, *scenario.background)
         if not scenario.focal or sorted(taken) != sorted(env.possible_agents):
@@ -193,7 +192,7 @@ def play_scenario(
                 f"{', '.join(env.possible_agents)} once, at least one as focal"
             )
         background = {who: classic_policy(who, env) for who in set(scenario.background.values())}
-    rng = np.random.default_rng([seed, _SCENARIOS])
+    rng = generator(seed, "scenario")
     starts = np.repeat(rng.integers(2**31, size=episodes), samples).tolist()
     courses = rng.integers(2**63, size=episodes * samples).tolist()
     seats = len(scenario.focal)

@@ -8,8 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from srl_agents.classic.table import POLICIES, classic_policy
 from srl_agents.classic.table import names as policy_names
 from srl_agents.episode import Decision, Episode
@@ -19,6 +17,7 @@ from srl_agents.llm.partner_notes import PartnerNotes
 from srl_agents.policy import Policy, Seen
 from srl_agents.population import deal
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
+from srl_agents.seeding import generator
 from srl_envs.text import TextView
 from srl_train.api_seats import chat_policy, refuse_constrained
 from srl_train.config import RunConfig
@@ -27,9 +26,6 @@ from srl_train.errors import ConfigError
 from srl_train.models_config import ModelsConfig
 from srl_train.named_models import models_of_run, named_models
 from srl_train.trained_models import as_trained, models_section, notes_of
-
-# Games for data start where neither rounds nor evaluations do: those have other numbers here.
-_COLLECTING = 104_729
 
 
 class InWords:
@@ -75,17 +71,19 @@ def play_games(
     make_env: Callable[[], Any],
     policies: Mapping[str, Policy],
     games: int,
-    seed: int | Sequence[int],
+    seed: int,
     *,
+    stage: int | None = None,
     group_size: int = 1,
     names: Mapping[str, str] | None = None,
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
 ) -> list[Episode]:
     """`games` games, `group_size` in a row from the same start; the same ones for one seed.
 
-    As in evaluations, a game that changes over training is in its last phase.
+    A `stage` of training has games of its own, by its number. As in evaluations, a game that
+    changes over training is in its last phase.
     """
-    rng = np.random.default_rng([*np.atleast_1d(seed).tolist(), _COLLECTING])
+    rng = generator(seed, "collecting") if stage is None else generator(seed, "stage", stage)
     starts = [int(s) for s in rng.integers(2**31, size=-(-games // group_size))]
     seeds = [start for start in starts for _ in range(group_size)][:games]
     return play_many(

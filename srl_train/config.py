@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from srl_agents import seeding
 from srl_agents.llm.backends.api_names import is_api_name
 from srl_train.bounds import above, at_least, refuse_unread, within
 from srl_train.credit.settings import CreditConfig
@@ -204,7 +205,7 @@ class RunConfig:
     """All randomness of the run comes from it."""
 
     def __post_init__(self) -> None:
-        at_least("rounds", self.rounds, 0 if self.sft or self.dpo else 1)
+        within("rounds", self.rounds, 0 if self.sft or self.dpo else 1, seeding.MOST_ROUNDS)
         if self.dpo is not None:
             references = any(section.beta for section in self.sections.values())
             self.dpo.check(
@@ -213,7 +214,7 @@ class RunConfig:
             )
         within("max_failed_share", self.max_failed_share, 0.0, 1.0)
         within("threads", self.threads, 1, MOST_THREADS)
-        within("seed", self.seed, 0, 2**63 - 1)
+        within("seed", self.seed, 0, seeding.MOST)
         for section, names in (
             ("updates.sample_budget", self.updates.sample_budget),
             ("updates.groups", {name for group in self.updates.groups for name in group}),

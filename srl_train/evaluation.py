@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from srl_agents.episode import Episode
+from srl_agents.seeding import generator
 from srl_train import round_metrics
 from srl_train.playing import play
 from srl_train.run import Run
-
-# Evaluation games start where no training round does: rounds seed their games with two numbers.
-_EVALUATION = 7_919
 
 
 def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
@@ -25,7 +23,7 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     of multitask_v0, see round_metrics}, the episodes). Every turn of every seat counts alike, in
     long games and short ones.
     """
-    rng = np.random.default_rng([run.config.seed, _EVALUATION, episodes])
+    rng = generator(run.config.seed, "evaluation", episodes)
     starts = [int(s) for s in rng.integers(2**31, size=episodes)]
     courses = [int(s) for s in rng.integers(2**63, size=episodes)]
     run.meet_first_opponents()

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_train import round_metrics
 from srl_train.buffers import Taken
@@ -21,9 +21,6 @@ from srl_train.playing import play
 from srl_train.run import Run
 from srl_train.samples import complete_groups, in_groups, samples_for
 from srl_train.updates import RoundContext
-
-# Drawn apart from the games, so that the same games are played whoever is met.
-_OPPONENTS = 1
 
 
 @dataclass(frozen=True)
@@ -88,12 +85,12 @@ def run_round(run: Run, number: int) -> RoundResult:
 def play_groups(run: Run, number: int) -> list[Episode]:
     """The round's episodes, group after group: one start, `group_size` different courses."""
     rollout = run.config.rollout
-    rng = np.random.default_rng([run.config.seed, number])
+    rng = seeding.generator(run.config.seed, "round", number)
     starts = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
     seeds = [start for start in starts for _ in range(rollout.group_size)]
     courses = [int(s) for s in rng.integers(2**63, size=len(seeds))]
     opponents = run.draw_opponents(
-        number, np.random.default_rng([run.config.seed, number, _OPPONENTS])
+        number, seeding.generator(run.config.seed, "opponents", number)
     )
     return play(
         run,
@@ -123,7 +120,8 @@ def update_wave(
     before = {model: _snapshot(run.learners[model].weights()) for model in batches}
     steps = {}
     for model, taken in batches.items():
-        seed = _seed(run, context.round, model, wave)
+        index = list(run.learners).index(model)
+        seed = seeding.of_update(run.config.seed, context.round, index, wave)
         version = run.versions[model]
         steps[model] = run.learners[model].begin_update(taken.samples, seed, version)
     for step in range(max(steps.values())):
@@ -164,12 +162,6 @@ def check_failures(run: Run, episodes: Sequence[Episode]) -> None:
             f"{len(failures)} of {len(episodes)} episodes failed, max_failed_share is "
             f"{run.config.max_failed_share:g}; the first: {failures[0]}"
         )
-
-
-def _seed(run: Run, number: int, model: str, wave: int) -> int:
-    index = list(run.learners).index(model)
-    entropy = np.random.SeedSequence([run.config.seed, number, index, wave])
-    return int(entropy.generate_state(1, np.uint32)[0])
 
 
 def _snapshot(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

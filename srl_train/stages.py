@@ -15,6 +15,7 @@ from typing import Any
 
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.llm.partner_notes import notes_for
+from srl_agents.seeding import STAGE_WAVES
 from srl_train import processes, round_metrics
 from srl_train.buffers import Taken
 from srl_train.collecting import InWords, classic_player, play_games
@@ -35,10 +36,6 @@ from srl_train.rounds import check_failures, update_wave
 from srl_train.run import Run
 from srl_train.stage_state import ORDER, planned
 from srl_train.updates import RoundContext
-
-# Waves of a round are counted from 0; a stage's has a number that no round comes to, so that no
-# seed is used twice.
-_WAVES = 2**31
 
 
 class Stage:
@@ -113,7 +110,8 @@ class Stage:
         # Nobody plays, so nobody scores better than the others.
         context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0))
         number = self._run.stages.passes
-        update_wave(self._stepped, batches, context, _WAVES + ORDER.index(self.name), accounts)
+        wave = STAGE_WAVES + ORDER.index(self.name)
+        update_wave(self._stepped, batches, context, wave, accounts)
         self.passes += 1
         for model, account in accounts.items():
             if "loss" in account.metrics:  # not of a model that there is no data for
@@ -230,7 +228,8 @@ class Stage:
             run.make_env,
             policies,
             self.config.episodes,
-            [run.config.seed, ORDER.index(self.name)],
+            run.config.seed,
+            stage=ORDER.index(self.name),
             group_size=run.config.rollout.group_size if self.name == "dpo" else 1,
             names=run.seats if who == "models" else None,
             speaks_first=run.speaks_first,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from srl_agents.seeding import MOST
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -260,8 +261,8 @@ def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
             raise ConfigError(f"--{option} is {value}: give 1 or more")
     if args.threads is not None and args.threads > MOST_THREADS:
         raise ConfigError(f"--threads is {args.threads}: give 1 to {MOST_THREADS}")
-    if args.seed < 0:
-        raise ConfigError(f"--seed is {args.seed}: give 0 or more")
+    if not 0 <= args.seed <= MOST:
+        raise ConfigError(f"--seed is {args.seed}: give 0 to {MOST}")
 
 
 def _refuse_unread(args: argparse.Namespace, who: Focal) -> None:

@@ -27,6 +27,7 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many
+from srl_agents.seeding import generator
 from srl_train.errors import ConfigError
 from srl_train.samples import sample_of
 
@@ -148,7 +149,7 @@ class _Rollout:
     def _generator(self, step: int) -> np.random.Generator:
         self._calls = self._calls + 1 if step == self._last_step else 0
         self._last_step = step
-        return np.random.default_rng([self.seed, step, self._calls])
+        return generator(self.seed, "trl_rollout", step, self._calls)
 
     def _backend_of(self, trainer: Any) -> HuggingFaceBackend:
         if self.backend is None or self.backend.model is not trainer.model:

@@ -16,13 +16,12 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from srl_agents.llm.backends.huggingface_progress import no_bars
+from srl_agents.seeding import of_step
 from srl_train import processes
 from srl_train.errors import TrainingError
 from srl_train.learner_config import OptimizerConfig
 from srl_train.learners import sharding
 from srl_train.learners.upstream_warnings import quiet_upstream
-
-_APART = 1_000_003  # between the seeds of processes, so that no two drop out the same places
 
 
 class SteppedLearner:
@@ -90,7 +89,7 @@ class SteppedLearner:
         trainer.model.train()  # TRL tells training from evaluation by this
         parts = trainer.args.gradient_accumulation_steps
         loss = 0.0
-        seed = self._seed + self._steps_done + _APART * processes.index()
+        seed = of_step(self._seed, self._steps_done, processes.index())
         with isolated_randomness(seed), quiet_upstream():
             for part in range(1, parts + 1):
                 # As in the trainer's own loop: what is due once a step waits for its last part.

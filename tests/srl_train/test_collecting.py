@@ -4,9 +4,12 @@ import json
 
 import pytest
 
+from srl_agents.classic.table import classic_policy
 from srl_agents.episode import read_jsonl, to_json
 from srl_agents.rollout import play_many
+from srl_agents.scenario_play import play_scenario
 from srl_envs import bandit_v0, coop_compete_v0
+from srl_envs.scenarios import scenario
 from srl_train.cli import main
 from srl_train.collecting import cast, classic_player, filtered, play_games
 from srl_train.demonstrations import KEPT, parts_of
@@ -40,7 +43,7 @@ def test_games_come_in_groups_and_are_the_same_for_one_seed():
     assert len({tuple(e.returns().items()) for e in games}) > 2
     same = play_games(make_env, policies, 6, 3, group_size=3)
     assert list(map(to_json, games)) == list(map(to_json, same))
-    assert games[0].seed != play_games(make_env, policies, 6, [3, 1], group_size=3)[0].seed
+    assert games[0].seed != play_games(make_env, policies, 6, 3, stage=1, group_size=3)[0].seed
 
 
 def test_a_game_is_kept_for_the_seats_that_pass(mixed_games):
@@ -193,3 +196,11 @@ def test_lines_are_episodes_of_this_schema(tmp_path):
     run(*GAME, "--players", "uniform", "--episodes", 2, "--seat", "agent_1", "--out", out)
     for line in out.read_text().splitlines():
         assert json.loads(line)["extra"] == {KEPT: ["agent_1"]}
+
+
+def test_collected_games_are_not_those_of_an_evaluation():
+    test = scenario("social_trading_v0.one_among_honest")
+    policies = dict.fromkeys(test.make().possible_agents, classic_policy("uniform", test.make()))
+    collected = play_games(test.make, policies, 16, 0)
+    evaluated = play_scenario(test, classic_policy("uniform", test.make()), 16, 0)
+    assert not {one.seed for one in collected} & {one.seed for one in evaluated}

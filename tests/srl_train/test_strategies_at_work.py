@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 
-from srl_train import rounds
 from srl_train.assembly import assemble
 from srl_train.rounds import run_round
 from tests.srl_train.run_state import optimizers, same, weights
@@ -155,12 +154,3 @@ def test_stale_samples_are_trained_on_as_such(short_run):
     assert seen == [([0, 0], False), ([1, 1], True)]
 
 
-def test_a_wave_has_randomness_of_its_own(short_run):
-    run = assemble(short_run())
-    seeds = {
-        rounds._seed(run, number, model, wave)
-        for number in range(3)
-        for model in run.learners
-        for wave in range(3)
-    }
-    assert len(seeds) == 18

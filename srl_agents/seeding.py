@@ -1,0 +1,95 @@
+"""The random streams of play and training, by name: no two of them start alike.
+
+All randomness of a run, an evaluation or a collection comes from one seed; a stream is what one
+purpose draws from. What tells it apart is what numpy's SeedSequence is given beside the seed. That
+takes missing words for zeros, so the layouts that recorded results rest on (`kept`) are different
+within bounds only: rounds below MOST_ROUNDS, and every number one word. All others are apart by
+construction: a spawn key stands behind four words of entropy, and no kept layout has five.
+
+`update` and `of_seats` give numbers, which start generators of their own: a round's first update
+and its games share their words, [seed, round], and nothing that is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Stream(NamedTuple):
+    """What tells a stream apart: its own numbers, and the names of those it is asked with."""
+
+    words: tuple[str | int, ...]
+    kept: bool = False
+    """The words follow the seed as entropy, as they always did; else they are a spawn key."""
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """The names of the numbers it is asked with."""
+        return tuple(word for word in self.words if isinstance(word, str))
+
+
+STREAMS: Mapping[str, Stream] = {
+    # Starts and courses of games, one stream each:
+    "round": Stream(("round",), kept=True),
+    "evaluation": Stream((7_919, "episodes"), kept=True),
+    "scenario": Stream((104_729,), kept=True),
+    "stage": Stream(("stage", 104_729), kept=True),
+    "collecting": Stream((1,)),
+    "trl_rollout": Stream((2, "step", "call")),
+    # Who is met in a round's games; apart, so that the same games are played whoever it is.
+    "opponents": Stream((3, "round")),
+    # What an update's optimizer steps start from; the waves of a stage are counted from
+    # STAGE_WAVES, to which no round comes.
+    "update": Stream(("round", "model", "wave"), kept=True),
+    # Resampling for confidence intervals.
+    "bootstrap": Stream((15_485_863,), kept=True),
+}
+
+MOST_ROUNDS = 104_729
+"""Rounds that a run may have: the next one's games would be those of scenarios."""
+STAGE_WAVES = 2**31
+MOST = 2**32 - 1
+"""The greatest seed and index, one word: of two words the second would be an index."""
+
+_BETWEEN_PROCESSES = 1_000_003
+
+
+def sequence(seed: int, name: str, *indices: int) -> np.random.SeedSequence:
+    """The start of the stream `name` of `seed`, at these indices.
+
+    Raises ValueError for numbers that are not 0 to MOST, and for too few or too many of them.
+    """
+    stream = STREAMS[name]
+    given = dict(zip(stream.indices, indices, strict=True))
+    for what, value in (("seed", seed), *given.items()):
+        if not 0 <= value <= MOST:
+            raise ValueError(f"{what} is {value}: give 0 to {MOST}")
+    words = [given[word] if isinstance(word, str) else word for word in stream.words]
+    if stream.kept:
+        return np.random.SeedSequence([seed, *words])
+    return np.random.SeedSequence(seed, spawn_key=words)
+
+
+def generator(seed: int, name: str, *indices: int) -> np.random.Generator:
+    """What draws from the stream. Raises as `sequence` does."""
+    return np.random.default_rng(sequence(seed, name, *indices))
+
+
+def of_update(seed: int, round_number: int, model: int, wave: int) -> int:
+    """The number below 2**32 that an update starts from. Raises as `sequence` does."""
+    start = sequence(seed, "update", round_number, model, wave)
+    return int(start.generate_state(1, np.uint32)[0])
+
+
+def of_step(update: int, step: int, process: int) -> int:
+    """What an optimizer step of an update draws from in one of the processes, so that no two drop
+    out the same places."""
+    return update + step + _BETWEEN_PROCESSES * process
+
+
+def of_seats(course: int, count: int) -> list[int]:
+    """What the seats of a game start from; `course` is a number that one of the streams gave."""
+    return [int(own) for own in np.random.SeedSequence(course).generate_state(count, np.uint64)]
