@@ -89,13 +89,19 @@ def success(episodes: Iterable[Episode]) -> float | None:
     return sum(ends) / len(ends) if ends else None
 
 
+def environment_of(episode: Episode) -> str | None:
+    """The label of the one that multitask_v0 played; None in all other environments."""
+    label = episode.turns[0][0].info.get("environment") if episode.turns else None
+    return None if label is None else str(label)
+
+
 def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
     """What came of each of the environments that multitask_v0 played, by label; else nothing."""
     parted: dict[str, list[Episode]] = {}
     for episode in episodes:
-        label = episode.turns[0][0].info.get("environment") if episode.turns else None
+        label = environment_of(episode)
         if label is not None:
-            parted.setdefault(str(label), []).append(episode)
+            parted.setdefault(label, []).append(episode)
     found = {}
     for label, own in sorted(parted.items()):
         steps = [step for episode in own for turn in episode.turns for step in turn]

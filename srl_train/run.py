@@ -131,7 +131,7 @@ class Run:
             seat: [_played(step.decision.action) for step in episode.steps_of(seat)]
             for seat in self.seats
         }
-        return Game(shaped, actions)
+        return Game(shaped, actions, round_metrics.environment_of(episode) or "")
 
     def seating(self) -> Seating:
         """Who sits where, as far as credit may depend on it."""

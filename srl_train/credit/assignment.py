@@ -22,6 +22,8 @@ class Game(NamedTuple):
     """Shaped, of each seat's turns."""
     actions: Actions
     """What was played at each of them."""
+    environment: str = ""
+    """Which of several environments was played; empty where there is one only."""
 
 
 Group = Sequence[Game]

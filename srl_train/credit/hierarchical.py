@@ -13,7 +13,7 @@ def hierarchical(discount: float, scale: str) -> CreditAssignment:
     """A = (R - mean R) / (deviation of R + 1e-4), of a seat's returns R; all turns share it.
 
     A leader's R are those of all games of the round, whatever their start: it answers for where
-    its team gets to. A follower's are those of its group: what it is given to do differs from
+    its team gets to. Where a round plays several environments they are those of the same one. A follower's are those of its group: what it is given to do differs from
     start to start, and it answers for what it makes of it. `scale` "none" leaves the division
     out. The definition is this project's own. Raises ConfigError where nobody leads.
     """
@@ -27,7 +27,9 @@ def hierarchical(discount: float, scale: str) -> CreditAssignment:
             )
         scores: list[Scores] = []
         own = [{s: game_returns(group, s, discount) for s in seating.seats} for group in groups]
-        across = {leader: _across([found[leader] for found in own]) for leader in seating.leaders}
+        across = {
+            leader: _across(groups, [found[leader] for found in own]) for leader in seating.leaders
+        }
         for number, found in enumerate(own):
             scores.append(
                 {
@@ -39,8 +41,18 @@ def hierarchical(discount: float, scale: str) -> CreditAssignment:
             )
         return on_all_turns(groups, seating.seats, scores), state
 
-    def _across(returns: Sequence[dict[int, float]]) -> list[dict[int, float]]:
-        values = iter(compared([value for own in returns for value in own.values()], scale))
-        return [{number: next(values) for number in own} for own in returns]
+    def _across(
+        groups: Sequence[Group], returns: Sequence[dict[int, float]]
+    ) -> list[dict[int, float]]:
+        alike: dict[str, list[tuple[int, int]]] = {}
+        for index, (group, own) in enumerate(zip(groups, returns, strict=True)):
+            for number in own:
+                alike.setdefault(group[number].environment, []).append((index, number))
+        found: list[dict[int, float]] = [{} for _ in returns]
+        for places in alike.values():
+            values = compared([returns[index][number] for index, number in places], scale)
+            for (index, number), value in zip(places, values, strict=True):
+                found[index][number] = value
+        return found
 
     return CreditAssignment("hierarchical", assign)

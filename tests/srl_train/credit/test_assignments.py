@@ -123,6 +123,20 @@ def test_seats_of_one_role_share_its_average():
     assert state == {"red": 3.0, "blue": 0.0}
 
 
+def test_several_environments_have_a_baseline_each():
+    """Returns around 100 in one and around 0 in the other: no answer is praised for its game."""
+    groups = [
+        [of._replace(environment=name) for of in alone(*own)]
+        for name, own in {"rich": [[101], [99]], "poor": [[1], [-1]]}.items()
+    ]
+    found, state = assignment("role", decay=1.0).assign(groups, ONE, {})
+    assert [[own["a"] for own in group] for group in found] == [[[1.0], [-1.0]], [[1.0], [-1.0]]]
+    assert state == {"rich a": 100.0, "poor a": 0.0}
+    led_by_a = Seating(("a",), leaders={"a": ()})
+    found = advantages("hierarchical", groups, led_by_a, scale="none")
+    assert [[own["a"] for own in group] for group in found] == [[[1.0], [-1.0]], [[1.0], [-1.0]]]
+
+
 def test_a_state_is_not_changed_in_place():
     made, state = assignment("role"), {"a": 1.0}
     made.assign([alone([5])], ONE, state)
