@@ -108,7 +108,8 @@ def filtered(
     """The games with a part that passes, each with the seats whose part does in its `extra`.
 
     A part is one seat's play of one game: of `seats`, with at least `min_return` (raw), all its
-    answers read with `readable_only`, and among the best `top_share` of those left.
+    answers read with `readable_only`, and among the best `top_share` of those left of the same
+    start and seat.
     """
     played = [episode for episode in episodes if episode.failure is None]
     parts = [

@@ -98,15 +98,36 @@ def best_of(
     min_return: float | None = None,
     top_share: float = 1.0,
 ) -> list[Part]:
-    """Those of at least `min_return`, and of these the best `top_share` (rounded up), in order.
+    """Those of at least `min_return`, and of these the best `top_share` (rounded up) of each seat's
+    games from each start, in order.
 
-    Equal returns go to whoever comes first.
+    Over all starts and seats the rank would be theirs: an easy start, or the better place, would
+    take what a hard one is due. Equal returns go to whoever comes first. Raises DataError for a
+    `top_share` below 1 where every start was played once: there is nothing to rank.
     """
     worth = [returns(episode) for episode in episodes]
+    if top_share < 1 and parts and len(_alike(parts, episodes)) == len(parts):
+        raise DataError(
+            f"top_share is {top_share:g}, of each start's games, and each of {len(parts)} parts is "
+            "the only one of its start and seat: give games in groups (srl collect --group-size)"
+        )
     good = [part for part in parts if min_return is None or worth[part[0]][part[1]] >= min_return]
-    places = math.ceil(top_share * len(good) - 1e-9)  # 0.07 * 100 is 7.000000000000001 in floats
-    ranked = sorted(range(len(good)), key=lambda i: -worth[good[i][0]][good[i][1]])
-    return [good[i] for i in sorted(ranked[:places])]
+    kept: set[Part] = set()
+    for own in _alike(good, episodes).values():
+        places = math.ceil(top_share * len(own) - 1e-9)  # 0.07 * 100 is 7.000000000000001 in floats
+        kept.update(sorted(own, key=lambda part: -worth[part[0]][part[1]])[:places])
+    return [part for part in good if part in kept]
+
+
+def _alike(
+    parts: Sequence[Part], episodes: Sequence[Episode]
+) -> dict[tuple[str, int, str], list[Part]]:
+    """The parts of one seat in the games from one start, together."""
+    found: dict[tuple[str, int, str], list[Part]] = {}
+    for index, seat in parts:
+        episode = episodes[index]
+        found.setdefault((episode.environment, episode.seed, seat), []).append((index, seat))
+    return found
 
 
 def demonstration(

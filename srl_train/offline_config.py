@@ -56,7 +56,8 @@ class SftConfig(OfflineConfig):
     min_return: float | None = None
     """Learn only from a seat's part of a game with at least this return, as the mode pays it."""
     top_share: float = 1.0
-    """Learn only from this share of these parts, the best returns first."""
+    """Learn only from this share of these parts, the best returns of each start and seat first;
+    games are played in groups of rollout.group_size then."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -230,12 +230,17 @@ class Stage:
             self.config.episodes,
             run.config.seed,
             stage=ORDER.index(self.name),
-            group_size=run.config.rollout.group_size if self.name == "dpo" else 1,
+            group_size=run.config.rollout.group_size if self._compares else 1,
             names=run.seats if who == "models" else None,
             speaks_first=run.speaks_first,
         )
         check_failures(run, played)
         return played
+
+    @property
+    def _compares(self) -> bool:
+        """Whether games from one start are compared with each other."""
+        return not isinstance(self.config, SftConfig) or self.config.top_share < 1
 
     def _parts_of(self, model: str) -> list[Part]:
         own = self._run.seats_of(model) if self.config.seats == "own" else None

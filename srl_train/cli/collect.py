@@ -192,3 +192,8 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(f"--min-return is {args.min_return}: give a finite number")
     if not 0.0 < args.top_share <= 1.0:
         raise ConfigError(f"--top-share is {args.top_share}: give more than 0, and at most 1")
+    if args.top_share < 1 and args.group_size == 1:
+        raise ConfigError(
+            f"--top-share is {args.top_share}, of the games from each start: give --group-size 2 "
+            "or more"
+        )

@@ -32,7 +32,7 @@ def classic(name):
 @pytest.fixture
 def mixed_games():
     policies = {"agent_0": classic("always_compete"), "agent_1": classic("uniform")}
-    return play_many(make_env, policies, range(8))
+    return play_many(make_env, policies, [0] * 4 + [1] * 4, policy_seeds=range(8))
 
 
 def test_games_come_in_groups_and_are_the_same_for_one_seed():
@@ -54,10 +54,13 @@ def test_a_game_is_kept_for_the_seats_that_pass(mixed_games):
 
 
 def test_the_best_share_is_kept(mixed_games):
-    worth = {(i, s): e.returns()[s] for i, e in enumerate(mixed_games) for s in SEATS}
     kept = filtered(mixed_games, top_share=0.25)
-    found = sorted(kept[index].returns()[seat] for index, seat in parts_of(kept))
-    assert found == sorted(worth.values())[-4:]
+    found = {(kept[i].seed, seat, kept[i].returns()[seat]) for i, seat in parts_of(kept)}
+    assert found == {
+        (seed, s, max(e.returns()[s] for e in mixed_games if e.seed == seed))
+        for seed in (0, 1)
+        for s in SEATS
+    }
     good = filtered(mixed_games, min_return=2.0)
     assert {e.seed for e in good} == {
         e.seed for e in mixed_games if max(e.returns().values()) >= 2.0

@@ -198,8 +198,8 @@ def test_filters_of_a_stage(short_run, tmp_path):
     best.fit()
     [few] = best.run.stages.reports
     assert [own["samples"] for own in few["models"].values()] == [2, 2]
-    assert few["games_reward"] == every["games_reward"] == every["kept_reward"]
-    assert few["kept_reward"] > every["kept_reward"]
+    assert every["games_reward"] == every["kept_reward"]
+    assert few["kept_reward"] > few["games_reward"]
 
 
 def test_nothing_to_learn_from(short_run, tmp_path):
@@ -258,11 +258,11 @@ def test_imitation_takes_the_models_to_their_expert(short_run, tmp_path):
 
 
 def test_the_best_of_their_own_games_take_models_above_them(short_run, tmp_path):
-    sft = {"episodes": 48, "epochs": 6, "top_share": 0.25, "learning_rate": 5e-3}
-    config = short_run(sft=sft, rounds=0, logging__evaluation_episodes=32)
+    sft = {"episodes": 96, "epochs": 12, "top_share": 0.25, "learning_rate": 5e-3}
+    config = short_run(sft=sft, rounds=0, rollout__group_size=8, logging__evaluation_episodes=32)
     results = MultiModelTrainer(config, tmp_path).fit()
     mean = results["stages"][0]["games_reward"]
-    assert results["evaluation"]["after"]["raw_reward"] > mean + 0.04
+    assert results["evaluation"]["after"]["raw_reward"] > mean + 0.01
 
 
 def test_preferences_take_models_above_the_mean_of_their_games(short_run, tmp_path):
