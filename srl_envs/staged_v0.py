@@ -78,6 +78,9 @@ class Staged(base.SimultaneousGame):
         self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
         self._adversaries = list(range(self.rules.adversaries))
         self._kinds = [seat < self.rules.adversaries for seat in range(self.rules.num_agents)]
+        names = ("adversary" if bad else "player" for bad in self._kinds)
+        self.roles = {f"agent_{seat}": name for seat, name in enumerate(names)}
+        """Agent -> what it is: only agents of one role are paid alike."""
         self._difficulty = self.rules.difficulty if self.observe_parameters else HIDDEN
         self._episode = -1  # none begun yet
         self._warmup = True

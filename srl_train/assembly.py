@@ -27,6 +27,7 @@ from srl_train.players import (
     seat_players,
 )
 from srl_train.run import ModelTotals, Run
+from srl_train.scores import roles_of
 from srl_train.updates import STRATEGIES, UpdateStrategy
 
 
@@ -112,6 +113,7 @@ def _assembled(
         mode_state=mode.init(),
         credit=credit,
         credit_state=credit.init(),
+        roles=roles_of(env),
         speaks_first=mode.speaks_first(list(seats), teams),
         announce_version=players.announce,
         pools=players.pools,

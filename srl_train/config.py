@@ -68,12 +68,14 @@ class UpdatesConfig:
     """See docs/updates.md."""
     groups: tuple[tuple[str, ...], ...] = ()
     """Synchronized and federated: models averaged among themselves; empty for all together."""
-    federation_temperature: float = 0.1
-    """Federated: in units of mean reward; the lower, the more the best model's weights count."""
+    federation_weights: Literal["samples", "scores"] = "samples"
+    """Federated: what a model's weights count by, the samples it trained on or how it fared."""
+    federation_temperature: float = 4.0
+    """Federation by scores: in standard errors of return; the lower, the more the best counts."""
     federation_mix: float = 1.0
     """Federated: share of the mean in the new weights; the rest stays the model's own."""
     selected_fraction: float = 0.5
-    """Selective: share of the models that update in a round, best mean reward first."""
+    """Selective: share of the models that update in a round, clearly higher returns first."""
     patience: int = 4
     """Selective: rounds after which a model that was not selected updates anyway."""
     sample_budget: Mapping[str, int] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class UpdatesConfig:
             raise ConfigError("updates.groups has an empty group: name the models it averages")
         own = {
             "groups": ("synchronized", "federated"),
+            "federation_weights": ("federated",),
             "federation_temperature": ("federated",),
             "federation_mix": ("federated",),
             "selected_fraction": ("selective",),
@@ -99,6 +102,9 @@ class UpdatesConfig:
             "max_staleness": ("asynchronous",),
         }
         refuse_unread("updates", self, "strategy", own)
+        refuse_unread(
+            "updates", self, "federation_weights", {"federation_temperature": ("scores",)}
+        )
         for model, budget in self.sample_budget.items():
             at_least(f"updates.sample_budget.{model}", budget, 2)
 

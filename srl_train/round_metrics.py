@@ -21,6 +21,8 @@ class UpdateAccount:
 
     samples: int = 0
     updates: int = 0
+    steps_left_out: int = 0
+    """Optimizer steps whose gradient was not finite."""
     staleness: list[int] = field(default_factory=list)
     age: list[int] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
@@ -50,18 +52,6 @@ _KEPT = {
     "approx_kl": "approx_kl",
     "stopped_early": "stopped_early",
 }
-
-
-def mean_returns(
-    episodes: Sequence[Episode], models_of_seats: Mapping[str, str]
-) -> dict[str, float]:
-    """Model -> mean raw return of its seats; models without a seat in any episode are left out."""
-    totals: dict[str, list[float]] = {}
-    for episode in episodes:
-        for seat, total in episode.returns().items():
-            if seat in models_of_seats:
-                totals.setdefault(models_of_seats[seat], []).append(total)
-    return {model: sum(values) / len(values) for model, values in totals.items()}
 
 
 def cooperation_rate(steps: Iterable[AgentStep]) -> float | None:
@@ -180,6 +170,7 @@ def _model_row(
         "updated": account.updates > 0,
         "updates": run.versions[model],
         "weight_change": account.weight_change,
+        "steps_left_out": account.steps_left_out,
         "samples": account.samples,
         "samples_dropped_stale": run.buffers[model].dropped,
         "staleness": _summary(account.staleness),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -20,7 +21,9 @@ from srl_train.learners.sharding import full
 from srl_train.playing import play
 from srl_train.run import Run
 from srl_train.samples import complete_groups, in_groups, samples_for
-from srl_train.updates import RoundContext
+from srl_train.scores import model_scores
+from srl_train.updates import RoundContext, Tensors
+from srl_train.updates.averaging import not_finite
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def run_round(run: Run, number: int) -> RoundResult:
     )
     played = time.perf_counter()
 
-    scores = round_metrics.mean_returns(kept, run.models_of_seats)
+    scores = model_scores(kept, run.models_of_seats, run.roles)
     for model, buffer in run.buffers.items():
         buffer.add(
             samples_for(
@@ -117,6 +120,7 @@ def update_wave(
 
     A model's update is counted when its weights differ afterwards, and only then.
     """
+    context = context._replace(samples={m: len(own.samples) for m, own in batches.items()})
     before = {model: _snapshot(run.learners[model].weights()) for model in batches}
     steps = {}
     for model, taken in batches.items():
@@ -130,11 +134,14 @@ def update_wave(
             model: run.learners[model].compute_gradients() if step < steps[model] else None
             for model in batches
         }
+        gradients = _finite_ones(gradients, now, accounts)
         combined, run.strategy_state = run.strategy.on_gradients(gradients, run.strategy_state, now)
         for model, gradient in combined.items():
             run.learners[model].apply_gradients(gradient)
     after = {model: run.learners[model].weights() for model in batches}
+    _refuse_broken(run, after, "after the update")
     merged, run.strategy_state = run.strategy.on_weights(before, after, run.strategy_state, context)
+    _refuse_broken(run, merged, "as the update strategy gave them")
     for model, weights in merged.items():
         if weights is not None and weights is not after[model]:
             run.learners[model].set_weights(weights)
@@ -144,6 +151,42 @@ def update_wave(
         if changed:
             run.new_version(model)
         accounts[model].add(taken, metrics, changed)
+
+
+def _finite_ones(
+    gradients: Mapping[str, Mapping[str, Tensor] | None],
+    context: RoundContext,
+    accounts: Mapping[str, round_metrics.UpdateAccount],
+) -> dict[str, Mapping[str, Tensor] | None]:
+    """The gradients, None in place of those that are not finite, which are warned of and counted:
+    no strategy may spread them to other models."""
+    kept = dict(gradients)
+    for model, gradient in gradients.items():
+        name = None if gradient is None else not_finite(gradient)
+        if name is not None:
+            kept[model] = None
+            accounts[model].steps_left_out += 1
+            warnings.warn(
+                f"{model} is left out of step {context.step} of round {context.round}: the "
+                f"gradient of {name!r} holds NaN or infinity; lower its learning rate or look at "
+                "the last episodes' rewards",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    return kept
+
+
+def _refuse_broken(run: Run, weights: Tensors, when: str) -> None:
+    """Raise TrainingError for a model whose weights are not finite: it cannot go on, and others
+    must not take them."""
+    for model, own in weights.items():
+        name = None if own is None else not_finite(own)
+        if name is not None:
+            section = run.config.sections[run.config.algorithm_of(model)].section
+            raise TrainingError(
+                f"the weights of {model} are not finite {when} ({name!r}): lower "
+                f"{section}.learning_rate and go on from the last checkpoint"
+            )
 
 
 def _full_budgets(run: Run, number: int) -> dict[str, Taken]:

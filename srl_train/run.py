@@ -67,6 +67,8 @@ class Run:
     mode_state: State
     credit: CreditAssignment
     credit_state: Mapping[str, float]
+    roles: Mapping[str, str]
+    """Agent -> its role; see srl_train.scores."""
     speaks_first: SpeaksFirst
     announce_version: Callable[[str, int], None]
     """(model, version): tells whoever samples from the model that its weights changed."""

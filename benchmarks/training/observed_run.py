@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from srl_agents.episode import Episode
@@ -14,6 +16,7 @@ from srl_train.assembly import assemble
 from srl_train.config import RunConfig
 from srl_train.rounds import run_round
 from srl_train.run import Run
+from srl_train.scores import CERTAIN
 from srl_train.updates import RoundContext
 
 Weights = Mapping[str, Mapping[str, Tensor]]
@@ -28,8 +31,9 @@ class ObservedRound:
     after: Weights
     row: Mapping[str, Any]
     """What the run wrote about it."""
-    returns: Mapping[str, float]
-    """Model -> mean raw return of its seats, summed up here from the episodes."""
+    scores: Mapping[str, float]
+    """Model -> how it fared against the others, worked out here from the episodes, in standard
+    errors."""
     selected: Sequence[str] | None
     """The models that the strategy says it chose, where it chooses."""
     offered: list[Weights] = field(default_factory=list)
@@ -59,7 +63,7 @@ def observe(config: RunConfig) -> list[ObservedRound]:
                 before,
                 _copied({name: learner.weights() for name, learner in run.learners.items()}),
                 result.row,
-                mean_returns(run, result.episodes),
+                scores_by_hand(run, result.episodes),
                 state.get("selected") if isinstance(state, Mapping) else None,
                 list(offered),
                 dict(staleness),
@@ -68,17 +72,27 @@ def observe(config: RunConfig) -> list[ObservedRound]:
     return rounds
 
 
-def mean_returns(run: Run, episodes: Sequence[Episode]) -> dict[str, float]:
-    """Model -> mean over its seats and the episodes of the sum of raw rewards."""
-    means = {}
-    for model in run.learners:
-        sums = [
-            sum(step.reward for turn in episode.turns for step in turn if step.agent == seat)
-            for seat in run.seats_of(model)
-            for episode in episodes
-        ]
-        means[model] = sum(sums) / len(sums)
-    return means
+def scores_by_hand(run: Run, episodes: Sequence[Episode]) -> dict[str, float]:
+    """docs/updates.md, "Scores", with numpy, for a run whose models hold one agent each, all alike,
+    and whose games all came to their end."""
+    models = list(run.learners)
+    returns_EM = np.array(
+        [[episode.returns()[run.seats_of(model)[0]] for model in models] for episode in episodes]
+    )
+    excess_EM = returns_EM - returns_EM.mean(axis=1, keepdims=True)
+    excess_EM = excess_EM.round(12)  # equal returns are equal
+    of_starts_SEM = excess_EM.reshape(run.config.rollout.groups_per_round, -1, len(models))
+    errors_M = _errors(excess_EM)
+    if len(of_starts_SEM) > 1:
+        errors_M = np.maximum(errors_M, _errors(of_starts_SEM.mean(axis=1)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scores_M = np.nan_to_num(excess_EM.mean(axis=0) / errors_M).clip(-CERTAIN, CERTAIN)
+    return dict(zip(models, scores_M.tolist(), strict=True))
+
+
+def _errors(values_NM: NDArray[np.float64]) -> NDArray[np.float64]:
+    errors_M: NDArray[np.float64] = values_NM.std(axis=0, ddof=1) / np.sqrt(len(values_NM))
+    return errors_M
 
 
 def _copied(weights: Mapping[str, Mapping[str, Tensor] | None]) -> Weights:

@@ -31,8 +31,8 @@ SETTING: Mapping[str, Any] = {
 OF_STRATEGY: Mapping[str, Mapping[str, Any]] = {
     # Patience short enough to be seen at work in a few rounds.
     "selective": {"updates.selected_fraction": 0.5, "updates.patience": 2},
-    # In units of return: at this temperature the models' shares in the mean differ clearly.
-    "federated": {"updates.federation_temperature": 0.1},
+    # In standard errors: at this temperature the models' shares in the mean differ clearly.
+    "federated": {"updates.federation_weights": "scores", "updates.federation_temperature": 1.0},
 }
 REFERENCE = "asynchronous"  # its models learn alone: played first, the others compare with it
 

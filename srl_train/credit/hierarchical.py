@@ -13,9 +13,10 @@ def hierarchical(discount: float, scale: str) -> CreditAssignment:
     """A = (R - mean R) / (deviation of R + 1e-4), of a seat's returns R; all turns share it.
 
     A leader's R are those of all games of the round, whatever their start: it answers for where
-    its team gets to. Where a round plays several environments they are those of the same one. A follower's are those of its group: what it is given to do differs from
-    start to start, and it answers for what it makes of it. `scale` "none" leaves the division
-    out. The definition is this project's own. Raises ConfigError where nobody leads.
+    its team gets to. Where a round plays several environments they are those of the same one. A
+    follower's are those of its group: what it is given to do differs from start to start, and it
+    answers for what it makes of it. `scale` "none" leaves the division out. The definition is this
+    project's own. Raises ConfigError where nobody leads.
     """
 
     def assign(

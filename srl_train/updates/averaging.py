@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from srl_train.errors import UpdateError
+from srl_train.learners.sharding import full
 from srl_train.updates.strategy import Parameters
 
 Groups = Sequence[Sequence[str]]
@@ -52,6 +53,11 @@ def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
     return [group for group in found if group]
 
 
+def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """The name of the first tensor that holds NaN or infinity; None where all are finite."""
+    return next((n for n, own in tensors.items() if not full(own.isfinite().all())), None)
+
+
 @torch.no_grad()
 def weighted_mean(
     members: Mapping[str, Mapping[str, Tensor]], weights: Mapping[str, float]
@@ -60,9 +66,15 @@ def weighted_mean(
 
     Sums in the order of the names and in float32 or wider, so that the same inputs give the same
     bits. Members of weight 0 are left out: 0 * NaN is NaN. The result lies where the first
-    member's tensor does.
+    member's tensor does. Raises UpdateError for a member that is not finite: it would spoil all.
     """
     order = sorted(model for model in members if weights[model] > 0.0)
+    for model in order:
+        if (name := not_finite(members[model])) is not None:
+            raise UpdateError(
+                f"{model} cannot be averaged with others: its {name!r} holds NaN or infinity; "
+                "leave it out (None)"
+            )
     whole = math.fsum(weights[model] for model in order)
     mean = {}
     for name, like in members[order[0]].items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -22,14 +22,25 @@ from srl_train.updates.averaging import (
 )
 from srl_train.updates.strategy import RoundContext, Tensors, UpdateStrategy
 
+By = Literal["samples", "scores"]
+TEMPERATURE = 4.0
+"""In standard errors: four equal models' weights lie near .25, a clearly better one's above."""
 
-def federated(temperature: float = 1.0, mix: float = 1.0, groups: Groups = ()) -> UpdateStrategy:
-    """Every model takes the mean of the weights, weighted by softmax(score / temperature).
 
-    After a round, within each group: new = mix * mean + (1 - mix) * own. The mean is over the
-    models with a score this round (after McMahan et al. 2017, alg. 1, which weighs by the number
-    of samples instead); models without a score take it too. With mix 1 all end equal to the bit.
-    A model that is None stays None; a group in which nobody has a score is left as it is.
+def federated(
+    by: By = "samples",
+    temperature: float = TEMPERATURE,
+    mix: float = 1.0,
+    groups: Groups = (),
+) -> UpdateStrategy:
+    """Every model takes the weighted mean of the weights.
+
+    After a round, within each group: new = mix * mean + (1 - mix) * own. `by` "samples" weighs
+    the models by the number of samples they trained on (McMahan et al. 2017, alg. 1), "scores" by
+    softmax(score / temperature), scores and temperature in standard errors (srl_train.scores).
+    Models without samples, or without a score, do not count in the mean and take it too. With mix 1
+    all end equal to the bit. A model that is None stays None; a group in which nobody counts is
+    left as it is.
 
     LoRA: the mean of A and the mean of B are averaged apart, and their product is not the mean of
     the products B A. It is exact when all adapters share one A (or one B), close while they have
@@ -37,7 +48,8 @@ def federated(temperature: float = 1.0, mix: float = 1.0, groups: Groups = ()) -
     equal and keep mix at 1, which makes them equal again after every round.
 
     Raises ConfigError for temperature <= 0 or mix outside 0..1, UpdateError for a group of unknown
-    models, where parameter names or shapes differ within a group, and for a score not finite.
+    models, where parameter names or shapes differ within a group, and for a score or a weight not
+    finite.
     """
     above("federated temperature", temperature, 0.0)
     within("federated mix", mix, 0.0, 1.0)
@@ -46,6 +58,12 @@ def federated(temperature: float = 1.0, mix: float = 1.0, groups: Groups = ()) -
         check_groups(models, groups)
         return {}
 
+    def shares(models: Sequence[str], context: RoundContext) -> dict[str, float]:
+        if by == "scores":
+            scores = {model: context.scores[model] for model in models if model in context.scores}
+            return score_weights(scores, temperature)
+        return {m: float(context.samples[m]) for m in models if context.samples.get(m)}
+
     def on_weights(
         before: Tensors, after: Tensors, state: Any, context: RoundContext
     ) -> tuple[Tensors, Any]:
@@ -53,12 +71,11 @@ def federated(temperature: float = 1.0, mix: float = 1.0, groups: Groups = ()) -
         for group in members_of(after, groups):
             own = {model: after[model] for model in group}
             present = {model: found for model, found in own.items() if found is not None}
-            scored = {model: found for model, found in present.items() if model in context.scores}
-            if not scored:
+            counted = shares(sorted(present), context)
+            if not counted:
                 continue
             check_compatible(present)
-            scores = {model: context.scores[model] for model in scored}
-            mean = weighted_mean(scored, score_weights(scores, temperature))
+            mean = weighted_mean({model: present[model] for model in counted}, counted)
             for model, weights in present.items():
                 taken[model] = copied(_mixed(mean, weights, mix), like=weights)
         return taken, state
@@ -75,8 +92,8 @@ def score_weights(scores: Mapping[str, float], temperature: float) -> dict[str, 
     """
     for model, score in scores.items():
         if not math.isfinite(score):
-            raise UpdateError(f"the score of {model} is {score}: give a finite mean return")
-    best = max(scores.values())
+            raise UpdateError(f"the score of {model} is {score}: give a finite number")
+    best = max(scores.values(), default=0.0)
     powers = {model: math.exp((score - best) / temperature) for model, score in scores.items()}
     whole = math.fsum(powers.values())
     return {model: power / whole for model, power in powers.items()}

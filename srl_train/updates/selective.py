@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from srl_train.bounds import at_least, within
 from srl_train.errors import UpdateError
 from srl_train.updates.strategy import RoundContext, Tensors, UpdateStrategy
 
+NOISE = 3.0
+"""Standard errors: the spread of the scores of four equal models is smaller in most rounds."""
+
 
 def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
     """The top max(1, floor(fraction * n)) models by score update, the others get None.
 
-    n counts the candidates of the round: the models with a score and a gradient. Equal scores go
-    to whoever waited longest, then by name. So that nobody is left behind for ever, a candidate
-    passed over in `patience` rounds updates in the next one as well, in addition to the top.
+    n counts the candidates of the round: the models with a score and a gradient. Scores are in
+    standard errors (srl_train.scores), and a difference of up to NOISE of them says nothing: each
+    place goes to whoever waited longest, then by name, of those that are so close to the best one
+    left. Models that are equally good take turns. So that nobody is left behind for ever, a
+    candidate passed over in `patience` rounds updates in the next one as well, in addition to the
+    top.
 
     Chosen at a round's first optimizer step and kept through its steps. State: "round" of the
     choice, "selected" models, rounds "waited" since its last selection per model; a round in which
@@ -54,8 +60,8 @@ def _chosen(
     }
     for model, score in scores.items():
         if not math.isfinite(score):
-            raise UpdateError(f"the score of {model} is {score}: give a finite mean return")
-    ranked = sorted(scores, key=lambda model: (-scores[model], -waited[model], model))
+            raise UpdateError(f"the score of {model} is {score}: give a finite number")
+    ranked = _ranked(scores, waited)
     # 0.29 * 100 is 28.999999999999996 in floats; the user meant 29.
     places = max(1, math.floor(fraction * len(ranked) + 1e-9))
     overdue = [model for model in ranked[places:] if waited[model] >= patience]
@@ -63,3 +69,14 @@ def _chosen(
     for model in ranked:
         waited[model] = 0 if model in selected else waited[model] + 1
     return {"round": context.round, "selected": selected, "waited": waited}
+
+
+def _ranked(scores: Mapping[str, float], waited: Mapping[str, int]) -> list[str]:
+    """All models, each the longest waiting of those within NOISE of the best one left."""
+    left = sorted(scores, key=lambda model: (-waited[model], model))
+    ranked: list[str] = []
+    while left:
+        best = max(scores[model] for model in left)
+        ranked.append(next(model for model in left if scores[model] >= best - NOISE))
+        left.remove(ranked[-1])
+    return ranked

@@ -8,6 +8,7 @@ optimizer or a device, and it changes none of its inputs in place. Its state is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -28,7 +29,10 @@ class RoundContext(NamedTuple):
     step: int
     """Optimizer step within the round, from 0."""
     scores: Mapping[str, float]
-    """Model -> this round's mean raw return, higher is better; only models that have one."""
+    """Model -> by how many standard errors its raw returns of this round lie above those of like
+    agents (srl_train.scores), higher is better; only models that played."""
+    samples: Mapping[str, int] = MappingProxyType({})
+    """Model -> the number of samples that it trains on now."""
 
 
 def no_state(models: Sequence[str]) -> dict[str, Any]:

@@ -18,7 +18,10 @@ STRATEGIES: Mapping[str, Callable[[UpdatesConfig], UpdateStrategy]] = {
     "synchronized": lambda updates: synchronized(updates.groups),
     "asynchronous": lambda updates: asynchronous(),
     "federated": lambda updates: federated(
-        updates.federation_temperature, updates.federation_mix, updates.groups
+        updates.federation_weights,
+        updates.federation_temperature,
+        updates.federation_mix,
+        updates.groups,
     ),
     "selective": lambda updates: selective(updates.selected_fraction, updates.patience),
 }

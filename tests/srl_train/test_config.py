@@ -138,6 +138,10 @@ WRONG = [
     ("updates: {federation_mix: 0.5}", "updates.federation_mix is read by federated only"),
     ("updates: {strategy: federated, federation_mix: 2}", "updates.federation_mix is 2"),
     ("updates: {strategy: federated, federation_temperature: 0}", "federation_temperature is 0"),
+    (
+        "updates: {strategy: federated, federation_temperature: 2}",
+        "updates.federation_temperature is read by scores only",
+    ),
     ("updates: {strategy: selective, selected_fraction: 2}", "updates.selected_fraction is 2"),
     ("updates: {strategy: selective, patience: 0}", "updates.patience is 0"),
     ("updates: {max_staleness: -1}", "updates.max_staleness is -1"),
@@ -348,6 +352,7 @@ def test_wrong_overrides(overrides, says):
 
 OWN = {
     "groups": (("model_0",), {"synchronized", "federated"}),
+    "federation_weights": ("scores", {"federated"}),
     "federation_temperature": (0.7, {"federated"}),
     "federation_mix": (0.7, {"federated"}),
     "selected_fraction": (0.7, {"selective"}),
@@ -366,7 +371,8 @@ def test_every_option_of_a_strategy_is_in_the_table_below():
 def test_an_option_is_refused_where_its_strategy_is_not(strategy, name):
     value, readers = OWN[name]
     if strategy in readers:
-        assert getattr(UpdatesConfig(strategy=strategy, **{name: value}), name) == value
+        beside = {"federation_weights": "scores"} if name == "federation_temperature" else {}
+        assert getattr(UpdatesConfig(strategy=strategy, **beside, **{name: value}), name) == value
         return
     with pytest.raises(ConfigError, match=rf"updates\.{name} is read by .* only.*'{strategy}'"):
         UpdatesConfig(strategy=strategy, **{name: value})

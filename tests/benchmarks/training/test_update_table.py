@@ -50,7 +50,7 @@ def test_claims_hold_of_real_runs(observed):
     assert held(update_checks.each_on_its_own(observed["asynchronous"])) == [True]
     assert held(update_checks.stay_equal(observed["synchronized"])) == [True, True]
     assert held(update_checks.unselected_rest(observed["selective"])) == [True] * 3
-    assert held(update_checks.is_weighted_mean(observed["federated"], alone, 0.1)) == [True, True]
+    assert held(update_checks.is_weighted_mean(observed["federated"], alone, 1.0)) == [True, True]
 
 
 def test_one_bit_is_seen_in_models_that_should_be_equal(observed):
@@ -74,7 +74,7 @@ def test_wrong_shares_are_seen_in_the_weighted_mean(observed):
 
 def test_models_that_learned_otherwise_are_seen_in_the_mean(observed):
     other = observed["asynchronous"][1]
-    assert held(update_checks.is_weighted_mean(observed["federated"], other, 0.1))[1] is False
+    assert held(update_checks.is_weighted_mean(observed["federated"], other, 1.0))[1] is False
 
 
 def test_a_wrong_account_is_seen(observed):

@@ -13,7 +13,7 @@ LN3 = math.log(3.0)
 
 
 def met(after, scores, **settings):
-    strategy = federated(**settings)
+    strategy = federated("scores", **{"temperature": 1.0, **settings})
     before = {model: own and {n: v * 0 for n, v in own.items()} for model, own in after.items()}
     context = RoundContext(round=0, step=0, scores=scores)
     taken, _ = strategy.on_weights(before, after, strategy.init(tuple(after)), context)
@@ -104,7 +104,7 @@ def test_settings_out_of_bounds_are_refused(settings, message):
 
 def test_scores_must_be_finite_and_models_alike():
     after = {"a": {"w": tensor([4.0])}, "b": {"w": tensor([8.0])}}
-    with pytest.raises(UpdateError, match="the score of b is nan: give a finite mean return"):
+    with pytest.raises(UpdateError, match="the score of b is nan: give a finite number"):
         met(after, {"a": 1.0, "b": math.nan})
     with pytest.raises(UpdateError, match="a and b cannot be averaged"):
         met({"a": {"w": tensor([4.0])}, "b": {"v": tensor([8.0])}}, {"a": 1.0, "b": 1.0})

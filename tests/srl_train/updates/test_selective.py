@@ -24,7 +24,7 @@ def rounds(strategy, scores_of_rounds, models="abcd", start=0, state=None):
     return updated, state
 
 
-ABCD = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}
+ABCD = {"a": 20.0, "b": 15.0, "c": 10.0, "d": 5.0}  # far apart, in standard errors
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_the_top_fraction_updates_and_at_least_one(fraction, expected):
 def test_floats_do_not_lose_a_place():
     models = [f"m{i:03d}" for i in range(100)]  # 0.29 * 100 is 28.999999999999996
     strategy = selective(0.29)
-    context = RoundContext(0, 0, {model: float(i) for i, model in enumerate(models)})
+    context = RoundContext(0, 0, {model: 10.0 * i for i, model in enumerate(models)})
     given, _ = strategy.on_gradients(gradients_of(models), strategy.init(models), context)
     assert sum(own is not None for own in given.values()) == 29
 
@@ -56,15 +56,23 @@ def test_ties_go_to_whoever_waited_longest_then_by_name():
     assert rounds(selective(0.25, patience=99), [equal] * 5)[0] == ["a", "b", "c", "d", "a"]
 
 
+def test_differences_within_noise_are_none():
+    close = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}  # each within 3 of the best
+    assert rounds(selective(0.5, patience=99), [close] * 4)[0] == ["ab", "cd", "ab", "cd"]
+    # d is far off, and comes only after the others.
+    far = {**close, "d": -9.0}
+    assert rounds(selective(0.5, patience=99), [far] * 3)[0] == ["ab", "ac", "ab"]
+
+
 def test_one_choice_per_round_kept_through_its_steps():
     strategy = selective(0.5)
     state = strategy.init(("a", "b"))
     seen = []
     for number, step, scores in [
-        (0, 0, {"a": 2.0, "b": 1.0}),
-        (0, 1, {"a": 1.0, "b": 2.0}),  # scores do not change in a round; even then
-        (1, 0, {"a": 1.0, "b": 2.0}),
-        (1, 1, {"a": 1.0, "b": 2.0}),
+        (0, 0, {"a": 9.0, "b": 1.0}),
+        (0, 1, {"a": 1.0, "b": 9.0}),  # scores do not change in a round; even then
+        (1, 0, {"a": 1.0, "b": 9.0}),
+        (1, 1, {"a": 1.0, "b": 9.0}),
     ]:
         context = RoundContext(number, step, scores)
         given, state = strategy.on_gradients(gradients_of("ab"), state, context)
@@ -75,15 +83,15 @@ def test_one_choice_per_round_kept_through_its_steps():
 
 def test_a_round_played_again_chooses_again():
     strategy = selective(0.5)
-    _, state = rounds(strategy, [{"a": 2.0, "b": 1.0}], models="ab")
-    assert rounds(strategy, [{"a": 1.0, "b": 2.0}], models="ab", state=state)[0] == ["b"]
+    _, state = rounds(strategy, [{"a": 9.0, "b": 1.0}], models="ab")
+    assert rounds(strategy, [{"a": 1.0, "b": 9.0}], models="ab", state=state)[0] == ["b"]
 
 
 def test_models_without_a_score_or_gradient_are_no_candidates_and_do_not_wait():
     strategy = selective(0.5, patience=1)
     state = strategy.init(tuple("abcd"))
     gradients = {**gradients_of("abd"), "c": None}
-    context = RoundContext(0, 0, {"a": 1.0, "b": 2.0, "c": 9.0})  # d has no score
+    context = RoundContext(0, 0, {"a": 1.0, "b": 6.0, "c": 9.0})  # d has no score
     given, state = strategy.on_gradients(gradients, state, context)
     assert {model for model, own in given.items() if own is not None} == {"b"}
     assert state["waited"] == {"a": 1, "b": 0, "c": 0, "d": 0}
@@ -106,7 +114,7 @@ def test_a_nan_model_that_is_not_selected_leaks_nothing():
     state = strategy.init(("a", "b"))
     for number in range(3):
         gradients = {"a": {"w": tensor([1.0])}, "b": {"w": tensor([math.nan])}}
-        context = RoundContext(number, 0, {"a": 1.0, "b": 0.0})
+        context = RoundContext(number, 0, {"a": 9.0, "b": 0.0})
         given, state = strategy.on_gradients(gradients, state, context)
         assert given["b"] is None
         for model, own in given.items():

@@ -19,7 +19,7 @@ from srl_train.updates import (
 )
 
 MODELS = ("a", "b")
-CONTEXT = RoundContext(round=0, step=0, scores={"a": 2.0, "b": 1.0})
+CONTEXT = RoundContext(round=0, step=0, scores={"a": 9.0, "b": 1.0})
 
 
 def doubled() -> UpdateStrategy:
