@@ -36,6 +36,11 @@ class Demonstration:
     """Per token: 1 in what the environment told after an answer; the rules and the first
     situation follow from nothing that was done."""
 
+    @property
+    def tokens(self) -> int:
+        """How many the model reads in one pass."""
+        return len(self.input_ids)
+
 
 def read_episodes(path: str | Path, environment: str, seats: Sequence[str]) -> list[Episode]:
     """The games of a file that came to their end; those that failed are left out.

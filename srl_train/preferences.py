@@ -35,6 +35,11 @@ class Preference:
     """Log-probabilities of both (chosen, rejected) under the model that the trained one is held
     to; None until they are known."""
 
+    @property
+    def tokens(self) -> int:
+        """How many the model reads in one pass: the prompt with either answer."""
+        return 2 * len(self.prompt_ids) + len(self.chosen_ids) + len(self.rejected_ids)
+
 
 def preferences(
     parts: Sequence[Part],

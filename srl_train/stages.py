@@ -128,6 +128,8 @@ class Stage:
                     "samples": account.samples,
                     "updated": account.updates > 0,
                     "updates": self._run.versions[model],
+                    "tokens": sum(sample.tokens for sample in self._samples[model]),
+                    "losses": self._learners[model].losses,
                     **account.metrics,
                 }
                 for model, account in accounts.items()

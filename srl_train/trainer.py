@@ -46,8 +46,9 @@ class MultiModelTrainer:
         """Train as `config` says and write into `run_dir`.
 
         `make_env` and `strategy` replace the configured environment and update strategy by your
-        own; `sinks` get every round's metrics beside RUN/metrics.jsonl, which
-        `record_metrics=False` leaves out. Under torchrun every process builds one of these and
+        own; `sinks` get what RUN/stages.jsonl and RUN/metrics.jsonl do, which
+        `record_metrics=False` leaves out: a row per pass of a stage, which alone has the key
+        `stage`, then a row per round. Under torchrun every process builds one of these and
         calls the same methods; only the main process writes (docs/processes.md).
         """
         self.config = config or RunConfig()
@@ -154,7 +155,9 @@ class MultiModelTrainer:
         rows = JsonlSink(self.files.stages, run.stages.passes) if self._record else Tee()
         with closing(rows), Stage(run, name, self.files.data) as stage:
             while not stage.finished and not self._stopping:
-                rows.write(stage.train_pass())
+                done = stage.train_pass()
+                for sink in (rows, *self._sinks):
+                    sink.write(done)
                 run.seconds += time.perf_counter() - began
                 began = time.perf_counter()
                 if every and run.stages.passes % every == 0 and not stage.finished:

@@ -22,11 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the page, and say where it is and what was learned."""
-    from srl_train.metrics.comparison import compare, labels
+    from srl_train.metrics.comparison import compare, labels, over_seeds
     from srl_train.metrics.figures import save_plots
     from srl_train.metrics.headline import in_words
     from srl_train.metrics.report import write_report
     from srl_train.metrics.run_folder import load
+    from srl_train.metrics.seeds import entries
 
     runs: list[Path] = args.runs
     if len(runs) == 1:
@@ -34,8 +35,12 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(in_words(load(runs[0]))))
     else:
         page = compare(runs, args.out)
-        for label, folder in zip(labels(runs), runs, strict=True):
-            print(f"{label}: " + "; ".join(in_words(load(folder))))
+        loaded = [(name, load(run)) for name, run in zip(labels(runs), runs, strict=True)]
+        for label, found in loaded:
+            print(f"{label}: " + "; ".join(in_words(found)))
+        for entry in entries(loaded):
+            if len(entry.runs) > 1:
+                print(over_seeds(entry))
     if args.plots is not None:
         for label, folder in zip(labels(runs), runs, strict=True):
             target = args.plots if len(runs) == 1 else args.plots / label

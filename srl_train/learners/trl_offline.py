@@ -28,6 +28,8 @@ class OfflineLearner(SteppedLearner):
         self._patched = model.get_base_model() if hasattr(model, "peft_config") else model
         self._forward = vars(self._patched).get("forward")
         self._batches: list[list[Any]] = []
+        self.losses: list[float] = []
+        """Of the last update, step by step."""
 
     def __enter__(self) -> OfflineLearner:
         return self
@@ -64,6 +66,7 @@ class OfflineLearner(SteppedLearner):
     def end_update(self) -> dict[str, float]:
         """TRL's metrics since `begin_update`, averaged."""
         self._batches = []
+        self.losses = list(self._trainer._metrics["train"]["loss"])
         metrics = super().end_update()
         metrics.pop("num_tokens", None)  # of the trainer's life, which ends when a run is stopped
         return metrics

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from srl_train.metrics import figures, plots
+from srl_agents.intervals import mean_interval
+from srl_train.metrics import figures
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.headline import edges, headline
 from srl_train.metrics.page import (
     MISSING,
     escaped,
-    figure,
     number,
     page,
     section,
@@ -21,8 +20,9 @@ from srl_train.metrics.page import (
     table,
     write,
 )
-from srl_train.metrics.report import how_drawn, notes
+from srl_train.metrics.report import drawn, how_drawn, notes
 from srl_train.metrics.run_folder import Run, load, number_at
+from srl_train.metrics.seeds import Entry, entries, settings
 from srl_train.metrics.tables import won
 
 
@@ -52,16 +52,18 @@ def labels(folders: Sequence[Path]) -> list[str]:
 
 def render(runs: Sequence[tuple[str, Run]]) -> str:
     """The page as text."""
-    drawing = figures.side_by_side(runs)
-    svg = (
-        None if drawing is None else plots.to_svg(drawing, "runs", "Reward and cooperation per run")
-    )
+    compared = entries(runs)
     environments = ", ".join(dict.fromkeys(run.environment for _, run in runs))
     head = (
         f"<header><h1>{escaped(environments)}: {len(runs)} runs side by side</h1>"
         f'<div class="quiet">{escaped(" · ".join(label for label, _ in runs))}</div></header>'
     )
     partial = [f"<p><b>{escaped(label)}</b></p>{notes(run)}" for label, run in runs if run.notes]
+    several = any(len(entry.runs) > 1 for entry in compared)
+    caption = how_drawn(max(len(run.rows) for _, run in runs))
+    if several:
+        caption += " Runs that differ only in their seed: mean over them, and its 95 % interval."
+    alone = [Entry(label, (run,)) for label, run in runs]
     return page(
         f"Core SRL: {environments}, {len(runs)} runs",
         [
@@ -70,44 +72,101 @@ def render(runs: Sequence[tuple[str, Run]]) -> str:
             section(
                 "curves",
                 "Reward and cooperation",
-                figure(svg, how_drawn(max(len(run.rows) for _, run in runs))),
+                drawn(figures.side_by_side(compared), "runs", caption),
             ),
-            section("ends", "Where they end", _ends(runs)),
+            section(
+                "ends",
+                "Where they end",
+                _ends(compared),
+                f'<p class="quiet">{_INTERVAL}</p>'
+                f"<details><summary>Each run</summary>{_ends(alone)}</details>"
+                if several
+                else None,
+            ),
             section("told", "What they were told differently", _differences(runs)),
         ],
     )
 
 
-def _ends(runs: Sequence[tuple[str, Run]]) -> str:
-    winners = sorted({name for _, run in runs for name in _last_winners(run)})
-    columns: list[list[object]] = []
-    for label, run in runs:
-        head = headline(run)
-        cooperation = edges(run.series("environment", "cooperation_rate"))
-        winners_of = _last_winners(run)
-        columns.append(
-            [
-                label, run.environment, run.mode, run.strategy, run.seed, len(run.rows),
-                number(head.start), number(head.end), number(head.before), number(head.after),
-                share(head.change.learned), share(head.position),
-                share(cooperation[0]), share(cooperation[1]),
-                number(edges(run.series("environment", "shaped_reward"))[1]),
-                share(edges(run.series("environment", "parse_failures"))[1]),
-                f"{run.total('environment', 'failed_episodes'):.0f}",
-                *(share(winners_of.get(name, 0.0)) if winners_of else MISSING for name in winners),
-                _seconds(run),
-            ]
-        )  # fmt: skip
-    names = [
-        "", "environment", "mode", "updates", "seed", "rounds", "raw reward, first tenth",
-        "raw reward, last tenth", "raw reward, evaluated before", "raw reward, evaluated after",
-        "learned, of the way to the optimum", "stands between uniform play and the optimum at",
-        "cooperation, first tenth",
-        "cooperation, last tenth", "shaped reward, last tenth", "parse failures, last tenth",
-        "failed episodes", *(f"won by {name}, last tenth" for name in winners), "seconds",
-    ]  # fmt: skip
-    rows = list(zip(names, *columns, strict=True))
-    return table([str(cell) for cell in rows[0]], rows[1:])
+_INTERVAL = (
+    "Several seeds: the mean of their runs and, after ±, half its 95 % interval (Student's t)."
+)
+
+
+def over_seeds(entry: Entry) -> str:
+    """The end of several runs that differ in their seed, as a line for a terminal."""
+    ends = [headline(run) for run in entry.runs]
+    for what, values in (
+        ("evaluated after training", [head.after for head in ends]),
+        ("over the last rounds", [head.end for head in ends]),
+    ):
+        if all(map(math.isfinite, values)):
+            mean, low, high = mean_interval(values)
+            return (
+                f"{entry.label}: mean raw reward {mean:.4f} {what} "
+                f"(95 % interval {low:.4f} to {high:.4f})"
+            )
+    return f"{entry.label}: not every run has a reward yet"
+
+
+def _ends(compared: Sequence[Entry]) -> str:
+    told: list[tuple[str, Callable[[Run], object]]] = [
+        ("environment", lambda run: run.environment),
+        ("mode", lambda run: run.mode),
+        ("updates", lambda run: run.strategy),
+        ("seed", lambda run: run.seed),
+        ("rounds", lambda run: len(run.rows)),
+    ]
+    everyone = [run for entry in compared for run in entry.runs]
+    names = sorted({name for run in everyone for name in _last_winners(run)})
+    measured: list[tuple[str, Callable[[Run], float], Callable[[float], str]]] = [
+        ("raw reward, first tenth", lambda run: headline(run).start, number),
+        ("raw reward, last tenth", lambda run: headline(run).end, number),
+        ("raw reward, evaluated before", lambda run: headline(run).before, number),
+        ("raw reward, evaluated after", lambda run: headline(run).after, number),
+        ("learned, of the way to the optimum", lambda run: headline(run).change.learned, share),
+        (
+            "stands between uniform play and the optimum at",
+            lambda run: headline(run).position,
+            share,
+        ),
+        ("cooperation, first tenth", _edge("cooperation_rate", 0), share),
+        ("cooperation, last tenth", _edge("cooperation_rate", 1), share),
+        ("shaped reward, last tenth", _edge("shaped_reward", 1), number),
+        ("parse failures, last tenth", _edge("parse_failures", 1), share),
+        ("failed episodes", lambda run: run.total("environment", "failed_episodes"), number),
+        *((f"won by {name}, last tenth", _won_by(name), share) for name in names),
+        ("seconds", lambda run: number_at(run.summary, "seconds"), "{:.1f}".format),
+    ]
+    rows: list[tuple[object, ...]] = [
+        (name, *(", ".join(dict.fromkeys(str(of(r)) for r in e.runs)) for e in compared))
+        for name, of in told
+    ]
+    rows += [
+        (name, *(_over([of(run) for run in entry.runs], written) for entry in compared))
+        for name, of, written in measured
+    ]
+    return table(["", *(entry.label for entry in compared)], rows)
+
+
+def _over(values: Sequence[float], written: Callable[[float], str]) -> str:
+    """A run's value; of several seeds their mean, and how far its interval reaches."""
+    mean, _, high = mean_interval(values)
+    if not math.isfinite(mean):
+        return MISSING
+    return f"{written(mean)} ± {written(high - mean)}" if math.isfinite(high) else written(mean)
+
+
+def _edge(key: str, end: int) -> Callable[[Run], float]:
+    return lambda run: edges(run.series("environment", key))[end]
+
+
+def _won_by(name: str) -> Callable[[Run], float]:
+    def of(run: Run) -> float:
+        shares = _last_winners(run)
+        return shares.get(name, 0.0) if shares else math.nan
+
+    return of
 
 
 def _last_winners(run: Run) -> dict[str, float]:
@@ -116,13 +175,8 @@ def _last_winners(run: Run) -> dict[str, float]:
     return {name: games / count.total() for name, games in count.items()}
 
 
-def _seconds(run: Run) -> str:
-    seconds = number_at(run.summary, "seconds")
-    return f"{seconds:.1f}" if math.isfinite(seconds) else MISSING
-
-
 def _differences(runs: Sequence[tuple[str, Run]]) -> str:
-    flat = [_flat(run.config) for _, run in runs]
+    flat = [settings(run.config) for _, run in runs]
     keys = dict.fromkeys(key for settings in flat for key in settings)
     differing = [key for key in keys if len({repr(settings.get(key)) for settings in flat}) > 1]
     if not differing:
@@ -131,13 +185,3 @@ def _differences(runs: Sequence[tuple[str, Run]]) -> str:
         ["setting", *(label for label, _ in runs)],
         [(key, *(str(settings.get(key, MISSING)) for settings in flat)) for key in differing],
     )
-
-
-def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            found |= _flat(value, f"{above}{key}.")
-        else:
-            found[f"{above}{key}"] = value
-    return found

@@ -5,17 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
+from srl_agents.intervals import mean_interval
 from srl_train.metrics import plots
-from srl_train.metrics.plots import Line, Panel, RasterRow
-from srl_train.metrics.run_folder import Run, load
+from srl_train.metrics.plots import Line, Panel, Raster, RasterRow
+from srl_train.metrics.run_folder import Run, load, number_at
+from srl_train.metrics.seeds import Entry
 
 SHOWN_ELSEWHERE = frozenset(
     {"raw_reward", "raw_return", "shaped_return", "parse_failures", "cooperation_rate",
      "updated", "updates", "weight_change", "samples"}
 )  # fmt: skip
 """Of a model's row, what has a figure or table of its own; all else is the learner's."""
+
+_OF_STAGES = {
+    "mean_token_accuracy": ("tokens predicted right", True),
+    "rewards/accuracies": ("pairs told apart", True),
+    "rewards/margins": ("margin of the chosen answer's reward", False),
+}
+"""TRL's name of what a pass of a stage is drawn by -> (title, whether it is a share)."""
 
 TITLES = {
     "grad_norm": "Gradient norm",
@@ -26,9 +34,34 @@ TITLES = {
 }
 
 
-def reward(run: Run) -> Any | None:
+def stages(run: Run) -> list[Panel]:
+    """The loss of every stage step by step, and what else TRL measured pass by pass."""
+    panels = []
+    for stage, rows in run.stages.items():
+        losses = {
+            model: [
+                number_at({"loss": loss}, "loss")
+                for row in rows
+                for loss in _listed(row["models"].get(model, {}).get("losses"))
+            ]
+            for model in run.models
+        }
+        lines = [Line(model, range(1, len(y) + 1), y) for model, y in losses.items()]
+        panels.append(Panel(f"{stage.upper()}: loss of each step", lines, across="step"))
+        passes = range(1, len(rows) + 1)
+        for name, (title, percent) in _OF_STAGES.items():
+            lines = [
+                Line(model, passes, [number_at(row, "models", model, name) for row in rows])
+                for model in run.models
+            ]
+            title = f"{stage.upper()}: {title}"
+            panels.append(Panel(title, lines, percent=percent, across="pass", smooth=False))
+    return panels
+
+
+def reward(run: Run) -> list[Panel]:
     """The environment's raw reward between its baselines, and the shaped reward beside it."""
-    panels = [
+    return [
         Panel(
             "Raw reward per seat and step",
             [_of_environment(run, "raw_reward", "raw")],
@@ -43,10 +76,9 @@ def reward(run: Run) -> Any | None:
             percent=True,
         ),
     ]
-    return _figure(panels)
 
 
-def environments(run: Run) -> Any | None:
+def environments(run: Run) -> list[Panel]:
     """What was earned and solved in each environment, where a run has several."""
     labels = sorted({label for row in run.rows for label in row.get("by_environment") or ()})
 
@@ -59,39 +91,31 @@ def environments(run: Run) -> Any | None:
             found.append(Line(label, [x for x, _ in points], [y for _, y in points]))
         return found
 
-    return _figure(
-        [
-            Panel("Return per episode, by environment", lines("raw_return")),
-            Panel("Share that succeeded, by environment", lines("success"), percent=True),
-            Panel("Unread answers, by environment", lines("parse_failures"), percent=True),
-        ]
-    )
+    return [
+        Panel("Return per episode, by environment", lines("raw_return")),
+        Panel("Share that succeeded, by environment", lines("success"), percent=True),
+        Panel("Unread answers, by environment", lines("parse_failures"), percent=True),
+    ]
 
 
-def returns(run: Run) -> Any | None:
+def returns(run: Run) -> list[Panel]:
     """Every model's return per episode, raw and shaped."""
-    return _figure(
-        [
-            Panel("Raw return per episode", _per_model(run, "raw_return")),
-            Panel("Shaped return per episode", _per_model(run, "shaped_return")),
-        ]
-    )
+    return [
+        Panel("Raw return per episode", _per_model(run, "raw_return")),
+        Panel("Shaped return per episode", _per_model(run, "shaped_return")),
+    ]
 
 
-def behaviour(run: Run) -> Any | None:
+def behaviour(run: Run) -> list[Panel]:
     """How often models cooperated, and how often their answers could not be read."""
-    return _figure(
-        [
-            Panel("Cooperation rate", _per_model(run, "cooperation_rate"), percent=True),
-            Panel("Parse failures per answer", _per_model(run, "parse_failures"), percent=True),
-        ]
-    )
+    return [
+        Panel("Cooperation rate", _per_model(run, "cooperation_rate"), percent=True),
+        Panel("Parse failures per answer", _per_model(run, "parse_failures"), percent=True),
+    ]
 
 
-def updates(run: Run) -> Any | None:
+def updates(run: Run) -> list[Raster]:
     """A raster of who updated when."""
-    if not run.rows:
-        return None
     rows = [
         RasterRow(
             model,
@@ -99,25 +123,24 @@ def updates(run: Run) -> Any | None:
         )
         for model in run.models
     ]
-    return plots.raster(rows, run.rounds, "Rounds in which each model's weights were updated")
+    raster = Raster("Rounds in which each model's weights were updated", rows, run.rounds)
+    return [raster] if run.rows else []
 
 
-def weights(run: Run) -> Any | None:
+def weights(run: Run) -> list[Panel]:
     """How far every model's weights moved."""
     change = [_where_updated(line) for line in _per_model(run, "weight_change")]
-    return _figure(
-        [
-            Panel("Weight change of each update, L2 norm", change),
-            Panel(
-                "Length of the way travelled so far",
-                [Line(line.label, line.x, _running_sum(line.y)) for line in change],
-                smooth=False,
-            ),
-        ]
-    )
+    return [
+        Panel("Weight change of each update, L2 norm", change),
+        Panel(
+            "Length of the way travelled so far",
+            [Line(line.label, line.x, _running_sum(line.y)) for line in change],
+            smooth=False,
+        ),
+    ]
 
 
-def learning(run: Run) -> Any | None:
+def learning(run: Run) -> list[Panel]:
     """Whatever else the learners measured: loss, gradient norm, entropy and so on."""
     names = dict.fromkeys(
         key
@@ -135,10 +158,11 @@ def learning(run: Run) -> Any | None:
         Panel(f"The mode's {key}", [Line(key, run.rounds, run.series("mode_state", key))])
         for key in states
     ]
-    return _figure(panels)
+    return panels
 
 
-FIGURES: dict[str, Callable[[Run], Any | None]] = {
+FIGURES: dict[str, Callable[[Run], Sequence[Panel | Raster]]] = {
+    "stages": stages,
     "reward": reward,
     "environments": environments,
     "returns": returns,
@@ -155,40 +179,79 @@ def save_plots(run_dir: Path, folder: Path) -> list[Path]:
     Raises PlotsError without matplotlib, RunFolderError without a run.
     """
     run = load(run_dir)
-    drawn = {name: draw(run) for name, draw in FIGURES.items()}
+    drawn = {name: changing(of(run))[0] for name, of in FIGURES.items()}
     return [
-        plots.save_png(figure, folder / f"{name}.png")
-        for name, figure in drawn.items()
-        if figure is not None
+        plots.save_png(plots.draw(drawings), folder / f"{name}.png")
+        for name, drawings in drawn.items()
+        if drawings
     ]
 
 
-def side_by_side(runs: Sequence[tuple[str, Run]]) -> Any | None:
-    """Raw reward and cooperation rate of several labelled runs in the same axes."""
-    shared = dict.fromkeys(item for _, run in runs for item in run.baselines.items())
-    return _figure(
-        [
-            Panel(
-                "Raw reward per seat and step",
-                [_of_environment(run, "raw_reward", label) for label, run in runs],
-                guides=list(shared),
-            ),
-            Panel(
-                "Cooperation rate",
-                [_of_environment(run, "cooperation_rate", label) for label, run in runs],
-                percent=True,
-            ),
-        ]
+def side_by_side(entries: Sequence[Entry]) -> list[Panel]:
+    """Raw reward and cooperation rate of several entries of a comparison in the same axes."""
+    shared = dict.fromkeys(
+        item for entry in entries for run in entry.runs for item in run.baselines.items()
     )
-
-
-def _figure(panels: Sequence[Panel]) -> Any | None:
-    full = [
-        panel
-        for panel in panels
-        if any(math.isfinite(value) for line in panel.lines for value in line.y)
+    return [
+        Panel(
+            "Raw reward per seat and step",
+            [_of_entry(entry, "raw_reward") for entry in entries],
+            guides=list(shared),
+        ),
+        Panel(
+            "Cooperation rate",
+            [_of_entry(entry, "cooperation_rate") for entry in entries],
+            percent=True,
+        ),
     ]
-    return plots.curves(full) if full else None
+
+
+def changing(drawings: Sequence[Panel | Raster]) -> tuple[list[Panel | Raster], str]:
+    """(those in which something changes, a sentence on those in which nothing ever does); what
+    was never measured is in neither."""
+    drawn: list[Panel | Raster] = []
+    still = []
+    for one in drawings:
+        if isinstance(one, Raster):
+            if all(len(row.rounds) == len(one.rounds) for row in one.rows):
+                still.append(f"{one.title}: all")
+            else:
+                drawn.append(one)
+            continue
+        measured = {
+            line.label: list(dict.fromkeys(filter(math.isfinite, line.y))) for line in one.lines
+        }
+        if any(len(values) > 1 for values in measured.values()):
+            drawn.append(one)
+        elif told := [(label, values[0]) for label, values in measured.items() if values]:
+            still.append(f"{one.title}: {_at_rest(told, one.percent)}")
+    return drawn, f"Not drawn, for it never changed: {'; '.join(still)}." if still else ""
+
+
+def _at_rest(told: Sequence[tuple[str, float]], percent: bool) -> str:
+    written = [(label, plots.in_figures(value, percent=percent)) for label, value in told]
+    if len({value for _, value in written}) == 1:
+        return written[0][1]
+    return ", ".join(f"{label} {value}" for label, value in written)
+
+
+def _of_entry(entry: Entry, key: str) -> Line:
+    """One run's numbers; of several seeds the mean of their running means, and its interval."""
+    if len(entry.runs) == 1:
+        return _of_environment(entry.runs[0], key, entry.label)
+    shared = sorted(set.intersection(*(set(run.rounds) for run in entry.runs)))
+    smooth = []
+    for run in entry.runs:
+        known = dict(zip(run.rounds, run.series("environment", key), strict=True))
+        values = [known[number] for number in shared]
+        smooth.append(plots.running_means(values, plots.smoothing_window(len(values))))
+    found = [mean_interval(values) for values in zip(*smooth, strict=True)]
+    middle, low, high = zip(*found, strict=True) if found else ((), (), ())
+    return Line(entry.label, shared, middle, low, high)
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
 
 
 def _of_environment(run: Run, key: str, label: str) -> Line:

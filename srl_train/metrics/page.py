@@ -43,10 +43,16 @@ nav a { color: var(--blue); text-decoration: none; }
 .notes { background: #fff8e6; border: 1px solid #f2d68a; border-radius: 8px; padding: .6rem .9rem;
   margin: 1rem 0; }
 .notes ul { margin: .2rem 0; padding-left: 1.2rem; }
-figure { margin: .6rem 0 1rem; overflow-x: auto; }
-svg { max-width: 100%; min-width: 640px; height: auto; display: block; }
+figure { margin: .6rem 0 1rem; }
+.panels { display: grid; gap: .8rem 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 380px), 1fr)); }
+svg { width: 100%; max-width: 520px; height: auto; display: block; }
 svg * { stroke-linejoin: round; stroke-linecap: butt; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; background:
+  linear-gradient(to right, #fff 2rem, transparent) left / 3rem 100% no-repeat local,
+  linear-gradient(to left, #fff 2rem, transparent) right / 3rem 100% no-repeat local,
+  linear-gradient(to right, #0002, transparent) left / .8rem 100% no-repeat scroll,
+  linear-gradient(to left, #0002, transparent) right / .8rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; }
@@ -67,6 +73,15 @@ pre { background: var(--wash); border: 1px solid var(--line); border-radius: 8px
   padding: .8rem 1rem;
   overflow-x: auto; font-size: .82rem; line-height: 1.45; }
 details > summary { cursor: pointer; color: var(--blue); margin: .4rem 0; }
+@media (max-width: 640px) {
+  main { padding: 1.2rem .9rem 3rem; } h1 { font-size: 1.35rem; }
+  .cards { gap: .5rem; } .card { padding: .45rem .7rem; }
+  .transcript { min-width: 0; } .transcript thead { display: none; }
+  .transcript tr, .transcript td { display: block; width: auto; }
+  .transcript td { border: 0; padding: .1rem .5rem; }
+  .transcript tr { border-bottom: 1px solid var(--line); padding: .2rem 0; }
+  .transcript td.number::before { content: "reward "; } .transcript td.number { text-align: left; }
+}
 @media print { details > summary { display: none; } h2 { break-after: avoid; } }
 """
 _PAGE = """<!doctype html>
@@ -97,9 +112,8 @@ def page(title: str, body: Sequence[str]) -> str:
 
 
 def section(anchor: str, title: str, *parts: str | None) -> str:
-    """A headed part of the page; parts that are None or empty are left out, and without any
-    part left the section says that there is nothing to show."""
-    body = "\n".join(part for part in parts if part) or '<p class="quiet">Nothing recorded.</p>'
+    """A headed part of the page; parts that are None or empty are left out."""
+    body = "\n".join(part for part in parts if part)
     return f'<section id="{anchor}"><h2>{escaped(title)}</h2>\n{body}</section>'
 
 
@@ -113,8 +127,16 @@ def card(name: str, value: str, more: str = "") -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of plain values; what reads as a number is set flush right."""
+    """A table of plain values; what reads as a number is set flush right, and a column in which
+    nothing was measured is left out."""
     cells = [[str(value) for value in row] for row in rows]
+    kept = [
+        place
+        for place in range(len(headers))
+        if not cells or any(row[place] not in (MISSING, "") for row in cells)
+    ]
+    headers = [headers[place] for place in kept]
+    cells = [[row[place] for place in kept] for row in cells]
     numeric = [
         bool(cells) and all(_reads_as_number(row[place]) for row in cells)
         for place in range(len(headers))

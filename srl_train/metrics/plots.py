@@ -44,11 +44,11 @@ STYLE = {
     "svg.fonttype": "none",  # text stays text: small, searchable, read out loud
     "svg.hashsalt": "srl",  # the same run gives the same file
 }
-PANEL_INCHES = (5.35, 3.0)
-SMOOTHING = 15
-"""A thick line is the running mean over the number of values divided by this."""
+PANEL_INCHES = (4.3, 2.6)
+"""As wide as a phone's screen, so that a panel's text is read there at its own size."""
 ROW_INCHES = 0.26
 """Height of one model's row in a raster."""
+_FEW = 40  # values of a line up to which each is drawn as a dot
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,9 @@ class Line:
     label: str
     x: Sequence[float]
     y: Sequence[float]
+    low: Sequence[float] | None = None
+    """With `high`: the band around y, which is then drawn as it stands, not smoothed."""
+    high: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,9 @@ class Panel:
     percent: bool = False
     """Heights are shares, shown in per cent."""
     smooth: bool = True
-    """Draw the running mean thick and the values thin, where there are enough values."""
+    """Draw the running mean, and the spread around it as a band."""
+    across: str = "round"
+    """What x counts."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +87,35 @@ class RasterRow:
     rounds: Sequence[int]
 
 
-def curves(panels: Sequence[Panel], columns: int = 2) -> Any:
-    """A figure with the panels side by side, `columns` of them per row."""
+@dataclass(frozen=True)
+class Raster:
+    """One row of blocks per model, filled in the rounds of its `RasterRow`."""
+
+    title: str
+    rows: Sequence[RasterRow]
+    rounds: Sequence[int]
+
+
+def draw(drawings: Sequence[Panel | Raster], columns: int = 2) -> Any:
+    """A figure with the drawings side by side, `columns` of them per row."""
     figure_type = _figure_type()
     from matplotlib import rc_context
 
-    columns = min(columns, len(panels))
-    rows = math.ceil(len(panels) / columns)
+    columns = min(columns, len(drawings))
+    rows = [drawings[start : start + columns] for start in range(0, len(drawings), columns)]
+    heights = [max(map(_height, row)) for row in rows]
     with rc_context(STYLE):
-        width, height = PANEL_INCHES
-        figure = figure_type(figsize=(width * columns, height * rows), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False).ravel()
-        labels = [_draw(axes, panel) for axes, panel in zip(grid, panels, strict=False)]
-        for spare in grid[len(panels) :]:
+        figure = figure_type(
+            figsize=(PANEL_INCHES[0] * columns, sum(heights)), layout="constrained"
+        )
+        grid = figure.subplots(
+            len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights}
+        ).ravel()
+        labels = [
+            _draw_raster(axes, one) if isinstance(one, Raster) else _draw_panel(axes, one)
+            for axes, one in zip(grid, drawings, strict=False)
+        ]
+        for spare in grid[len(drawings) :]:
             spare.remove()
         figure.draw_without_rendering()  # settles the layout, so that heights in pixels are known
         figure.set_layout_engine("none")
@@ -105,39 +126,12 @@ def curves(panels: Sequence[Panel], columns: int = 2) -> Any:
 
 def smoothing_window(values: int) -> int:
     """Over how many of its values a line's running mean goes."""
-    return max(1, values // SMOOTHING)
+    return max(1, min(3, values // 2), values // 10)
 
 
-def raster(rows: Sequence[RasterRow], rounds: Sequence[int], title: str) -> Any:
-    """A figure with one row of blocks per model, filled in the rounds of its `RasterRow`."""
-    figure_type = _figure_type()
-    from matplotlib import rc_context
-    from matplotlib.ticker import MaxNLocator
-
-    with rc_context(STYLE | {"axes.grid": False}):
-        figure = figure_type(
-            figsize=(2 * PANEL_INCHES[0], 0.85 + ROW_INCHES * len(rows)), layout="constrained"
-        )
-        axes = figure.subplots()
-        first, last = (min(rounds), max(rounds)) if rounds else (0, 0)
-        for place, row in enumerate(rows):
-            axes.broken_barh(
-                [(first - 0.5, last - first + 1)], (place - 0.36, 0.72), facecolors=FAINT
-            )
-            axes.broken_barh(
-                [(start - 0.5, length) for start, length in _stretches(row.rounds)],
-                (place - 0.36, 0.72),
-                facecolors=_colour(place),
-                edgecolor="white",
-                linewidth=0.4 if len(rounds) <= 120 else 0,
-            )
-        axes.set_yticks(range(len(rows)), [row.label for row in rows], color=INK)
-        axes.set(xlim=(first - 0.5, last + 0.5), ylim=(len(rows) - 0.5, -0.5), xlabel="round")
-        axes.set_title(title)
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, steps=[1, 2, 5, 10]))
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-    return figure
+def running_means(values: Sequence[float], window: int) -> list[float]:
+    """The mean of each value and those before it, `window` in all; NaN is left out."""
+    return [mean for mean, _ in _running(values, window)]
 
 
 def save_png(figure: Any, path: Path) -> Path:
@@ -183,44 +177,88 @@ def _figure_type() -> Any:
     return Figure  # used without pyplot: no window, no global state, the Agg canvas
 
 
-def _draw(axes: Any, panel: Panel) -> list[Any]:
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+def _height(drawing: Panel | Raster) -> float:
+    """In inches."""
+    return 0.85 + ROW_INCHES * len(drawing.rows) if isinstance(drawing, Raster) else PANEL_INCHES[1]
+
+
+def _draw_raster(axes: Any, raster: Raster) -> list[Any]:
+    rounds = raster.rounds
+    first, last = (min(rounds), max(rounds)) if rounds else (0, 0)
+    for place, row in enumerate(raster.rows):
+        axes.broken_barh([(first - 0.5, last - first + 1)], (place - 0.36, 0.72), facecolors=FAINT)
+        axes.broken_barh(
+            [(start - 0.5, length) for start, length in _stretches(row.rounds)],
+            (place - 0.36, 0.72),
+            facecolors=_colour(place),
+            edgecolor="white",
+            linewidth=0.4 if len(rounds) <= 120 else 0,
+        )
+    axes.set_yticks(range(len(raster.rows)), [row.label for row in raster.rows], color=INK)
+    axes.set(xlim=(first - 0.5, last + 0.5), ylim=(len(raster.rows) - 0.5, -0.5))
+    axes.grid(visible=False)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    _label(axes, raster.title, "round")
+    return []
+
+
+def _draw_panel(axes: Any, panel: Panel) -> list[Any]:
+    from matplotlib.ticker import PercentFormatter
 
     names = []
     for place, line in enumerate(panel.lines):
         colour, dash = _colour(place), DASHES[place // len(PALETTE) % len(DASHES)]
-        window = smoothing_window(len(line.y)) if panel.smooth else 1
-        marker = "o" if len(line.y) <= 12 else None
-        axes.plot(
-            line.x, _running_mean(line.y, window), color=colour, linestyle=dash, marker=marker,
-            markersize=3, linewidth=1.6,
-        )  # fmt: skip
-        if window > 1:
-            axes.plot(line.x, line.y, color=colour, linewidth=0.7, alpha=0.3)
-        finite = [value for value in _running_mean(line.y, window) if math.isfinite(value)]
+        given = line.low is not None and line.high is not None
+        window = smoothing_window(len(line.y)) if panel.smooth and not given else 1
+        running = _running(line.y, window)
+        middle = [mean for mean, _ in running]
+        if len(line.y) <= _FEW and not given:
+            faint = 0.35 if window > 1 else 1.0
+            axes.plot(
+                line.x, line.y, color=colour, linestyle="", marker="o", markersize=2.5, alpha=faint,
+                markeredgewidth=0,
+            )  # fmt: skip
+        axes.plot(line.x, middle, color=colour, linestyle=dash, linewidth=1.6)
+        if given or window > 1:
+            below = line.low if given else [mean - spread for mean, spread in running]
+            above = line.high if given else [mean + spread for mean, spread in running]
+            axes.fill_between(line.x, below, above, color=colour, alpha=0.12, linewidth=0)
+        finite = [value for value in middle if math.isfinite(value)]
         if finite:
             names.append(_name(axes, panel, line.label, finite[-1], colour))
     for label, height in panel.guides:
         axes.axhline(height, color=QUIET, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         names.append(_name(axes, panel, label, height, QUIET))
-    axes.set_title(panel.title)
-    axes.set_xlabel("round")
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10]))
     axes.margins(x=0.02)
     if panel.percent:
-        highest = max((value for line in panel.lines for value in line.y if value > 0), default=0)
-        top = min(1.0, max(0.1, 1.15 * highest))
-        axes.set_ylim(-0.03 * top, 1.03 * top)
+        known = [value for line in panel.lines for value in line.y if math.isfinite(value)]
+        low, high = min(known, default=0.0), max(known, default=1.0)
+        beside = max(0.05, 0.1 * (high - low))
+        axes.set_ylim(max(-0.02, low - beside), min(1.02, high + beside))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    _label(axes, panel.title, panel.across)
     return names
 
 
+def _label(axes: Any, title: str, across: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_title(title)
+    axes.set_xlabel(across)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, steps=[1, 2, 5, 10]))
+
+
+def in_figures(value: float, *, percent: bool) -> str:
+    """A value as a line's name gives it."""
+    return f"{100 * value:.1f} %" if percent else f"{value:.4g}"
+
+
 def _name(axes: Any, panel: Panel, label: str, value: float, colour: str) -> Any:
-    number = f"{100 * value:.1f} %" if panel.percent else f"{value:.4g}"
     return axes.annotate(
-        f"{label} {number}", (1.0, value), xycoords=("axes fraction", "data"),
-        xytext=(5, 0), textcoords="offset points", color=colour, va="center", fontsize=8,
-        annotation_clip=False,
+        f"{label} {in_figures(value, percent=panel.percent)}", (1.0, value),
+        xycoords=("axes fraction", "data"), xytext=(5, 0), textcoords="offset points",
+        color=colour, va="center", fontsize=8, annotation_clip=False,
     )  # fmt: skip
 
 
@@ -252,12 +290,15 @@ def _apart(wanted: Sequence[float], gap: float, bottom: float, top: float) -> li
     return heights
 
 
-def _running_mean(values: Sequence[float], window: int) -> list[float]:
-    means = []
+def _running(values: Sequence[float], window: int) -> list[tuple[float, float]]:
+    """(mean, standard deviation) of each value and those before it, `window` in all."""
+    found = []
     for end in range(1, len(values) + 1):
         known = [value for value in values[max(0, end - window) : end] if math.isfinite(value)]
-        means.append(sum(known) / len(known) if known else math.nan)
-    return means
+        mean = sum(known) / len(known) if known else math.nan
+        spread = sum((value - mean) ** 2 for value in known) / max(1, len(known))
+        found.append((mean, math.sqrt(spread)))
+    return found
 
 
 def _stretches(rounds: Sequence[int]) -> list[tuple[int, int]]:

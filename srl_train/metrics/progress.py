@@ -43,7 +43,11 @@ class Progress:
         self._first_reward: float | None = None
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Show the row of one finished round."""
+        """Show the row of one finished round, or of one pass of a stage."""
+        if "stage" in row:
+            self._stream.write(_stage_line(row) + "\n")
+            self._stream.flush()
+            return
         now = self._clock()
         # Before the first row stand warm start and evaluation: they say nothing about a round.
         spent = sum(row["seconds"].values()) if self._last is None else now - self._last
@@ -112,6 +116,13 @@ class Progress:
         seconds = sum(self._seconds) / len(self._seconds)
         left = max(0, self._rounds - done)
         return f"{seconds:.2f} s/round   {_clock_time(seconds * left)} left"
+
+
+def _stage_line(row: Mapping[str, Any]) -> str:
+    losses = ", ".join(
+        f"{name} {_number(model.get('loss'))}" for name, model in row["models"].items()
+    )
+    return f"{row['stage']} pass {row['pass'] + 1} | loss {losses} | {row['seconds']:.2f} s"
 
 
 def _number(value: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,8 @@ def write_report(run_dir: Path, out: Path | None = None) -> Path:
 def render(run: Run) -> str:
     """The page as text."""
     title = f"{run.environment}, {run.mode}, {run.strategy}, seed {run.seed}"
-    sections = [
+    parts = [
+        ("stages", "Learned from data", _stages(run)),
         ("reward", "Reward", _reward(run)),
         ("models", "The models", _models(run)),
         ("behaviour", "How they played", _behaviour(run)),
@@ -47,15 +48,25 @@ def render(run: Run) -> str:
         ("episodes", "Sample episodes", _episodes(run)),
         ("configuration", "Configuration", _configuration(run)),
     ]
+    sections = [(anchor, name, found) for anchor, name, found in parts if any(found)]
     links = "".join(f'<a href="#{anchor}">{name}</a>' for anchor, name, _ in sections)
     head = (
-        f"<header><h1>{escaped(run.environment)}: {_count(run.models, 'model')} learning together"
-        f'</h1><div class="quiet">mode {escaped(run.mode)} · updates {escaped(run.strategy)} · '
+        f"<header><h1>{escaped(run.environment)}: {escaped(_who(run))}</h1>"
+        f'<div class="quiet">mode {escaped(run.mode)} · updates {escaped(run.strategy)} · '
         f"seed {escaped(run.seed)} · {escaped(run.folder.resolve().name)}</div>"
         f"<nav>{links}</nav></header>"
     )
-    body = [section(anchor, name, *parts) for anchor, name, parts in sections]
+    body = [section(anchor, name, *found) for anchor, name, found in sections]
     return page(f"Core SRL: {title}", [head, notes(run), _cards(run), *body])
+
+
+def _who(run: Run) -> str:
+    """Which models learned, and from what beside their own rounds."""
+    models = f"{len(run.models)} model{'' if len(run.models) == 1 else 's'}"
+    stages = " and ".join(stage.upper() for stage in run.stages)
+    if not run.rows:
+        return f"{models}, {stages}" if stages else "nothing learned yet"
+    return f"{models} learning together" + (f" after {stages}" if stages else "")
 
 
 def how_drawn(rounds: int) -> str:
@@ -64,15 +75,26 @@ def how_drawn(rounds: int) -> str:
     if window == 1:
         return "The number after a name is its last value."
     return (
-        f"Thick: running mean over {window} rounds, with its last value after the name; "
-        "thin: every round."
+        f"Lines: running mean over {window} rounds, with its last value after the name; "
+        "bands: the standard deviation of those rounds."
     )
 
 
-def drawn(run: Run, name: str, description: str) -> str | None:
-    """The named figure of the run as SVG; None where there is nothing to draw."""
-    made = figures.FIGURES[name](run)
-    return None if made is None else plots.to_svg(made, name, description)
+def drawn(drawings: Sequence[plots.Panel | plots.Raster], name: str, caption: str) -> str | None:
+    """A figure of a page: an SVG per drawing, side by side where there is room, and below it a
+    sentence on what never changed; None where nothing was measured."""
+    changing, still = figures.changing(drawings)
+    panels = "\n".join(
+        plots.to_svg(plots.draw([one]), f"{name}-{place}", one.title)
+        for place, one in enumerate(changing)
+    )
+    shown = figure(f'<div class="panels">{panels}</div>', caption) if panels else None
+    said = f'<p class="quiet">{escaped(still)}</p>' if still else None
+    return "".join(part for part in (shown, said) if part) or None
+
+
+def _drawn(run: Run, name: str, caption: str) -> str | None:
+    return drawn(figures.FIGURES[name](run), name, caption)
 
 
 def notes(run: Run) -> str:
@@ -83,29 +105,38 @@ def notes(run: Run) -> str:
 
 def _cards(run: Run) -> str:
     head = headline(run)
-    in_training = f"{number(head.start)} → {number(head.end)}"
+    in_training = f"{number(head.start)} → {number(head.end)}" if run.rows else ""
     if math.isfinite(head.after):
         spread = number_at(run.summary, "evaluation", "after", "standard_error")
         error = f" · standard error {number(spread, 2)}" if math.isfinite(spread) else ""
         reward = card(
             "Raw reward, evaluation before → after",
             f"{number(head.before)} → {number(head.after)}",
-            f"per seat and step{error} · in training {in_training}",
+            f"per seat and step{error}" + (f" · in training {in_training}" if in_training else ""),
         )
     else:
-        reward = card("Raw reward, first → last rounds", in_training, "per seat and step")
+        reward = card(
+            "Raw reward, first → last rounds", in_training or MISSING, "per seat and step"
+        )
     cooperation = ends(run, "cooperation_rate")
     failures = ends(run, "parse_failures")
     failed, played = (int(run.total("environment", k)) for k in ("failed_episodes", "episodes"))
     seconds = sum(sum(row.get("seconds", {}).values()) for row in run.rows)
+    passes = ", ".join(f"{stage.upper()} {len(rows)}" for stage, rows in run.stages.items())
+    spent = sum(number_at(row, "seconds") for rows in run.stages.values() for row in rows)
     cards = [
         reward,
         _way(run, head),
         card("Cooperation rate", f"{share(cooperation[0])} → {share(cooperation[1])}"),
         card("Parse failures", f"{share(failures[0])} → {share(failures[1])}", "of all answers"),
-        card("Failed episodes", f"{failed} of {played}", "kept out of training"),
-        card("Rounds", str(len(run.rows)), f"{seconds:.1f} s in all"),
     ]
+    if passes:
+        cards.append(card("Passes over data", passes, f"{spent:.1f} s in all"))
+    if run.rows or not passes:
+        cards += [
+            card("Failed episodes", f"{failed} of {played}", "kept out of training"),
+            card("Rounds", str(len(run.rows)), f"{seconds:.1f} s in all"),
+        ]
     return f'<div class="cards">{"".join(cards)}</div>'
 
 
@@ -125,14 +156,34 @@ def _way(run: Run, head: Headline) -> str:
     return card("Between uniform play and optimum", share(head.position), known + what)
 
 
+def _stages(run: Run) -> list[str | None]:
+    if not run.stages:
+        return []
+    return [
+        _drawn(run, "stages", _STAGES),
+        tables.stages(run),
+        '<p class="quiet">Losses are means over a pass. Rewards are raw, per seat and step: of the '
+        "games that were learned from, and of those parts of them that were kept.</p>",
+    ]
+
+
+_STAGES = (
+    "Losses: running mean over the steps, with its last value after the name; bands: the standard "
+    "deviation of those steps. What else TRL measured stands in stages.jsonl."
+)
+
+
 def _reward(run: Run) -> list[str | None]:
     won = tables.winners(run)
+    evaluated = tables.evaluations(run)
     return [
-        figure(
-            drawn(run, "reward", "Raw and shaped reward of the environment over the rounds"),
+        _drawn(
+            run,
+            "reward",
             "Raw: the environment's own, mean per seat and step. Shaped: after the mode's mixing. "
             + how_drawn(len(run.rows)),
         ),
+        f"<h3>Evaluations</h3>{evaluated}" if evaluated else None,
         *_environments(run),
         f"<h3>Who won</h3>{won}" if won else None,
     ]
@@ -140,12 +191,13 @@ def _reward(run: Run) -> list[str | None]:
 
 def _environments(run: Run) -> list[str | None]:
     """Each environment's own curves and evaluations, where the run has several."""
-    curves = drawn(run, "environments", "Return, success and unread answers per environment")
+    caption = "Rounds that played the environment. " + how_drawn(len(run.rows))
+    curves = _drawn(run, "environments", caption)
     if curves is None:
         return []
     return [
         "<h3>Each environment</h3>",
-        figure(curves, "Rounds that played the environment. " + how_drawn(len(run.rows))),
+        curves,
         tables.environments(run),
     ]
 
@@ -153,9 +205,8 @@ def _environments(run: Run) -> list[str | None]:
 def _models(run: Run) -> list[str | None]:
     if not run.models:
         return []
-    caption = how_drawn(len(run.rows))
     return [
-        figure(drawn(run, "returns", "Raw and shaped return of every model"), caption),
+        _drawn(run, "returns", how_drawn(len(run.rows))),
         tables.performance(run),
         '<p class="quiet">Start and end are means over the first and the last tenth of the rounds; '
         "rewards are per step.</p>",
@@ -166,9 +217,8 @@ def _behaviour(run: Run) -> list[str | None]:
     if not run.rows:
         return []
     failed = tables.failed_episodes(run)
-    caption = how_drawn(len(run.rows))
     return [
-        figure(drawn(run, "behaviour", "Cooperation and parse failures of every model"), caption),
+        _drawn(run, "behaviour", how_drawn(len(run.rows))),
         f"<h3>Failed episodes</h3>{failed}"
         if failed
         else '<p class="quiet">No episode failed.</p>',
@@ -181,12 +231,14 @@ def _updates(run: Run) -> list[str | None]:
     idle = tables.idle_updates(run)
     named = ", ".join(idle[:12]) + (f" and {len(idle) - 12} more" if len(idle) > 12 else "")
     return [
-        figure(
-            drawn(run, "updates", "Rounds in which each model was updated"),
+        _drawn(
+            run,
+            "updates",
             "Filled: updated in that round. Grey: not.",
         ),
-        figure(
-            drawn(run, "weights", "Weight change of every model"),
+        _drawn(
+            run,
+            "weights",
             "Only rounds that changed a model's weights are joined. " + how_drawn(len(run.rows)),
         ),
         tables.updates(run),
@@ -201,8 +253,7 @@ def _updates(run: Run) -> list[str | None]:
 
 
 def _learning(run: Run) -> list[str | None]:
-    drawing = drawn(run, "learning", "Loss, gradient norm and so on of every model")
-    return [figure(drawing, how_drawn(len(run.rows)))]
+    return [_drawn(run, "learning", how_drawn(len(run.rows)))]
 
 
 def _episodes(run: Run) -> list[str | None]:
@@ -228,7 +279,3 @@ def _configuration(run: Run) -> list[str | None]:
         if isinstance(versions, Mapping) and versions
         else None,
     ]
-
-
-def _count(things: tuple[str, ...], noun: str) -> str:
-    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""A run's folder, read back: rows, summary, configuration and sample episodes.
+"""A run's folder, read back: rows, stages, summary, configuration and sample episodes.
 
 A run that was killed, or still goes on, is read as far as it goes; `Run.notes` says what is
 missing. Only what is damaged beyond that is a RunFolderError.
@@ -19,6 +19,7 @@ from srl_agents.episode import Episode, read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.sinks import read_metrics
+from srl_train.stage_state import ORDER
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Run:
     folder: Path
     rows: tuple[Mapping[str, Any], ...]
     """Of metrics.jsonl, one per round, in order."""
+    stages: Mapping[str, tuple[Mapping[str, Any], ...]]
+    """Of stages.jsonl: stage -> its rows, one per pass, both in order."""
     summary: Mapping[str, Any]
     """summary.json; empty while the run goes on."""
     config_text: str
@@ -78,8 +81,9 @@ class Run:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that trained, in the order of the rows."""
-        return tuple(dict.fromkeys(name for row in self.rows for name in row["models"]))
+        """The models that trained, in the order of the rounds' rows, else of the stages'."""
+        passes = (row for rows in self.stages.values() for row in rows)
+        return tuple(dict.fromkeys(name for row in (*self.rows, *passes) for name in row["models"]))
 
     @property
     def rounds(self) -> list[int]:
@@ -133,42 +137,36 @@ def load(folder: Path) -> Run:
             "is in it; give a folder that `srl train` wrote"
         )
     config_text, tree = _config(config, notes)
-    rows = _rows(metrics, notes)
     planned = number_at(tree, "rounds")
+    rows = _rows(metrics, notes, planned)
     if rows and len(rows) < planned:
         notes.append(f"{len(rows)} of {planned:.0f} rounds have been played.")
     return Run(
         folder=folder,
         rows=rows,
+        stages=_stages(folder / "stages.jsonl", tree, notes),
         summary=_summary(summary, notes),
         config_text=config_text,
         config=tree,
-        samples=_samples(folder / "episodes", notes),
+        samples=_samples(folder / "episodes", notes, expected=bool(rows)),
         notes=tuple(notes),
     )
 
 
-def _rows(path: Path, notes: list[str]) -> tuple[Mapping[str, Any], ...]:
+def _rows(path: Path, notes: list[str], planned: float) -> tuple[Mapping[str, Any], ...]:
     if not path.exists():
-        notes.append("metrics.jsonl is not there yet: no round has ended.")
+        if planned:
+            notes.append("metrics.jsonl is not there yet: no round has ended.")
         return ()
     content = path.read_bytes()
     if content and not content.endswith(b"\n"):
         notes.append("The last line of metrics.jsonl was being written; it may be left out here.")
     found = read_metrics(path)
-    if not found:
+    if not found and planned:
         notes.append("metrics.jsonl is empty: no round has ended.")
     by_round: dict[int, Mapping[str, Any]] = {}
     for place, row in enumerate(found, start=1):
-        if not isinstance(row.get("round"), int) or not all(
-            isinstance(row.get(part), Mapping) for part in ("environment", "models")
-        ):
-            raise RunFolderError(
-                f"{path}: line {place} is not a round: it needs round, environment and models"
-            )
-        for model, own in row["models"].items():
-            if not isinstance(own, Mapping):
-                raise RunFolderError(f"{path}: line {place} holds {own!r} for {model}, no mapping")
+        _check_row(path, place, row, "environment")
         by_round[row["round"]] = row
     if len(by_round) < len(found):
         notes.append("Some rounds were written twice; the later row of each is shown.")
@@ -176,6 +174,38 @@ def _rows(path: Path, notes: list[str]) -> tuple[Mapping[str, Any], ...]:
     if rows and len(rows) != rows[-1]["round"] + 1:
         notes.append(f"{len(rows)} rounds are recorded, the last is round {rows[-1]['round']}.")
     return tuple(rows)
+
+
+def _stages(
+    path: Path, config: Mapping[str, Any], notes: list[str]
+) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    by_pass: dict[int, Mapping[str, Any]] = {}
+    for place, row in enumerate(read_metrics(path) if path.exists() else (), start=1):
+        _check_row(path, place, row, "stage")
+        by_pass[row["round"]] = row
+    stages: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    for number in sorted(by_pass):
+        name = by_pass[number]["stage"]
+        stages[name] = (*stages.get(name, ()), by_pass[number])
+    for name, rows in stages.items():
+        planned = number_at(config, name, "epochs")
+        if len(rows) < planned:
+            notes.append(f"{len(rows)} of {planned:.0f} passes of {name} are done.")
+    return stages
+
+
+def _check_row(path: Path, place: int, row: Mapping[str, Any], kind: str) -> None:
+    """Raise RunFolderError unless the row is a round's or, of `kind` "stage", a stage's pass."""
+    of_kind = row.get(kind) in ORDER if kind == "stage" else isinstance(row.get(kind), Mapping)
+    sound = isinstance(row.get("round"), int) and isinstance(row.get("models"), Mapping)
+    if not sound or not of_kind:
+        called = "a pass of a stage" if kind == "stage" else "a round"
+        raise RunFolderError(
+            f"{path}: line {place} is not {called}: it needs round, {kind} and models"
+        )
+    for model, own in row["models"].items():
+        if not isinstance(own, Mapping):
+            raise RunFolderError(f"{path}: line {place} holds {own!r} for {model}, no mapping")
 
 
 def _summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
@@ -214,9 +244,9 @@ def _config(path: Path, notes: list[str]) -> tuple[str, Mapping[str, Any]]:
     return text, tree if isinstance(tree, dict) else {}
 
 
-def _samples(folder: Path, notes: list[str]) -> tuple[Sample, ...]:
+def _samples(folder: Path, notes: list[str], *, expected: bool) -> tuple[Sample, ...]:
     files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
-    if not files:
+    if expected and not files:
         notes.append("There are no sample episodes.")
     samples = []
     for path in dict.fromkeys(files[:1] + files[-1:]):

@@ -25,7 +25,11 @@ NOT_FINITE = "not_finite"
 
 
 class Sink(Protocol):
-    """Takes one row of metrics per round."""
+    """Takes one row of metrics per pass of a stage, then one per round.
+
+    A stage's row has `stage` and `pass`, a round's has `environment`; both have `round`, `models`
+    and `seconds`: the stages' passes are counted apart from the rounds, each from 0.
+    """
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Take one row. Raises MetricsError for what cannot be recorded."""

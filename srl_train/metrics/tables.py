@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from srl_train.metrics.headline import edges, mean
-from srl_train.metrics.page import number, share, table
+from srl_train.metrics.page import MISSING, number, share, table
 from srl_train.metrics.run_folder import Run, number_at
 
 
@@ -20,7 +20,9 @@ def performance(run: Run) -> str:
         rows.append(
             (
                 model,
-                ", ".join(run.rows[-1]["models"].get(model, {}).get("seats") or ()),
+                ", ".join(run.rows[-1]["models"].get(model, {}).get("seats") or ())
+                if run.rows
+                else MISSING,
                 number(start),
                 number(end),
                 number(_evaluated(run, "before", model)),
@@ -32,6 +34,63 @@ def performance(run: Run) -> str:
     headers = (
         "model", "seats, last round", "raw reward, start", "end", "evaluated before", "after",
         "cooperation, end", "parse failures, end",
+    )  # fmt: skip
+    return table(headers, rows)
+
+
+def stages(run: Run) -> str:
+    """One row per stage and model: passes, games, samples, losses."""
+    told = run.summary.get("stages")
+    known = [one for one in told if isinstance(one, Mapping)] if isinstance(told, list) else []
+    reports = {str(one.get("stage")): one for one in known}
+    rows = []
+    for stage, passes in run.stages.items():
+        report = reports.get(stage, {})
+        for model in run.models:
+            losses = [number_at(row, "models", model, "loss") for row in passes]
+            rows.append(
+                (
+                    stage.upper(),
+                    model,
+                    len(passes),
+                    number(number_at(report, "games"), 8),
+                    number(number_at(report, "games_reward")),
+                    number(number_at(report, "kept_reward")),
+                    number(number_at(passes[-1], "models", model, "samples"), 8),
+                    number(number_at(passes[-1], "models", model, "tokens"), 8),
+                    number(losses[0]),
+                    number(losses[-1]),
+                )
+            )
+    headers = (
+        "stage", "model", "passes", "games", "reward in them", "in what was kept",
+        "samples a pass", "tokens a pass", "loss, first pass", "last",
+    )  # fmt: skip
+    return table(headers, rows)
+
+
+def evaluations(run: Run) -> str | None:
+    """One row per evaluation, in the order in which they were made."""
+    found = run.summary.get("evaluation")
+    if not isinstance(found, Mapping) or not found:
+        return None
+    order = ["before", *(f"after_{stage}" for stage in run.stages), "after"]
+    names = [name for name in order if name in found]
+    rows = [
+        (
+            name.replace("_", " "),
+            number(number_at(found, name, "raw_reward")),
+            number(number_at(found, name, "standard_error"), 2),
+            share(number_at(found, name, "success")),
+            share(number_at(found, name, "cooperation_rate")),
+            share(number_at(found, name, "parse_failures")),
+            number(number_at(found, name, "episodes"), 8),
+        )
+        for name in names
+    ]
+    headers = (
+        "evaluated", "raw reward", "standard error", "success", "cooperation",
+        "parse failures", "games",
     )  # fmt: skip
     return table(headers, rows)
 

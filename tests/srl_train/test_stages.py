@@ -126,6 +126,28 @@ def test_passes_after_the_last_checkpoint_are_done_again(short_run, tmp_path, mo
     assert same(everything(resumed.run), everything(whole.run))
 
 
+def test_sinks_get_every_pass_before_the_rounds(short_run, tmp_path):
+    class Kept:
+        def __init__(self):
+            self.rows = []
+
+        def write(self, row):
+            self.rows.append(row)
+
+        def close(self):
+            pass
+
+    kept = Kept()
+    MultiModelTrainer(short_run(sft=SFT, dpo=DPO), tmp_path, sinks=(kept,)).fit()
+    assert [row.get("stage") for row in kept.rows] == ["sft", "sft", "dpo", "dpo", None, None]
+    assert kept.rows[:4] == read_metrics(tmp_path / "stages.jsonl")
+    sft, dpo = (kept.rows[i]["models"]["model_0"] for i in (0, 2))
+    assert len(sft["losses"]) == 2  # six samples in batches of four
+    assert sum(sft["losses"]) / 2 == pytest.approx(sft["loss"])
+    assert sft["tokens"] > 6 * 20 and dpo["tokens"] > 0
+    assert "rewards/margins" in dpo
+
+
 def test_a_run_of_stages_alone_goes_on_with_rounds(short_run, tmp_path, capsys):
     alone = short_run(sft=SFT, rounds=0, logging__evaluation_episodes=4)
     config = tmp_path / "run.yaml"

@@ -45,6 +45,24 @@ def row(number: int, models: int = 4, rounds: int = 40, **environment: Any) -> d
     }
 
 
+def stage_row(number: int, stage: str, done: int, models: int = 4) -> dict[str, Any]:
+    """One pass of a stage, whose loss falls from .6 by .2 a pass."""
+    losses = [0.7 - 0.2 * done, 0.5 - 0.2 * done]
+    return {
+        "round": number,
+        "stage": stage,
+        "pass": done,
+        "seconds": 1.5,
+        "models": {
+            f"model_{i}": {
+                "samples": 64, "updated": True, "updates": number + 1, "tokens": 900,
+                "losses": losses, "loss": sum(losses) / 2, "mean_token_accuracy": 0.7 + 0.1 * done,
+            }
+            for i in range(models)
+        },
+    }  # fmt: skip
+
+
 def _model(index: int, number: int, raw_return: float, learned: float) -> dict[str, Any]:
     updated = (number + index) % 2 == 0
     return {
@@ -113,16 +131,19 @@ def write_run(
     rows: Sequence[dict[str, Any]] | None = None,
     episodes: Sequence[Episode] | None = None,
     told: dict[str, Any] | None = None,
+    stage_rows: Sequence[dict[str, Any]] = (),
     **summary: Any,
 ) -> Path:
     """A finished run's folder."""
     rows = [row(number) for number in range(40)] if rows is None else rows
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(told or config(), sort_keys=False))
-    sink = JsonlSink(folder / "metrics.jsonl")
-    for entry in rows:
-        sink.write(entry)
-    sink.close()
+    for name, written in (("metrics.jsonl", rows), ("stages.jsonl", stage_rows)):
+        if written or name == "metrics.jsonl":
+            sink = JsonlSink(folder / name)
+            for entry in written:
+                sink.write(entry)
+            sink.close()
     for number in (0, 39):
         write_jsonl(folder / f"episodes/round_{number:05d}.jsonl", episodes or [episode()])
     before, after = (

@@ -9,7 +9,7 @@ import pytest
 
 from srl_train.metrics import figures, plots
 from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.plots import Line, Panel, RasterRow
+from srl_train.metrics.plots import Line, Panel, Raster, RasterRow
 from srl_train.metrics.run_folder import load
 from tests.srl_train.metrics.synthetic_runs import row, write_run
 
@@ -38,7 +38,7 @@ class Ids(HTMLParser):
 
 def test_ids_of_figures_on_one_page_differ_and_all_references_meet():
     page = "".join(
-        plots.to_svg(plots.curves([panel(), panel()]), name, "says <this>")
+        plots.to_svg(plots.draw([panel(), panel()]), name, "says <this>")
         for name in ("first", "second")
     )
     ids = Ids(page)
@@ -47,7 +47,7 @@ def test_ids_of_figures_on_one_page_differ_and_all_references_meet():
 
 
 def test_svg_is_one_quiet_element():
-    svg = plots.to_svg(plots.curves([panel()]), "x", "says <this>")
+    svg = plots.to_svg(plots.draw([panel()]), "x", "says <this>")
     assert svg.startswith('<svg role="img" aria-label="says &lt;this&gt;"')
     assert "://" not in svg
     assert "<style" not in svg and "<metadata" not in svg
@@ -55,18 +55,18 @@ def test_svg_is_one_quiet_element():
 
 
 def test_the_same_figure_gives_the_same_svg():
-    first, second = (plots.to_svg(plots.curves([panel()]), "x", "") for _ in range(2))
+    first, second = (plots.to_svg(plots.draw([panel()]), "x", "") for _ in range(2))
     assert first == second
 
 
 def test_png(tmp_path):
-    path = plots.save_png(plots.curves([panel()]), tmp_path / "deep/a.png")
+    path = plots.save_png(plots.draw([panel()]), tmp_path / "deep/a.png")
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("lines", [1, 4, 12, 30])
 def test_names_at_the_lines_ends_do_not_cover_each_other(lines):
-    figure = plots.curves(
+    figure = plots.draw(
         [panel(lines), Panel("same", [Line(str(i), [0], [1]) for i in range(lines)])]
     )
     for axes in figure.axes:
@@ -92,12 +92,12 @@ def test_heights_are_moved_apart(wanted, expected):
 
 
 def test_running_mean_leaves_out_what_was_not_measured():
-    got = plots._running_mean([1, 3, math.nan, 7], window=2)
+    got = plots.running_means([1, 3, math.nan, 7], window=2)
     assert got == [1, 2, 3, 7]
 
 
 def test_a_raster_fills_the_updated_rounds():
-    figure = plots.raster([RasterRow("a", [0, 2]), RasterRow("b", [])], range(4), "who")
+    figure = plots.draw([Raster("who", [RasterRow("a", [0, 2]), RasterRow("b", [])], range(4))])
     filled = [len(collection.get_paths()) for collection in figure.axes[0].collections]
     assert filled == [1, 2, 1, 0]  # background and blocks of each row
 
@@ -113,7 +113,7 @@ def test_a_missing_matplotlib_is_told_with_the_install_line():
         "import sys; sys.modules['matplotlib'] = None\n"
         "from srl_train.metrics import plots\n"
         "from srl_train.metrics.errors import PlotsError\n"
-        "try: plots.curves([plots.Panel('a', [])])\n"
+        "try: plots.draw([plots.Panel('a', [])])\n"
         "except PlotsError as error: print(error)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -122,8 +122,9 @@ def test_a_missing_matplotlib_is_told_with_the_install_line():
 
 def test_every_figure_of_a_run_is_saved(tmp_path):
     saved = figures.save_plots(write_run(tmp_path / "run"), tmp_path / "plots")
-    # A run of one environment has nothing to tell apart.
-    assert [path.stem for path in saved] == [n for n in figures.FIGURES if n != "environments"]
+    # A run of one environment has nothing to tell apart; this one had no stages.
+    absent = ("environments", "stages")
+    assert [path.stem for path in saved] == [n for n in figures.FIGURES if n not in absent]
     assert all(path.stat().st_size > 5000 for path in saved)
 
 
@@ -138,22 +139,61 @@ def test_what_was_not_measured_is_not_drawn(tmp_path):
     for model in bare["models"].values():
         model |= {"cooperation_rate": None, "parse_failures": None}
     run = load(write_run(tmp_path / "run", rows=[bare]))
-    assert figures.behaviour(run) is None
-    assert figures.reward(run) is not None
+    assert figures.changing(figures.behaviour(run)) == ([], "")
 
 
 def test_weight_changes_are_drawn_for_updates_only(tmp_path):
     run = load(write_run(tmp_path / "run", rows=[row(number) for number in range(4)]))
-    change, way = figures.weights(run).axes
+    change, way = plots.draw(figures.weights(run)).axes
     assert list(change.lines[0].get_xdata()) == [0, 2]  # model_0 updates in even rounds
-    assert list(change.lines[1].get_xdata()) == [1, 3]
+    assert list(change.lines[2].get_xdata()) == [1, 3]  # after each line's dots comes the line
     moved = [row(number)["models"]["model_0"]["weight_change"] for number in (0, 2)]
-    assert list(way.lines[0].get_ydata()) == pytest.approx([moved[0], sum(moved)])
+    assert list(way.lines[1].get_ydata()) == pytest.approx([moved[0], sum(moved)])
 
 
 def test_learner_metrics_get_a_panel_each(tmp_path):
     rows = [row(number) | {"mode_state": {"balance": 0.5}} for number in range(3)]
-    titles = [axes.get_title("left") for axes in figures.learning(
-        load(write_run(tmp_path / "run", rows=rows))
-    ).axes]  # fmt: skip
+    found = figures.learning(load(write_run(tmp_path / "run", rows=rows)))
+    titles = [panel.title for panel in found]
     assert titles == ["Loss", "Gradient norm", "Entropy", "The mode's balance"]
+
+
+def test_what_never_changes_is_told_in_words_and_not_drawn(tmp_path):
+    rows = [row(number, parse_failures=0.0, shaped_reward=0.8) for number in range(4)]
+    for one in rows:
+        for model in one["models"].values():
+            model |= {"parse_failures": 0.0, "updated": True}
+    run = load(write_run(tmp_path / "run", rows=rows))
+    drawn, still = figures.changing(figures.reward(run))
+    assert [panel.title for panel in drawn] == ["Raw reward per seat and step"]
+    assert still == "Not drawn, for it never changed: Shaped reward, what was trained on: 0.8."
+    drawn, still = figures.changing(figures.behaviour(run))
+    assert [panel.title for panel in drawn] == ["Cooperation rate"]
+    assert still.endswith("Parse failures per answer: 0.0 %.")
+    drawn, still = figures.changing(figures.updates(run))
+    assert drawn == [] and still.endswith("weights were updated: all.")
+    _, still = figures.changing(figures.learning(run))  # of each model another value
+    assert "Gradient norm: model_0 0.8, model_1 0.9, model_2 1, model_3 1.1" in still
+
+
+def test_names_quote_the_running_mean_and_bands_show_the_spread():
+    values = [0.0, 1.0] * 20  # 40 values: a window of four, of mean .5 and deviation .5
+    axes = plots.draw([Panel("noisy", [Line("m", range(40), values)])]).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["m 0.5"]
+    [band] = axes.collections
+    last = [y for x, y in band.get_paths()[0].vertices if x == 39]
+    assert (min(last), max(last)) == pytest.approx((0.0, 1.0))
+
+
+def test_a_band_that_is_given_is_drawn_as_it_stands():
+    line = Line("mean", [0, 1, 2], [1.0, 2.0, 3.0], [0.5, 1.0, 2.0], [1.5, 3.0, 4.0])
+    axes = plots.draw([Panel("seeds", [line])]).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["mean 3"]
+    [band] = axes.collections
+    assert {y for x, y in band.get_paths()[0].vertices if x == 2} >= {2.0, 4.0}
+
+
+def test_a_panel_is_no_wider_than_a_phone_and_its_text_as_large_as_a_pages():
+    svg = plots.to_svg(plots.draw([panel()]), "x", "")
+    width = float(re.search(r'width="([0-9.]+)pt"', svg)[1])
+    assert width <= 390 * 72 / 96 * 1.1

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from srl_train.metrics import Progress
-from tests.srl_train.metrics.synthetic_runs import row
+from tests.srl_train.metrics.synthetic_runs import row, stage_row
 
 
 class Terminal(io.StringIO):
@@ -95,3 +95,15 @@ def test_what_was_not_measured_is_a_dash_and_failures_are_told():
     assert first.count("\N{EN DASH}") == 3
     assert "failed episodes" not in first
     assert "failed episodes 3 of 16" in second
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_a_pass_of_a_stage_is_a_line_of_its_own(stream, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    shown = stream()
+    progress = Progress(2, shown)
+    progress.write(stage_row(0, "sft", 0, models=2))
+    progress.write(row(0))
+    lines = shown.getvalue().splitlines()
+    assert lines[0] == "sft pass 1 | loss model_0 0.6000, model_1 0.6000 | 1.50 s"
+    assert "round 1/2" in lines[1]

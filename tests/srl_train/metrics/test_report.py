@@ -5,12 +5,13 @@ import pytest
 
 from srl_agents.episode import Episode
 from srl_envs import catalogue
+from srl_train.cli import main
 from srl_train.metrics.comparison import compare, labels
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.page import escaped, table
 from srl_train.metrics.report import write_report
 from srl_train.metrics.transcript import transcript, view_of
-from tests.srl_train.metrics.synthetic_runs import config, episode, row, write_run
+from tests.srl_train.metrics.synthetic_runs import config, episode, row, stage_row, write_run
 
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp; </td></table>"
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -89,7 +90,7 @@ def test_a_report_shows_everything(tmp_path):
         "Weight change of each update, L2 norm",
         "staleness, mean",
         "Gradient norm",
-        "running mean over 2 rounds",
+        "running mean over 4 rounds",
         "No episode failed.",
         "Round 0",
         "Round 39",
@@ -216,7 +217,7 @@ def test_only_a_configuration_is_enough(tmp_path):
     (tmp_path / "config.yaml").write_text("seed: 3\nenvironment: {name: coop_compete_v0}\n")
     page = read(write_report(tmp_path, tmp_path / "pages/out.html"))
     assert "no round has ended" in page.text
-    assert "Nothing recorded." in page.text
+    assert page.links == {"configuration"}  # no part of the page is empty
 
 
 def test_a_failing_disk_is_told_in_one_line(tmp_path, undrawn):
@@ -235,7 +236,7 @@ def test_two_runs_side_by_side(tmp_path):
     text = read(path).text
     for said in (
         "2 runs side by side",
-        "friends 98.0 %",  # the curve's name and last value
+        "friends 97.8 %",  # the curve's name and the last value of its running mean
         "rivals 0.7",
         "mode cooperative competitive",
         "raw reward, last tenth 0.8492 0.7",
@@ -245,6 +246,77 @@ def test_two_runs_side_by_side(tmp_path):
         "seed 0 1",
     ):
         assert said in text, said
+
+
+def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
+    measured = {"raw_reward": 0.8, "standard_error": 0.002, "episodes": 64, "per_model": {}}
+    folder = write_run(
+        tmp_path / "run", rows=[], told=config(rounds=0, sft={"epochs": 2}, dpo={"epochs": 1}),
+        stage_rows=[stage_row(0, "sft", 0), stage_row(1, "sft", 1), stage_row(2, "dpo", 0)],
+        evaluation={"before": measured, "after_sft": measured | {"raw_reward": 0.8123}},
+    )  # fmt: skip
+    assert main(["report", str(folder)]) == 0
+    page = read(folder / "report.html")
+    for said in (
+        "coop_compete_v0: 4 models, SFT and DPO",
+        "Passes over data SFT 2, DPO 1",
+        "SFT: loss of each step",
+        "DPO: loss of each step",
+        "SFT model_0 2 64 900 0.6 0.4",
+        "after sft 0.8123 0.002",
+    ):
+        assert said in page.text, said
+    # Nothing is told of rounds that were never meant to be played.
+    assert "partial" not in page.text and "Failed episodes" not in page.text
+    sections = [one for one in page.ids if "-" not in one]
+    assert sections == ["stages", "reward", "models", "episodes", "configuration"]
+
+
+def test_stages_stand_before_the_rounds(tmp_path, undrawn, capsys):
+    evaluation = {
+        when: {"raw_reward": value, "per_model": {}}
+        for when, value in (("before", 0.76), ("after_sft", 0.8123), ("after", 0.85))
+    }
+    folder = write_run(
+        tmp_path / "run", told=config(sft={"epochs": 2}), stage_rows=[stage_row(0, "sft", 0)],
+        evaluation=evaluation,
+    )  # fmt: skip
+    assert main(["report", str(folder)]) == 0
+    assert "0.8123 after sft" in capsys.readouterr().out
+    page = read(folder / "report.html")
+    assert "4 models learning together after SFT" in page.text
+    assert "before 0.76 after sft 0.8123 after 0.85" in page.text
+    assert "1 of 2 passes of sft are done." in page.text
+
+
+def test_runs_that_differ_only_in_their_seed_are_one_band_with_its_interval(tmp_path, capsys):
+    folders = []
+    for seed, reward in enumerate((0.80, 0.81, 0.82)):
+        rows = [row(n, raw_reward=reward + n / 1000) for n in range(10)]
+        after = {"after": {"raw_reward": reward, "per_model": {}}}
+        folders.append(
+            write_run(tmp_path / f"ours-seed{seed}", rows, told=config(seed=seed), evaluation=after)
+        )
+    folders.append(write_run(tmp_path / "theirs", told=config("competitive")))
+    assert main(["report", *map(str, folders), "--out", str(tmp_path / "out.html")]) == 0
+    # t(2) = 4.3027; standard deviation .01, of three: half the interval is .02484
+    said = "ours (3 seeds): mean raw reward 0.8100 evaluated after training (95 % interval 0.7852"
+    assert said in capsys.readouterr().out
+    page = read(tmp_path / "out.html")
+    assert "raw reward, evaluated after 0.81 ± 0.02484 0.848" in page.text
+    assert "ours (3 seeds) 0.818" in page.text  # the curve: .81, and the mean of the last 3 rounds
+    assert "seed 0, 1, 2 0" in page.text
+    assert "Each run" in page.text
+
+
+def test_a_seed_given_twice_is_no_second_sample(tmp_path, undrawn):
+    folders = [write_run(tmp_path / name, told=config(seed=1)) for name in ("a", "b")]
+    assert "seeds" not in read(compare(folders, tmp_path / "out.html")).text
+
+
+def test_a_column_in_which_nothing_was_measured_is_left_out():
+    made = table(["a", "b"], [("1", "\N{EN DASH}"), ("2", "\N{EN DASH}")])
+    assert ">a<" in made and ">b<" not in made and made.count("<td") == 2
 
 
 def test_equal_configurations_are_called_equal(tmp_path):

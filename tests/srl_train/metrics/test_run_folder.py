@@ -14,7 +14,14 @@ from srl_train.metrics.headline import (
     position,
 )
 from srl_train.metrics.run_folder import load
-from tests.srl_train.metrics.synthetic_runs import OPTIMUM, UNIFORM, config, row, write_run
+from tests.srl_train.metrics.synthetic_runs import (
+    OPTIMUM,
+    UNIFORM,
+    config,
+    row,
+    stage_row,
+    write_run,
+)
 
 
 def few(count):
@@ -204,3 +211,19 @@ def test_nothing_recorded_is_said(tmp_path):
     (folder / "metrics.jsonl").unlink()
     assert in_words(load(folder)) == ["coop_compete_v0: no reward is recorded yet"]
     assert json.loads((folder / "summary.json").read_text())["evaluation"] == {}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"stage": "$\\frac{1}$"}, {"stage": ["sft"]}, {"models": 3}, {"round": None}]
+)
+def test_a_line_that_is_no_pass_of_a_stage_is_refused(tmp_path, wrong):
+    folder = write_run(tmp_path / "run", stage_rows=[stage_row(0, "sft", 0) | wrong])
+    with pytest.raises(RunFolderError, match="line 1 is not a pass of a stage"):
+        load(folder)
+
+
+def test_passes_of_stages_are_read_in_order_and_once(tmp_path):
+    rows = [stage_row(1, "dpo", 0), stage_row(0, "sft", 0), stage_row(0, "sft", 0)]
+    run = load(write_run(tmp_path / "run", rows=[], stage_rows=rows, told=config(rounds=0)))
+    assert [(name, len(passes)) for name, passes in run.stages.items()] == [("sft", 1), ("dpo", 1)]
+    assert run.models == ("model_0", "model_1", "model_2", "model_3") and run.notes == ()
