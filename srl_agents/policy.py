@@ -34,8 +34,6 @@ class Policy(Protocol):
         """The memory of one seat at the start of one episode; all its randomness is from `seed`."""
         ...
 
-    def act(
-        self, seen: Sequence[Seen], states: Sequence[Any]
-    ) -> tuple[list[Decision], list[Any]]:
+    def act(self, seen: Sequence[Seen], states: Sequence[Any]) -> tuple[list[Decision], list[Any]]:
         """One decision and one new memory per entry, in order; the memories given are used up."""
         ...

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 
-def deal(
-    seats: Sequence[str], models: Sequence[str], fixed: Mapping[str, str]
-) -> dict[str, str]:
+def deal(seats: Sequence[str], models: Sequence[str], fixed: Mapping[str, str]) -> dict[str, str]:
     """Seat -> who holds it: as `fixed` says, and the remaining seats dealt to `models` in turn.
 
     Four models in an eight-seat game of two teams get seats i and i + 4: one in each team.

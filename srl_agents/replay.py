@@ -10,19 +10,21 @@ from srl_agents.episode import AgentStep, Episode
 from srl_agents.errors import EpisodeError
 from srl_agents.rollout import played_action
 from srl_envs import catalogue
-from srl_envs.errors import EnvError
+from srl_envs.errors import EnvError, UntrustedError
 
 SAME = (
     1e-9  # relative and absolute: rewards may differ in their last digits from machine to machine
 )
 
 
-def remade(episode: Episode, render_mode: str | None = "rgb_array") -> Any:
+def remade(
+    episode: Episode, render_mode: str | None = "rgb_array", *, trusted: bool = False
+) -> Any:
     """The environment that the episode was played in, made anew from its record.
 
-    Raises EpisodeError where the record does not say how, or names code outside the catalogue
-    (which nobody's data should start: make that environment yourself), and EnvConfigError where
-    this release cannot make it.
+    A record that names code or files, anywhere, or asks for far too much is refused unless it is
+    `trusted` (srl_envs.catalogue.remake). Raises EpisodeError for that and where the record does
+    not say how it was made, and EnvConfigError where this release cannot make it.
     """
     made = episode.made_as
     if made is None:
@@ -30,13 +32,11 @@ def remade(episode: Episode, render_mode: str | None = "rgb_array") -> Any:
             f"the record does not say how {episode.environment} was made (it was not the "
             "catalogue's, or was wrapped): make the environment yourself and call replay()"
         )
-    name = made["name"]
-    if name not in catalogue.names():
-        raise EpisodeError(
-            f"the record names {name!r}, which is not in the catalogue; code that a file names is "
-            "not run: make the environment yourself and call replay()"
-        )
-    return catalogue.make(name, **{**dict(made["options"]), "render_mode": render_mode})
+    drawn = {**made["options"], "render_mode": render_mode}
+    try:
+        return catalogue.remake(made["name"], drawn, trusted=trusted)
+    except UntrustedError as error:
+        raise EpisodeError(f"{error}, or make the environment yourself for replay()") from error
 
 
 def replay(episode: Episode, env: Any) -> Iterator[Any]:

@@ -8,7 +8,7 @@ Importing this module makes them known to PettingZoo's registry too, where it ha
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -19,6 +19,7 @@ import gymnasium
 import pettingzoo
 from pettingzoo import ParallelEnv
 
+from srl_envs import outside
 from srl_envs.errors import EnvConfigError
 
 HANDED_OVER = "custom"
@@ -190,7 +191,12 @@ def make(name: str, /, **parameters: Any) -> Any:
     name, an unknown parameter or a value that is not allowed.
     """
     if isinstance(name, str) and ":" in name:
-        constructor, defaults = _imported(name), {}
+        if name.startswith(f"{HANDED_OVER}:"):
+            raise EnvConfigError(
+                f"there is no environment {name!r} to make: it was handed over as an object "
+                "(make_env)"
+            )
+        constructor, defaults = outside.code(name), {}
     else:
         found = entry(name)
         constructor, defaults = import_module(found.module).parallel_env, dict(found.defaults)
@@ -210,23 +216,20 @@ def make(name: str, /, **parameters: Any) -> Any:
     return env
 
 
-def _imported(name: str) -> Callable[..., Any]:
-    module, _, attribute = name.partition(":")
-    if module == HANDED_OVER:
-        raise EnvConfigError(
-            f"there is no environment {name!r} to make: it was handed over as an object (make_env)"
-        )
-    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
-        raise EnvConfigError(f"{name!r} is no 'module:function', such as 'my_games:chess'")
-    try:
-        constructor = getattr(import_module(module), attribute, None)
-    except ImportError as error:
-        raise EnvConfigError(
-            f"{name}: {error}; Python must find the module: set PYTHONPATH to its folder"
-        ) from error
-    if not callable(constructor):
-        raise EnvConfigError(f"{name}: module {module} has no function {attribute!r}")
-    return constructor  # type: ignore[no-any-return]  # callable() says no more than that
+def remake(name: str, options: Mapping[str, Any], *, trusted: bool = False, **ours: Any) -> Any:
+    """The environment that a record names, made as `make` does; `ours` go over its options.
+
+    A record may be anybody's. Unless it is `trusted`, it names no code, neither here nor deeper in
+    `options`, no file and no folder, and asks for no more than outside.LARGEST_RECORDED: raises
+    UntrustedError otherwise, and EnvConfigError as `make` does.
+    """
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+        raise EnvConfigError(f"{name}: options are {options!r:.200}: give names with their values")
+    if trusted:
+        return make(name, **{**options, **ours})
+    outside.refuse_large(options)
+    with outside.closed():
+        return make(name, **{**options, **ours})
 
 
 def _nearest(asked: str, known: Iterable[str]) -> str:

@@ -12,19 +12,18 @@ import os
 import re
 import weakref
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from pettingzoo import AECEnv
 
-from srl_envs import base
-from srl_envs.checks import number_between
+from srl_envs import base, outside
+from srl_envs.checks import number_between, one_of
 from srl_envs.code_problems import files
 from srl_envs.code_problems.families import FAMILIES, RETURNS, problem
 from srl_envs.errors import EnvConfigError
 from srl_envs.problem import Graded, Problem, Work
-from srl_envs.sandbox import Limits, Run, Sandbox, Test, TestReport, Verdict
+from srl_envs.sandbox import LEVELS, Limits, Run, Sandbox, Test, TestReport, Verdict
 from srl_envs.task import Task, TaskEnv
 from srl_envs.text import ParseFailure
 
@@ -34,6 +33,8 @@ Where a problem has tests of one kind only, they count for both."""
 RULES = "You are asked for a program in Python."
 FORM = "Answer with the code alone, or put it between ```python and ```."
 WALL = 5.0  # seconds that a program and all its tests may take
+MOST_RECORDED_WALL = 60.0  # seconds that a record of others may ask for
+MINIMUM = "filtered"  # level of protection, where no other is asked for
 SHOWN = 300  # characters of what a program returned
 
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
@@ -220,7 +221,7 @@ def parallel_env(
     *,
     families: Sequence[str] | str | None = None,
     path: str | os.PathLike[str] | None = None,
-    sandbox_minimum: str = "filtered",
+    sandbox_minimum: str = MINIMUM,
     wall: float = WALL,
     num_agents: int = 1,
     difficulty: int | Sequence[int] | None = None,
@@ -243,11 +244,14 @@ def parallel_env(
         raise EnvConfigError(
             f"families are generated and path is a file, got {families!r} and {path!r}: give one"
         )
-    seconds = number_between("wall", wall, 0.01)
+    seconds = outside.at_most(number_between("wall", wall, 0.01), MOST_RECORDED_WALL, "wall")
+    minimum = one_of("sandbox_minimum", sandbox_minimum, LEVELS)
+    if outside.is_closed():  # who reads a record is protected as he is by default
+        minimum = max(minimum, MINIMUM, key=LEVELS.index)
     chosen = [families] if isinstance(families, str) else families
-    problems = None if path is None else files.load(Path(path))
+    problems = None if path is None else files.load(outside.place(path, "path"))
     return TaskEnv(
-        Programming(_sandbox(sandbox_minimum, seconds), chosen, problems),
+        Programming(_sandbox(minimum, seconds), chosen, problems),
         num_agents=num_agents,
         difficulty=difficulty,
         split=split,

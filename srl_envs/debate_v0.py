@@ -14,13 +14,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
 from pettingzoo import AECEnv
 
-from srl_envs import base
+from srl_envs import base, outside
 from srl_envs.checks import one_of, whole_number
 from srl_envs.debate.judging import (
     CON,
@@ -336,16 +335,9 @@ def _judge(judge: Judge | str) -> Judge:
         if callable(getattr(judge, "judge", None)):
             return judge
         raise EnvConfigError(f"judge must be 'rules' or have a method judge(debate), got {judge!r}")
-    module, colon, function = judge.partition(":")
-    if not colon or not all(part.isidentifier() for part in (*module.split("."), function)):
+    if ":" not in judge:
         raise EnvConfigError(f"judge must be 'rules' or 'module:function', got {judge!r}")
-    try:
-        make = getattr(import_module(module), function, None)
-    except ImportError as error:
-        raise EnvConfigError(f"judge {judge!r}: {error}") from error
-    if not callable(make):
-        raise EnvConfigError(f"judge {judge!r}: module {module} has no function {function!r}")
-    return _judge(make())
+    return _judge(outside.code(judge, "judge")())
 
 
 def _topics(
@@ -357,7 +349,7 @@ def _topics(
     if topics is None:
         found = load_topics(SHIPPED)
     elif isinstance(topics, str | os.PathLike):
-        found = load_topics(topics)
+        found = load_topics(outside.place(topics, "topics"))
     else:
         found = checked_all(topics)
     kept = tuple(motion for motion in found if wanted in ("any", split_of(motion)))

@@ -9,6 +9,10 @@ class EnvConfigError(EnvError, ValueError):
     """A constructor argument is outside what the environment allows."""
 
 
+class UntrustedError(EnvError, ValueError):
+    """A record of others names code, a place on this machine, or more than a record may ask for."""
+
+
 class ConformanceError(EnvError, AssertionError):
     """An environment breaks the contract; the message says at which point and how."""
 

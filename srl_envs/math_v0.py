@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 from pettingzoo import AECEnv
 
-from srl_envs import answers, base, expressions
+from srl_envs import answers, base, expressions, outside
 from srl_envs.errors import EnvConfigError
 from srl_envs.final_answers import final_answer
 from srl_envs.math_problems import algebra, arithmetic, files, multi_step, words
@@ -158,7 +157,7 @@ def parallel_env(
             f"families are generated and path is a file, got {families!r} and {path!r}: give one"
         )
     chosen = [families] if isinstance(families, str) else families
-    problems = None if path is None else files.load(Path(path))
+    problems = None if path is None else files.load(outside.place(path, "path"))
     return TaskEnv(
         Mathematics(chosen, problems),
         num_agents=num_agents,

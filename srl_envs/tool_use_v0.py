@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pettingzoo import AECEnv
 
-from srl_envs import base
+from srl_envs import base, outside
 from srl_envs.answers import words_of
 from srl_envs.checks import one_of, whole_number
 from srl_envs.errors import EnvConfigError
@@ -130,7 +130,7 @@ class ToolUse(Task):
                 "your own give families without it, or problems"
             )
         if workspace is not None:
-            JailedFolder(workspace)  # says so where that cannot be
+            JailedFolder(outside.place(workspace, "workspace"))  # says so where that cannot be
         self._schemas = self._toolbox(MemoryFiles()).registry.schemas()
 
     def rules(self) -> str:

@@ -136,6 +136,8 @@ def cast(
     make_env: Callable[[], Any],
     wanted: Mapping[str, str],
     trained: Path | None = None,
+    *,
+    trusted: bool = False,
 ) -> dict[str, Policy]:
     """Seat -> policy.
 
@@ -143,11 +145,13 @@ def cast(
     folder (its models in turn), 'RUN:model_0' for one of them, or a model behind an API, such as
     'openai:gpt-5-mini'. The other seats are held as `config` says, by the models of the run in
     `trained`, or by their bases. A run's models of `wanted` answer as they trained, all others as
-    `config.models` says. Raises ConfigError, also for seats of a pool of past versions, and for
+    `config.models` says. With `trained`, the configuration is that run's, and may be anybody's:
+    models elsewhere that it names are loaded, or asked behind an API, only where it is `trusted`.
+    Raises ConfigError, also for seats of a pool of past versions, and for
     policies that are kept for evaluation: what is collected is trained on.
     """
     with closing(make_env()) as env:
-        return _cast(config, make_env, env, wanted, trained)
+        return _cast(config, make_env, env, wanted, trained, trusted)
 
 
 def _cast(
@@ -156,6 +160,7 @@ def _cast(
     env: Any,
     wanted: Mapping[str, str],
     trained: Path | None,
+    trusted: bool,
 ) -> dict[str, Policy]:
     agents, view = list(env.possible_agents), env.unwrapped.text_view
     for seat in wanted:
@@ -169,8 +174,8 @@ def _cast(
         seated = {}
     own = dict(zip(config.models.names, config.models.bases, strict=True))
     own |= config.models.frozen
-    if trained is not None:
-        own |= models_of_run(trained)
+    there = {} if trained is None else models_of_run(trained)
+    own |= there
     loaded: dict[tuple[Path | None, str], Policy] = {}
     found: dict[str, Policy] = {}
     taken: dict[str, int] = {}
@@ -184,6 +189,12 @@ def _cast(
                 f"{seat} is held by the pool {who!r}, and past versions of models are only played "
                 f"while a run trains: give --players {seat}=WHO, such as "
                 f"{seat}={trained or 'RUN'}:{config.pools[who].of[0]} for a model as it ended"
+            )
+        of_the_run = seat in wanted or who in ("tiny", *there.values())
+        if not (of_the_run or trained is None or trusted):
+            raise ConfigError(
+                f"{trained}/config.yaml seats {who} in {seat}, which is not of that run: give "
+                f"--players {seat}=WHO, or --trust (trusted=True) to have it as it says"
             )
         named = named_models(who)
         taken[who] = taken.get(who, -1) + 1  # the models of a run are taken in turn

@@ -11,12 +11,16 @@ from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
 
 
-def environment_maker(config: RunConfig) -> Callable[[], Any]:
-    """Makes the configured environment; a wrong name or option is a ConfigError now."""
+def environment_maker(config: RunConfig, *, trusted: bool = True) -> Callable[[], Any]:
+    """Makes the configured environment; a wrong name or option is a ConfigError now.
+
+    A configuration that somebody else wrote is not `trusted`: raises UntrustedError where it names
+    code or files (srl_envs.catalogue.remake).
+    """
     section = config.environment
 
     def make() -> Any:
-        return catalogue.make(section.name, **section.options)
+        return catalogue.remake(section.name, section.options, trusted=trusted)
 
     try:
         make().close()

@@ -46,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name, a run's folder, RUN:model_0, or openai:MODEL and the like (default: as the config "
         "seats them)",
     )  # fmt: skip
+    parser.add_argument(
+        "--trust", action="store_true",
+        help="of a run's folder: import the code, open the files and ask the models elsewhere that "
+        "its configuration names (a configuration file that you give is trusted)",
+    )  # fmt: skip
     parser.add_argument("--episodes", type=int, default=64, metavar="N", help="(default: 64)")
     parser.add_argument(
         "--group-size", type=int, default=1, metavar="G",
@@ -80,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.environment import environment_maker
     from srl_train.run_files import asked_for, refuse_unwritable
 
-    make_env = environment_maker(config)
+    make_env = environment_maker(config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:
         refuse_levels(config.environment, env)  # what is collected is trained on
         agents = list(env.possible_agents)
@@ -90,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = _wanted(args.players, agents)
     _refuse_unread(args.overrides, wanted, agents)
     refuse_unwritable("--out", args.out)
-    policies = cast(config, make_env, wanted, trained)
+    policies = cast(config, make_env, wanted, trained, trusted=args.trust)
     played = play_games(make_env, policies, args.episodes, config.seed, group_size=args.group_size)
     failed = [episode.failure for episode in played if episode.failure is not None]
     if len(failed) == len(played):

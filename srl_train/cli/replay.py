@@ -28,6 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--turns", metavar="FIRST:LAST", help="only these turns; 0 is the start (default: all)"
     )
+    parser.add_argument(
+        "--trust", action="store_true",
+        help="import the code and open the files that the record names; by default nothing outside "
+        "the catalogue is touched",
+    )  # fmt: skip
     parser.add_argument("--fps", type=float, help="frames per second (default: the game's own)")
 
 
@@ -38,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None and args.out.suffix not in SUFFIXES:
         raise ConfigError(f"--out is {args.out}: give a name that ends in {' or '.join(SUFFIXES)}")
     first, last = _turns(args.turns, len(episode.turns))
-    env = remade(episode, None if args.out is None else "rgb_array")
+    env = remade(episode, None if args.out is None else "rgb_array", trusted=args.trust)
     speed = env.metadata["render_fps"] if args.fps is None else args.fps
     if not 0 < speed <= MOST_FRAMES:
         raise ConfigError(f"--fps is {speed:g}: give a number above 0, at most {MOST_FRAMES}")

@@ -18,6 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--plots", type=Path, metavar="FOLDER",
         help="also write each run's figures there as PNG files",
     )  # fmt: skip
+    parser.add_argument(
+        "--trust", action="store_true",
+        help="import the code and open the files that the run's configuration names, to show its "
+        "episodes in the game's words",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
     runs: list[Path] = args.runs
     if len(runs) == 1:
-        page = write_report(runs[0], args.out)
+        page = write_report(runs[0], args.out, trusted=args.trust)
         print("\n".join(in_words(load(runs[0]))))
     else:
         page = compare(runs, args.out)

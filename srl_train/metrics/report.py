@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from srl_envs.errors import UntrustedError
 from srl_train.metrics import figures, plots, tables
 from srl_train.metrics.headline import FOR_THE_OPTIMUM, Headline, ends, headline
 from srl_train.metrics.page import (
@@ -25,17 +25,18 @@ from srl_train.metrics.run_folder import Run, Sample, load, number_at
 from srl_train.metrics.transcript import transcript, view_of
 
 
-def write_report(run_dir: Path, out: Path | None = None) -> Path:
+def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = False) -> Path:
     """Write the report of the run in `run_dir` to `out` (`run_dir`/report.html); returns its path.
 
-    A run without rounds, summary or episodes gets a report that says what is missing. Raises
+    A run without rounds, summary or episodes gets a report that says what is missing. Code and
+    files that its configuration names are touched only where it is `trusted`. Raises
     RunFolderError where there is no run or its records are damaged, PlotsError without matplotlib.
     """
     run = load(run_dir)
-    return write(render(run), run_dir / "report.html" if out is None else out)
+    return write(render(run, trusted=trusted), run_dir / "report.html" if out is None else out)
 
 
-def render(run: Run) -> str:
+def render(run: Run, *, trusted: bool = False) -> str:
     """The page as text."""
     title = f"{run.environment}, {run.mode}, {run.strategy}, seed {run.seed}"
     parts = [
@@ -45,7 +46,7 @@ def render(run: Run) -> str:
         ("behaviour", "How they played", _behaviour(run)),
         ("updates", "Who updated when", _updates(run)),
         ("learning", "What the learners measured", _learning(run)),
-        ("episodes", "Sample episodes", _episodes(run)),
+        ("episodes", "Sample episodes", _episodes(run, trusted)),
         ("configuration", "Configuration", _configuration(run)),
     ]
     sections = [(anchor, name, found) for anchor, name, found in parts if any(found)]
@@ -256,19 +257,23 @@ def _learning(run: Run) -> list[str | None]:
     return [_drawn(run, "learning", how_drawn(len(run.rows)))]
 
 
-def _episodes(run: Run) -> list[str | None]:
-    named = run.config.get("environment")
-    options = named.get("options") if isinstance(named, Mapping) else None
-    return [_sample(sample, run.environment, options or {}) for sample in run.samples]
+def _episodes(run: Run, trusted: bool) -> list[str | None]:
+    return [_sample(run, sample, trusted) for sample in run.samples]
 
 
-def _sample(sample: Sample, environment: str, options: Mapping[str, Any]) -> str:
+def _sample(run: Run, sample: Sample, trusted: bool) -> str:
+    title = f"<h3>{escaped(sample.label.capitalize())}</h3>"
     if not sample.episodes:
-        return f'<h3>{escaped(sample.label)}</h3><p class="quiet">The file is empty.</p>'
+        return f'{title}<p class="quiet">The file is empty.</p>'
     episode = sample.episodes[0]
-    return f"<h3>{escaped(sample.label.capitalize())}</h3>" + transcript(
-        episode, view_of(episode, environment, options)
-    )
+    named = run.config.get("environment")
+    options = (named.get("options") if isinstance(named, Mapping) else None) or {}
+    view, told = None, ""
+    try:
+        view = view_of(episode, run.environment, options, trusted=trusted)
+    except UntrustedError as error:
+        told = f'<p class="quiet">Seats are shown without their words: {escaped(error)}.</p>'
+    return title + told + transcript(episode, view)
 
 
 def _configuration(run: Run) -> list[str | None]:

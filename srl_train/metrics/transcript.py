@@ -10,7 +10,7 @@ import numpy as np
 
 from srl_agents.episode import AgentStep, Episode
 from srl_envs import catalogue
-from srl_envs.errors import EnvConfigError
+from srl_envs.errors import EnvError, UntrustedError
 from srl_envs.text import TextView
 from srl_train.metrics.page import escaped
 
@@ -21,14 +21,21 @@ SHOWN_CHARACTERS = 1500
 """Of one answer or observation; the rest stays in the episode's file."""
 
 
-def view_of(episode: Episode, name: str, options: Mapping[str, Any]) -> TextView | None:
-    """How the episode's seats read and answer, where catalogue entry `name` with these options is
-    the game that was played; None where it is not, as for an environment of the user's own."""
-    if name not in catalogue.names():
+def view_of(
+    episode: Episode, name: str, options: Mapping[str, Any], *, trusted: bool = False
+) -> TextView | None:
+    """How the episode's seats read and answer, where `name` with these options is the game that
+    was played; None where it is not, as for an environment that is not the catalogue's.
+
+    A run's configuration may be anybody's: raises UntrustedError as srl_envs.catalogue.remake.
+    """
+    if name not in catalogue.names() and not trusted:
         return None
     try:
-        made = catalogue.make(name, **options)
-    except EnvConfigError:  # written by another release, which knew other options
+        made = catalogue.remake(name, options, trusted=trusted)
+    except UntrustedError:
+        raise
+    except EnvError:  # written by another release, which knew other options
         return None
     with closing(made) as env:
         same_seats = set(episode.seats) == set(env.possible_agents)

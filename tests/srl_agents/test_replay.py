@@ -118,11 +118,25 @@ def test_turns_too_few_or_too_many_are_found(episode):
         list(replay(long, remade(long)))
 
 
-def test_a_file_starts_no_code_outside_the_catalogue(episode):
-    made = {"name": "os:system", "options": {"command": "echo started"}}
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"name": "os:system", "options": {"command": "echo started"}},
+        {"name": "debate_v0", "options": {"judge": "os:getpid"}},
+        {"name": "multitask_v0", "options": {"environments": {"a": {"name": "os:getpid"}}}},
+    ],
+)
+def test_a_record_starts_no_code(episode, made):
     forged = dataclasses.replace(episode, made_as=made)
-    with pytest.raises(EpisodeError, match="code that a file names is not run"):
-        remade(forged)
+    with pytest.raises(EpisodeError, match=r"is code that a record names.*, or make the env"):
+        remade(forged, render_mode=None)
+
+
+def test_a_trusted_record_has_what_it_names(episode):
+    made = {"name": "srl_envs.coop_compete_v0:parallel_env", "options": episode.made_as["options"]}
+    options = {"variant": "pair", "num_agents": 2} | made["options"]
+    trusted = dataclasses.replace(episode, made_as=made | {"options": options})
+    assert len(list(replay(trusted, remade(trusted, trusted=True)))) == 4
 
 
 def test_options_that_no_release_knows_are_refused(episode):

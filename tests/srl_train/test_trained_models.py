@@ -175,3 +175,29 @@ def test_a_damaged_configuration_is_told(text, says, run_folder):
     (run / "config.yaml").write_text(text)
     with pytest.raises(ConfigError, match=says):
         focal(str(run))
+
+
+def test_a_run_of_others_seats_no_model_elsewhere_unless_trusted(run_folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr("srl_train.collecting.models_of_run", lambda folder: {"model_0": "there"})
+    monkeypatch.setattr("srl_train.collecting.named_models", lambda who: asked.append(who) or 1 / 0)
+    config = config_file.from_tree(
+        {
+            "models": {"count": 1, "frozen": {"wise": "openai:gpt-5-mini"}},
+            "seats": {"agent_1": "wise"},
+        }
+    )
+    given, run = {"agent_0": "uniform"}, Path("runs/of_others")
+    with pytest.raises(ConfigError, match=r"seats openai:gpt-5-mini in agent_1.*--players agent_1"):
+        cast(config, make_env, given, run)
+    assert not asked
+    with pytest.raises(ZeroDivisionError):
+        cast(config, make_env, given, run, trusted=True)
+    assert asked == ["openai:gpt-5-mini"]
+
+
+def test_a_run_of_others_starts_no_code_to_collect(run_folder, tmp_path, capsys):
+    run = run_folder()
+    (run / "config.yaml").write_text("environment: {name: 'os:getpid'}\n")
+    assert main(["collect", str(run), "--out", str(tmp_path / "games.jsonl")]) == 2
+    assert "'os:getpid' is code that a record names" in capsys.readouterr().err

@@ -75,6 +75,17 @@ def test_a_tampered_record_is_refused_and_leaves_no_file(record, tmp_path, capsy
     assert list(tmp_path.glob("game*")) == []
 
 
+def test_code_that_a_record_names_runs_where_it_is_trusted_only(record, capsys):
+    own = {"variant": "pair", "num_agents": 2, "max_cycles": 5}
+    made = {"name": "srl_envs.coop_compete_v0:parallel_env", "options": own}
+    tamper(record, lambda episode: episode.update(made_as=made))
+    assert cli.main(["replay", str(record)]) == 2
+    assert "'srl_envs.coop_compete_v0:parallel_env' is code that a record names" in (
+        capsys.readouterr().err
+    )
+    assert cli.main(["replay", str(record), "--trust"]) == 0
+
+
 def test_a_record_from_elsewhere_says_what_to_do(record, capsys):
     tamper(record, lambda episode: episode.update(made_as=None))
     assert cli.main(["replay", str(record)]) == 2

@@ -1,4 +1,5 @@
 import re
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -173,6 +174,35 @@ def test_long_episodes_are_folded_and_cut():
 )
 def test_a_view_is_used_for_its_own_game_only(name, options, found):
     assert (view_of(episode(), name, options) is not None) == found
+
+
+@pytest.fixture
+def judged(tmp_path, monkeypatch):
+    """A run of debates whose configuration names code, which leaves a file behind."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "judge_of_others.py").write_text(
+        "from pathlib import Path\n"
+        "from srl_envs.debate.rules import RuleJudge as judge\n"
+        f"Path({str(tmp_path / 'ran')!r}).touch()\n"
+    )
+    sample = Episode("debate_v0", 1, {"pro_0": "model_0", "con_0": "model_0"}, ())
+    told = config(environment={"name": "debate_v0", "options": {"judge": "judge_of_others:judge"}})
+    yield write_run(tmp_path / "run", episodes=[sample], told=told, environment="debate_v0")
+    sys.modules.pop("judge_of_others", None)
+
+
+def test_a_report_runs_no_code_that_the_run_names(judged, tmp_path, undrawn):
+    text = read(write_report(judged)).text
+    assert "shown without their words: 'judge: judge_of_others:judge' is code" in text
+    assert not (tmp_path / "ran").exists()
+    assert "You are PRO in a debate" in read(write_report(judged, trusted=True)).text
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("options", [[1], {1: 2}, {"num_agents": "x"}, {"num_agents": 10**8}, 7])
+def test_options_that_are_none_leave_a_report(tmp_path, undrawn, options):
+    told = config(environment={"name": "coop_compete_v0", "options": options})
+    assert "Sample episodes" in read(write_report(write_run(tmp_path / "run", told=told))).text
 
 
 def test_numbers_are_shown_without_a_view(tmp_path, undrawn):

@@ -1,0 +1,113 @@
+"""What a setting may name beyond itself: code to import, files and folders of this machine.
+
+Whoever writes a configuration names what he likes. Records are written by others: while an
+environment is made from one (`catalogue.remake`), nothing outside it is reached. Every option that
+names code or a place goes through `code` or `place`, so that this holds for all environments.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from srl_envs.errors import EnvConfigError, UntrustedError
+
+LARGEST_RECORDED = 1000
+"""Whole numbers in a record's options, seats and sides of mazes among them, added up; every other
+entry counts as one. What only says when something happens (OF_TIME) costs nothing."""
+OF_TIME = frozenset(
+    {
+        "debate_rounds",
+        "episode",
+        "history",
+        "level_seed",
+        "max_cycles",
+        "problem_seed",
+        "switch_pull",
+        "warmup_episodes",
+    }
+)
+WAY_OUT = "give --trust (trusted=True) if you trust whoever wrote it"
+
+_closed: ContextVar[bool] = ContextVar("closed", default=False)
+
+
+@contextmanager
+def closed() -> Iterator[None]:
+    """While this lasts, `code` and `place` raise UntrustedError."""
+    before = _closed.set(True)
+    try:
+        yield
+    finally:
+        _closed.reset(before)
+
+
+def is_closed() -> bool:
+    """Whether an environment is being made from a record that is not trusted."""
+    return _closed.get()
+
+
+def code(name: str, option: str | None = None) -> Callable[..., Any]:
+    """The function that 'module:function' names, which errors call that of the `option`.
+
+    Raises EnvConfigError where there is none, and UntrustedError within `closed`.
+    """
+    named = name if option is None else f"{option}: {name}"
+    module, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
+        raise EnvConfigError(f"{named!r} is no 'module:function', such as 'my_games:chess'")
+    if is_closed():
+        raise UntrustedError(f"{named!r} is code that a record names, and is not run: {WAY_OUT}")
+    try:
+        found = getattr(import_module(module), attribute, None)
+    except ImportError as error:
+        raise EnvConfigError(
+            f"{named}: {error}; Python must find the module: set PYTHONPATH to its folder"
+        ) from error
+    if not callable(found):
+        raise EnvConfigError(f"{named}: module {module} has no function {attribute!r}")
+    return found  # type: ignore[no-any-return]  # callable() says no more than that
+
+
+def place(path: str | os.PathLike[str], option: str) -> Path:
+    """The file or folder that the `option` names. Raises UntrustedError within `closed`."""
+    if is_closed():
+        raise UntrustedError(
+            f"{option}: {os.fspath(path)!r:.200} is a place on this machine that a record names, "
+            f"and is not opened: {WAY_OUT}"
+        )
+    return Path(path)
+
+
+def at_most(value: float, most: float, option: str) -> float:
+    """`value`; within `closed` it raises UntrustedError for more than `most`."""
+    if is_closed() and value > most:
+        raise UntrustedError(
+            f"{option}: a record asks for {value:g}, up to {most:g} is given: {WAY_OUT}"
+        )
+    return value
+
+
+def refuse_large(options: Mapping[str, Any]) -> None:
+    """Raise UntrustedError for a record's options that ask for more than LARGEST_RECORDED."""
+    size = sum(_size(name, value) for name, value in options.items())
+    if size > LARGEST_RECORDED:
+        raise UntrustedError(
+            f"the record asks for an environment of size {size:g}, counting seats, sides and the "
+            f"like, at most {LARGEST_RECORDED} is made: {WAY_OUT}"
+        )
+
+
+def _size(name: str, value: Any) -> float:
+    if isinstance(value, Mapping):
+        return 1 + sum(_size(str(key), entry) for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return 1 + sum(_size(name, entry) for entry in value)
+    if isinstance(value, int) and name not in OF_TIME:
+        return max(1.0, min(abs(value), 1e9))
+    return 1
