@@ -14,7 +14,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -32,9 +31,10 @@ from srl_envs.text import TEXT_LENGTH, ParseFailure
 from srl_envs.tools.calls import CLOSE, OPEN, ToolCall, read_turn
 from srl_envs.tools.errors import ToolError
 from srl_envs.tools.files import FileStore, JailedFolder, MemoryFiles
-from srl_envs.tools.problems import FAMILIES, Step
+from srl_envs.tools.problems import FAMILIES
 from srl_envs.tools.registry import RESULT_LENGTH, Tool, ToolResult
 from srl_envs.tools.search import SearchProvider
+from srl_envs.tools.session import Session
 from srl_envs.tools.toolbox import TOOLS, WITHOUT_SANDBOX, Toolbox
 
 NEEDED = 0.2  # of the score, shared by the calls that the problem needs
@@ -42,6 +42,7 @@ TURNS = 8
 HISTORY = 4  # earlier turns that are told again
 HISTORY_LENGTH = 600  # characters of each
 LAST_TURN = "This is your last turn: answer now."
+ROUNDED = Fraction(1, 10**9)
 NUMBERS_IN_SIGHT = 6
 OF_A_KIND = 4  # sample answers
 MARKS = {"+": "+", "plus": "+", "-": "-", "minus": "-", "*": "*", "times": "*"}
@@ -51,45 +52,6 @@ _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
 _NUMBER_IN_SIGHT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])")
 _FILE_IN_SIGHT = re.compile(r"(?<![\w-])[\w-]+\.txt\b")
 _NAME_IN_SIGHT = re.compile(r"(?<!^)(?<![.?] )\b[A-Z][a-z]+\b")
-
-
-@dataclass
-class Session:
-    """What one seat did in one episode."""
-
-    box: Toolbox
-    steps: Sequence[Step]
-    folder: Path | None = None
-    """Its own, to be removed at the end; None where files are in memory."""
-    met: set[int] = field(default_factory=set)
-    """Which of `steps` were made."""
-    answered: set[str] = field(default_factory=set)
-    """Calls that gave a result: whoever makes one of them again learns and earns nothing."""
-    turns: list[tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]] = field(default_factory=list)
-    calls: int = 0
-    failed: int = 0
-    repeated: int = 0
-
-    def make(self, call: ToolCall) -> ToolResult:
-        """Make one call, and count it."""
-        result = self.box.registry.call(call)
-        self.calls += 1
-        self.failed += not result.ok
-        if call.identity in self.answered:
-            self.repeated += 1
-            return result
-        if result.ok:
-            self.answered.add(call.identity)
-        for number, step in enumerate(self.steps):
-            if number not in self.met and step.met(call, result):
-                self.met.add(number)
-                break
-        return result
-
-    @property
-    def share(self) -> float:
-        """How much of what is needed was done."""
-        return len(self.met) / len(self.steps) if self.steps else 0.0
 
 
 class ToolUse(Task):
@@ -169,15 +131,15 @@ class ToolUse(Task):
             files = JailedFolder(folder)
         for path, content in problem.data.get("files", {}).items():
             files.write(path, content)
-        return Session(self._toolbox(files), problem.data.get("steps", ()), folder)
+        steps = problem.data.get("steps", ())
+        return Session(self._toolbox(files), steps, problem.question, folder)
 
     def respond(self, work: Work, answer: str) -> Graded:
         """Make the calls, or grade the answer."""
         session: Session = work.memory
         said = read_turn(answer)
         if isinstance(said, tuple):
-            results = tuple(session.make(call) for call in said)
-            session.turns.append((said, results))
+            results = session.turn(said)
             told = "\n".join(_response(result, len(results)) for result in results)
             return Graded(NEEDED * session.share, False, told, False, _counts(session))
         graded = self.grade(work.problem, str(said))
@@ -288,11 +250,13 @@ class ToolUseEnv(TaskEnv):
 def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
     """Whether two texts say the same: as numbers (1,000.0 is 1000), or but for case and spaces.
 
+    Whole numbers must be exact; others may differ by ROUNDED, and by ROUNDED of the truth.
     `units` are words, in lower case, that may stand behind a number.
     """
-    numbers = _value(truth, units), _value(answer, units)
-    if numbers[0] is not None and numbers[1] is not None:
-        return abs(numbers[0] - numbers[1]) <= abs(numbers[0]) * Fraction(1, 10**9)
+    right, said = _value(truth, units), _value(answer, units)
+    if right is not None and said is not None:
+        rounded = Fraction(0) if right.denominator == 1 else ROUNDED * min(Fraction(1), abs(right))
+        return abs(said - right) <= rounded
     plain = [" ".join(text.casefold().split()).strip(" .\"'`*") for text in (truth, answer)]
     return bool(plain[0]) and plain[0] == plain[1]
 

@@ -7,7 +7,7 @@ and what it used are the calls that are needed, in one order that works.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -42,17 +42,23 @@ class Step:
     evidence: str
     """A line of the result of any such call; anything will do where it is empty."""
 
-    def met(self, call: ToolCall, result: ToolResult) -> bool:
+    def met(self, call: ToolCall, result: ToolResult, made_up: Collection[str] = ()) -> bool:
         """Whether a call of the same tool brought what this one does.
 
-        A program must end with it, so that printing all that it could be brings nothing, and what
-        is written must be what is to be written.
+        `made_up` are the numbers in the call that nothing told the seat. A calculation has none,
+        so that trying numbers until one is right brings nothing; a program does not hold the one
+        that it is to find, and must end with it; the file that is read is this one, and what is
+        written is what is to be written.
         """
         if not result.ok or result.name != self.call.name:
             return False
         if not self.evidence:
             return True
-        if call.name == "write_file" and call.arguments != self.call.arguments:
+        if call.name in ("read_file", "write_file") and call.arguments != self.call.arguments:
+            return False
+        if call.name in ("calculator", "write_file") and made_up:
+            return False
+        if call.name == "python" and self.evidence in made_up:
             return False
         lines = result.content.splitlines()
         return self.evidence in (lines[-1:] if call.name == "python" else lines)

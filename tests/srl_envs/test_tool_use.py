@@ -137,9 +137,9 @@ def test_a_program_that_prints_everything_has_not_found_it():
         assert step.met(step.call, ToolResult("python", True, content)) is met
     env = parallel_env(families="write", difficulty=1)
     env.reset(seed=1)
-    right = next(text for text in needed(env) if "write_file" in text)
-    rewards, _, _ = play(env, call("write_file", path="sum.txt", content="0"), right)
-    assert rewards == [0.0, pytest.approx(NEEDED / 4 - 0.01)]
+    *before, right = needed(env)
+    rewards, _, _ = play(env, *before, call("write_file", path="sum.txt", content="0"), right)
+    assert rewards[-2:] == [-0.01, pytest.approx(NEEDED / 4 - 0.01)]
 
 
 @pytest.mark.parametrize(
@@ -231,10 +231,30 @@ def test_the_last_turn_is_announced_and_all_fits():
         ("35", "", False),
         ("35", "\u0663\u0665", False),
         ("1", "1" * 5000, False),
+        ("12345678901", "12345678902", False),
+        ("12345678901", "12345678901.0", True),
+        ("12345678901.0", "12345678901.01", False),
+        ("0.333333333333333", "0.3333333334", True),
+        ("0.333333333333333", "0.333333334", False),
+        ("12345678901.5", "12345678901.6", False),
+        ("12345678901.5", "12345678902", False),
+        ("-0.5", "-0.5000000001", True),
+        ("0", "0.0000000001", False),
     ],
 )
 def test_answers_are_compared_by_value(truth, answer, same):
     assert same_answer(truth, answer) is same
+
+
+@pytest.mark.parametrize("family", GENERATED)
+def test_the_whole_number_beside_the_right_one_is_wrong(family):
+    env = parallel_env(families=family, difficulty=5)
+    for seed in range(20):
+        problem = env.problem(seed)
+        if problem.answer.lstrip("-").isdigit():
+            beside = str(int(problem.answer) + 1)
+            assert not env.task.grade(problem, f"Answer: {beside}").correct
+            assert not env.task.grade(problem, beside).correct
 
 
 def test_tools_of_ones_own():
