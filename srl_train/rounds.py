@@ -92,9 +92,7 @@ def play_groups(run: Run, number: int) -> list[Episode]:
     starts = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
     seeds = [start for start in starts for _ in range(rollout.group_size)]
     courses = [int(s) for s in rng.integers(2**63, size=len(seeds))]
-    opponents = run.draw_opponents(
-        number, seeding.generator(run.config.seed, "opponents", number)
-    )
+    opponents = run.draw_opponents(number, seeding.generator(run.config.seed, "opponents", number))
     return play(
         run,
         seeds,

@@ -9,16 +9,17 @@ from srl_train.credit.comparison import compared_turns
 
 
 def agent_turn(discount: float, scale: str) -> CreditAssignment:
-    """A_t = (G_t - mean of the group's G_t) / (deviation of the group's G_t + 1e-4).
+    """A_t = (G_t - mean of the group's G_t) / (deviation + 1e-4).
 
     G_t is the reward to go, sum over k >= t of discount**(k - t) * r_k; the group are the games
-    from the same start in which the seat still has a turn t. `scale` "none" leaves the division
-    out.
+    from the same start in which the seat still has a turn t. The deviation is one for all turns of
+    the group: of G_t - mean G_t over all of them (`compared_turns`). `scale` "none" leaves the
+    division out.
 
     Groups per agent and turn are those of AT-GRPO (Zhao et al. 2025, "Stronger-MAS", sec. 4). It
     samples several answers to one and the same situation at every turn; here the members of a
-    group share their start and the number of the turn, not what happened in between, and no game
-    is branched.
+    group share their start and the number of the turn, not what happened in between, no game is
+    branched, and the deviation is not each turn's own.
     """
 
     def assign(

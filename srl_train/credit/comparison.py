@@ -72,13 +72,25 @@ def on_all_turns(
 def compared_turns(
     rewards_GT: Sequence[Sequence[float]], discount: float, scale: str
 ) -> list[list[float]]:
-    """Per game and turn: the reward to go, compared with the games that have that turn."""
+    """Per game and turn: the reward to go less its mean over the games that have that turn.
+
+    With `scale` "group" all turns are divided by one deviation + SCALE_FLOOR, that of what is left
+    over all turns (a turn that n games have counts with n - 1 degrees of freedom). A deviation of
+    each turn's own would be that of a handful of games where most are over, and would give the two
+    that are left +-.71 whatever lies between them.
+    """
     to_go = [rewards_to_go(rewards, discount) for rewards in rewards_GT]
     advantages: list[list[float]] = [[] for _ in to_go]
+    freedom = 0
     for turn in range(max(map(len, to_go), default=0)):
         there = [number for number, own in enumerate(to_go) if turn < len(own)]
+        freedom += len(there) - 1
         for number, value in zip(
-            there, compared([to_go[number][turn] for number in there], scale), strict=True
+            there, compared([to_go[number][turn] for number in there], "none"), strict=True
         ):
             advantages[number].append(value)
-    return advantages
+    if scale == "none" or not freedom:
+        return advantages
+    squares = math.fsum(value * value for own in advantages for value in own)
+    deviation = math.sqrt(squares / freedom) + SCALE_FLOOR
+    return [[value / deviation for value in own] for own in advantages]

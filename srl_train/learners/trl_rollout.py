@@ -96,9 +96,7 @@ class _Rollout:
         groups = len(prompts) // size
         starts = [int(s) for s in rng.integers(2**31, size=ceil(groups / len(seats)))]
         courses = [int(s) for s in rng.integers(2**63, size=len(starts) * size)]
-        model = TextPolicy(
-            self._backend_of(trainer), view, sampling=self._sampling(trainer)
-        )
+        model = TextPolicy(self._backend_of(trainer), view, sampling=self._sampling(trainer))
         games = play_many(
             self.make_env,
             {**dict.fromkeys(own, model), **self.others},

@@ -38,11 +38,19 @@ def test_agent_turn_by_hand():
     # turn 0: 2, 2, 5, mean 3; turn 1: 2, 4, mean 3
     [found] = advantages("agent_turn", [group], discount=0.5, scale="none")
     assert [own["a"] for own in found] == [[-1.0, -1.0], [-1.0, 1.0], [2.0]]
-    # deviations: sqrt((1 + 1 + 4) / 2) = sqrt 3, and sqrt 2
+    # one deviation: sqrt((1 + 1 + 4 + 1 + 1) / (2 + 1)) = sqrt(8 / 3)
     [found] = advantages("agent_turn", [group], discount=0.5)
-    three, two = math.sqrt(3) + FLOOR, math.sqrt(2) + FLOOR
-    assert found[1]["a"] == pytest.approx([-1 / three, 1 / two], rel=1e-12)
-    assert found[2]["a"] == pytest.approx([2 / three], rel=1e-12)
+    scale = math.sqrt(8 / 3) + FLOOR
+    assert found[1]["a"] == pytest.approx([-1 / scale, 1 / scale], rel=1e-12)
+    assert found[2]["a"] == pytest.approx([2 / scale], rel=1e-12)
+
+
+def test_two_games_that_are_left_are_not_blown_up():
+    """Most games end in turn 0, worth 0 to 10; the two that go on differ by a hundredth there."""
+    group = alone([0], [10], [0], [10], [5, 1.00], [5, 1.01])
+    [found] = advantages("agent_turn", [group])
+    late = [own["a"][1] for own in found if len(own["a"]) > 1]
+    assert late[1] == pytest.approx(-late[0]) and 0 < late[1] < 0.01
 
 
 def test_agent_turn_keeps_what_came_before_out():
