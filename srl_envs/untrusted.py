@@ -16,6 +16,8 @@ from srl_envs.errors import DocumentError
 
 MAX_NESTING = 64
 """Containers within containers, or brackets within brackets, in anything that is parsed."""
+MAX_DIGITS = 4300
+"""Of a whole number; Python's own limit, where nobody has changed it."""
 MAX_BYTES = 64 * 2**20
 """Of one document: a line of JSON Lines, a JSON file, a YAML file."""
 

@@ -10,15 +10,17 @@ import fcntl
 import os
 import resource
 import signal
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from srl_envs.sandbox import kernel
 
-WORK = "/work"
-"""The working folder, where namespaces give it: in memory, and gone with the run."""
+WRITABLE, WORK = "/work", "/work/own"
+"""The working folder, where namespaces give it: in memory, and gone with the run. Its parent, which
+nobody can write to, stays: rules for it are made once, and hold for what is mounted beneath."""
+HOST = "sandbox"
+RULES = 5  # the descriptor of Landlock's rules, until they are obeyed
 INSIDE = 1000  # the user's and group's number within a user namespace
 UNASSIGNED = 61184, 4300  # user numbers that belong to nobody; the first, and how many
 OTHERS = kernel.NEW_MOUNT | kernel.NEW_NETWORK | kernel.NEW_IPC | kernel.NEW_UTS
@@ -30,16 +32,18 @@ class Place:
     """What a worker was told and what it has set up, as far as its runs need it."""
 
     limits: dict[str, Any]
-    roots: list[str]
-    """What may be read: the standard library and the shared libraries, nothing else."""
+    readable: list[str]
+    """Files and folders: the standard library's and the shared libraries, nothing else."""
     folder: str
     """An empty folder to build the new root on."""
-    filter: bytes
-    """A compiled seccomp filter, or nothing."""
-    filter_without_files: bytes
-    """For use where nothing else keeps programs from files."""
+    filters: Mapping[str, bytes]
+    """Compiled seccomp filters, by what they leave of files (syscalls.FILES)."""
+    filter: bytes = b""
+    """The one of them that is in force, or nothing."""
     namespaces: str = ""
     landlock: int = 0
+    rules: int | None = None
+    """Landlock's rules, as a descriptor."""
     switches_user: bool = False
     """Whether each run changes to `user` by itself."""
     own_processes: int | None = None
@@ -70,6 +74,7 @@ class Place:
             kernel.unshare(kernel.NEW_USER | OTHERS)
             _map_user(processes, user, group)
             self._build_root()
+        kernel.name_host(HOST)
         with contextlib.suppress(OSError):  # only a second lock: runs have no capabilities
             _write("sys/user/max_user_namespaces", "0", processes)
         kernel.unshare(kernel.NEW_PID)
@@ -89,11 +94,12 @@ class Place:
         os.setsid()
         with os.fdopen(descriptors[0], "rb") as file:
             request = file.read()
-        high = [fcntl.fcntl(each, fcntl.F_DUPFD, 16) for each in descriptors[1:]]
-        for target, descriptor in zip((0, 1, 3, 4), high, strict=True):
+        kept = [*descriptors[1:], *([] if self.rules is None else [self.rules])]
+        high = [fcntl.fcntl(each, fcntl.F_DUPFD, 16) for each in kept]
+        for target, descriptor in zip((0, 1, 3, 4, RULES), high, strict=False):
             os.dup2(descriptor, target)
         os.dup2(1, 2)
-        os.closerange(5, 2**16)
+        os.closerange(RULES + (self.rules is not None), 2**16)
         self.make_folder()
         self._limit()
         if self.switches_user:
@@ -101,11 +107,14 @@ class Place:
         kernel.die_with_parent()
         kernel.drop_capabilities()
         kernel.forbid_new_privileges()
-        if self.landlock:
-            kernel.restrict_files(self.landlock, self.roots, [WORK] if self.namespaces else [])
+        if self.rules is not None:
+            kernel.restrict_files(RULES)
+            os.close(RULES)
         for name in list(os.environ):
             del os.environ[name]
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self.filter and not self.namespaces:
+            del os.uname  # forbidden there; `platform` and what needs it can do without
         if self.filter:
             kernel.filter_calls(self.filter)
         return request
@@ -125,10 +134,16 @@ class Place:
         kernel.mount("tmpfs", WORK, "tmpfs", flags, size)
         os.chdir(WORK)
 
+    def make_rules(self) -> None:
+        """Landlock's rules, made once for all runs."""
+        if self.landlock:
+            readable, writable = (["/"], [WRITABLE]) if self.namespaces else (self.readable, [])
+            self.rules = kernel.file_rules(self.landlock, readable, writable)
+
     def read_as_nobody(self) -> None:
         """Whether another user than root can read what programs import; raises OSError if not."""
         become(self.user)
-        for path in self.roots:
+        for path in self.readable:
             os.close(os.open(path, os.O_RDONLY))
 
     def _limit(self) -> None:
@@ -151,26 +166,24 @@ class Place:
             resource.setrlimit(kind, (allowed, last))
 
     def _build_root(self) -> None:
-        """A file system of the readable roots and an empty working folder; then live there."""
+        """A file system of what is readable and an empty working folder; then live there."""
         kernel.mount("none", "/", None, kernel.RECURSIVE | kernel.PRIVATE)
         closed = kernel.NO_SETUID | kernel.NO_DEVICES
         kernel.mount("tmpfs", self.folder, "tmpfs", closed, "size=256k,mode=755")
-        os.mkdir(self.folder + WORK)
-        for root in self.roots:
-            target = self.folder + root
-            if os.path.isdir(root):
+        os.makedirs(self.folder + WORK)
+        for path in self.readable:
+            target = self.folder + path
+            if os.path.isdir(path):
                 os.makedirs(target, exist_ok=True)
             else:
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-            kernel.mount(root, target, None, kernel.BIND | kernel.RECURSIVE)
+            kernel.mount(path, target, None, kernel.BIND | kernel.RECURSIVE)
             # A flag that the original has may not be taken off, so it is repeated.
             kept = os.statvfs(target).f_flag & kernel.NO_EXECUTION
             flags = kernel.REMOUNT | kernel.BIND | kernel.READ_ONLY | closed | kept
             kernel.mount("none", target, None, flags)
         flags = kernel.REMOUNT | kernel.BIND | kernel.READ_ONLY | closed
-        for link, target in _links(self.roots):
-            os.symlink(target, self.folder + link)
         kernel.mount("none", self.folder, None, flags)
         kernel.make_root(self.folder)
 
@@ -194,21 +207,3 @@ def _write(path: str, text: str, folder: int) -> None:
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
-
-
-def _links(roots: Sequence[str]) -> list[tuple[str, str]]:
-    """Links at the top of the file system that lead into a root, as /lib does into /usr/lib."""
-    names = ("/lib", "/lib64")
-    return [(n, os.readlink(n)) for n in names if os.path.islink(n) and n not in roots]
-
-
-def readable_roots() -> list[str]:
-    """What a plain interpreter reads: its standard library and the system's shared libraries."""
-    named = [
-        os.path.dirname(os.path.realpath(os.__file__)),
-        os.path.join(sys.base_prefix, "lib"),
-        os.path.join(sys.base_exec_prefix, "lib"),
-        *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache"),
-    ]
-    real = sorted({os.path.realpath(name) for name in named if os.path.exists(name)})
-    return [r for r in real if not any(r.startswith(other + "/") for other in real)]

@@ -25,7 +25,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every 
 
 # Landlock's rights on files, by the version of its interface that brought them.
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
-_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute (for shared libraries), read files, read folders
+_EXECUTE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 2, 1 << 3
 _NETWORK_VERSION, _NETWORK_RIGHTS = 4, 3  # TCP: bind, connect
 _SCOPE_VERSION, _SCOPES = 6, 3  # abstract sockets and signals to processes outside
 
@@ -123,8 +123,17 @@ def landlock_version() -> int:
     return max(0, _call(_CREATE_RULESET, None, 0, 1))
 
 
-def restrict_files(version: int, readable: Sequence[str], writable: Sequence[str]) -> None:
-    """Allow only what is beneath these folders; and, where the kernel can, no TCP nor signals."""
+def name_host(name: str) -> None:
+    """Give the machine another name, as far as this process's own namespace goes; uname(2)."""
+    for call in (_libc.sethostname, _libc.setdomainname):
+        _done(call(name.encode(), ctypes.c_size_t(len(name))), "sethostname")
+
+
+def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -> int:
+    """Rules that allow these files and what is beneath these folders, as a descriptor.
+
+    Where the kernel can, also no TCP, nor signals to others. To be obeyed with restrict_files.
+    """
     rights = sum(bits for since, bits in _FILE_RIGHTS.items() if since <= version)
     network = _NETWORK_RIGHTS if version >= _NETWORK_VERSION else 0
     scopes = _SCOPES if version >= _SCOPE_VERSION else 0
@@ -132,11 +141,16 @@ def restrict_files(version: int, readable: Sequence[str], writable: Sequence[str
     handled = struct.pack("=QQQ", rights, network, scopes)[:size]
     rules = _done(_call(_CREATE_RULESET, handled, size, 0), "landlock_create_ruleset")
     special = 1 << 6 | 1 << 9 | 1 << 10 | 1 << 11  # devices, sockets and pipes with a name
-    for folders, allowed in ((readable, _READ), (writable, rights & ~special & ~1)):
-        for folder in folders:
-            beneath = os.open(folder, os.O_PATH | os.O_CLOEXEC)
-            rule = struct.pack("=Qi", allowed if os.path.isdir(folder) else 1 << 2, beneath)
-            _done(_call(_ADD_RULE, rules, 1, rule, 0), f"landlock_add_rule {folder}")
+    reading = _READ_FILE | _READ_FOLDER
+    for paths, allowed in ((readable, reading), (writable, rights & ~special & ~_EXECUTE)):
+        for path in paths:
+            beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            rule = struct.pack("=Qi", allowed if os.path.isdir(path) else _READ_FILE, beneath)
+            _done(_call(_ADD_RULE, rules, 1, rule, 0), f"landlock_add_rule {path}")
             os.close(beneath)
+    return rules
+
+
+def restrict_files(rules: int) -> None:
+    """Obey these rules from now on; landlock_restrict_self(2)."""
     _done(_call(_RESTRICT_SELF, rules, 0), "landlock_restrict_self")
-    os.close(rules)

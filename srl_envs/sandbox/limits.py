@@ -27,7 +27,7 @@ class Limits:
     output: int = 64 * 1024
     """Bytes of standard output and standard error together."""
     results: int = 256 * 1024
-    """Bytes of all that the calls returned, as plain data."""
+    """Bytes of what one call returned, as plain data."""
 
     def __post_init__(self) -> None:
         number_between("wall", self.wall, 0.01)

@@ -1,6 +1,6 @@
 """Plain data as text: what crosses the border between a program and whoever runs it.
 
-None, bool, int (of up to 3,900 digits), float, complex, str, bytes, list, tuple, dict, set and
+None, bool, int (of up to 4,300 digits), float, complex, str, bytes, list, tuple, dict, set and
 frozenset, nested. No object of any other class can be written, so none can be read: no pickle, no
 constructor, no `__eq__` of the program's own ever runs on this side. JSON carries it; what JSON
 lacks is an object with one of the keys of `_TAGS`.
@@ -15,16 +15,16 @@ from itertools import groupby
 from typing import Any
 
 from srl_envs.sandbox.errors import NotPlainError
+from srl_envs.untrusted import MAX_DIGITS, MAX_NESTING
 
-DEPTH = 50  # containers within containers
 COLLISIONS = 64  # keys of one hash: more are an attempt to make a dict of them slow
-INT_BITS = 13_000  # of longer integers Python refuses to write the decimal digits
+_BEYOND = 10**MAX_DIGITS
 
 
 def dumps(value: Any) -> bytes:
     """One line without a line break; raises NotPlainError for what is not plain."""
     try:
-        return json.dumps(_packed(value, DEPTH), separators=(",", ":")).encode("ascii")
+        return json.dumps(_packed(value, MAX_NESTING), separators=(",", ":")).encode("ascii")
     except (ValueError, RecursionError) as error:
         raise NotPlainError(f"not plain data: {str(error) or type(error).__name__}") from error
 
@@ -32,7 +32,7 @@ def dumps(value: Any) -> bytes:
 def loads(line: bytes) -> Any:
     """The value of a line, whoever wrote it; raises NotPlainError for anything but plain data."""
     try:
-        return _unpacked(json.loads(line), DEPTH)
+        return _unpacked(json.loads(line), MAX_NESTING)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise NotPlainError(f"unreadable: {type(error).__name__}: {error}"[:200]) from error
 
@@ -71,9 +71,10 @@ def _packed(value: Any, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        if int.bit_length(value) > INT_BITS:
-            raise NotPlainError("not plain data: an integer of thousands of digits")
-        return int(value)
+        whole = int(value)
+        if not -_BEYOND < whole < _BEYOND:
+            raise NotPlainError(f"not plain data: an integer of more than {MAX_DIGITS} digits")
+        return whole
     if isinstance(value, float):
         return float(value)
     if isinstance(value, str):
@@ -83,7 +84,7 @@ def _packed(value: Any, depth: int) -> Any:
     if isinstance(value, complex):
         return {"c": [value.real, value.imag]}
     if depth == 0:
-        raise NotPlainError(f"not plain data: nested deeper than {DEPTH}")
+        raise NotPlainError(f"not plain data: nested deeper than {MAX_NESTING}")
     if isinstance(value, list):
         return [_packed(part, depth - 1) for part in value]
     if isinstance(value, dict):
@@ -95,10 +96,14 @@ def _packed(value: Any, depth: int) -> Any:
 
 
 def _unpacked(packed: Any, depth: int) -> Any:
-    if packed is None or isinstance(packed, bool | int | float | str):
+    if packed is None or isinstance(packed, bool | float | str):
         return packed
-    if depth == 0:
-        raise ValueError("nested too deep")
+    if isinstance(packed, int):
+        if not -_BEYOND < packed < _BEYOND:
+            raise ValueError(f"an integer of more than {MAX_DIGITS} digits")
+        return packed
+    if depth == 0 and not (isinstance(packed, dict) and packed.keys() <= _LEAVES):
+        raise ValueError(f"nested deeper than {MAX_NESTING}")
     if isinstance(packed, list):
         return [_unpacked(part, depth - 1) for part in packed]
     [(tag, inner)] = packed.items()
@@ -144,6 +149,7 @@ def _hashable(keys: list[Any]) -> list[Any]:
     return keys
 
 
+_LEAVES = {"b", "c"}  # tags of what holds nothing else
 _TAGS: dict[str, Callable[[Any, int], Any]] = {
     "b": _bytes, "c": _complex,
     "t": _tuple, "s": _set, "f": _frozenset, "d": _dict,

@@ -77,7 +77,7 @@ class Pool:
         worker.close()
 
     def _started(self) -> Worker:
-        filters, why = ((b"", b""), "") if "seccomp" in self._without else _filters()
+        filters, why = ({}, "") if "seccomp" in self._without else _filters()
         worker = Worker(self._limits, filters, self._without)
         if why:
             refused = {**worker.protections.refused, "seccomp": why}
@@ -92,6 +92,7 @@ class Pool:
         words = ""
         try:
             with worker.start(runner.NOTHING, b"", self._limits.wall) as running:
+                running.hang_up()
                 running.finish()
             if running.status or running.received != runner.DONE:
                 words = running.printed.decode(errors="replace").strip() or str(running.status)
@@ -104,12 +105,12 @@ class Pool:
 
 
 @functools.cache
-def _filters() -> tuple[tuple[bytes, bytes], str]:
-    """The compiled filters, with and without files, or why there are none."""
+def _filters() -> tuple[dict[str, bytes], str]:
+    """The compiled filters, by what they leave of files, or why there are none."""
     try:
-        return (syscalls.compiled(paths=True), syscalls.compiled(paths=False)), ""
+        return {files: syscalls.compiled(files) for files in syscalls.FILES}, ""
     except ImportError as error:
-        return (b"", b""), str(error)
+        return {}, str(error)
 
 
 def _close_all(workers: list[Worker]) -> None:

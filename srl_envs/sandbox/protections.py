@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 LEVELS = ("limits", "namespaces", "filtered", "strict")
 """From the weakest to the strongest; see docs/sandbox.md for what each withstands.
 
 "limits": a process of its own with limits, nothing that keeps it from files or the network.
-"namespaces": it sees no file but the standard library's, no process and no network but its own.
+"namespaces": it sees no file but the standard library's, no process and no network but its own; all
+of the kernel's calls are open to it.
 "filtered": no namespaces, but a filter of system calls keeps it from networks, processes and
-signals, and Landlock from files; where there is no Landlock either, it can open no file at all, and
-import only what was loaded before. "strict": both namespaces and the filter.
+signals, and Landlock from reading files, though not from asking for their sizes and times. Where
+there is no Landlock either, it can open no file at all, and import only what was loaded before.
+"strict": both namespaces and the filter.
 """
 FEATURES = ("namespaces", "landlock", "seccomp")
 
@@ -28,13 +30,16 @@ class Protections:
     """The version of Landlock's interface that is in force; 0 for none."""
     seccomp: bool
     """Whether system calls are filtered."""
+    alone: bool = True
+    """Whether a program can start no further process or thread: root can, at level "limits" where
+    the interpreter lies where no other user may read it."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """What is not active, and why."""
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Protections:
         """From what a worker said."""
-        return cls(data["namespaces"], data["landlock"], data["seccomp"], data["refused"])
+        return cls(**{each.name: data[each.name] for each in fields(cls)})
 
     @property
     def level(self) -> str:
@@ -58,7 +63,9 @@ class Protections:
             f"Landlock {self.landlock}" if self.landlock else "",
             "filtered system calls" if self.seccomp else "",
             "" if self.files else "no files at all",
-            "limits on time, memory, files, output; no further processes; empty environment",
+            "limits on time, memory, files, output",
+            "no further processes" if self.alone else "further processes (root has no limit)",
+            "empty environment",
         ]
         active = "; ".join(part for part in parts if part)
         absent = "; ".join(f"no {name}: {why}" for name, why in self.refused.items())

@@ -1,49 +1,74 @@
-"""A finished run's report, read: whatever the program wrote there, something sensible comes out."""
+"""What a run reports, read: whatever the program wrote there, something sensible comes out."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+from collections.abc import Mapping, Sequence
 
 from srl_envs.sandbox import plain, zygote
 from srl_envs.sandbox.errors import NotPlainError
 from srl_envs.sandbox.verdicts import Outcome, Run, Verdict
 from srl_envs.sandbox.worker import Running
+from srl_envs.untrusted import printable
 
 WORDS = 400  # characters of an error
-NONSENSE = "what it reported cannot be read"
+NONSENSE = Outcome(Verdict.KILLED, error="what it reported cannot be read")
+OF_A_CALL = {each.value: each for each in (Verdict.ERROR, Verdict.MEMORY)}
+"""What a program may say of a call that failed; of its loading, also that it is no Python."""
+OF_A_PROGRAM = {**OF_A_CALL, Verdict.SYNTAX.value: Verdict.SYNTAX}
 
-_FAILURES = {each.value: each for each in (Verdict.ERROR, Verdict.SYNTAX, Verdict.MEMORY)}
 
+def run_calls(running: Running, calls: Sequence[bytes]) -> Run:
+    """Give a started program its calls, each when the one before is answered, until it ends.
 
-def read_run(running: Running, calls: int) -> Run:
-    """What a finished run of so many calls came to. Never raises for what the program did."""
-    ended = ending(running)
-    reports = [outcome_of(bytes(line)) for line in running.received.split(b"\n")[:-1]]
-    partial = len(running.received) and not running.received.endswith(b"\n")
-    nonsense = None in reports or len(reports) > calls + 1
-    if nonsense or (partial and ended.verdict is Verdict.OK):
-        ended, reports = Outcome(Verdict.KILLED, error=NONSENSE), []
-    known = [report for report in reports if report is not None]
-    if known and known[0].verdict is not Verdict.OK:  # it did not get as far as its calls
-        ended, known = known[0], known[:1]
-    if ended.verdict is Verdict.OK and len(known) <= calls:
-        ended = Outcome(Verdict.KILLED, error="it ended before its calls were done")
-    outcomes = known[1:]
-    if len(outcomes) < calls:
-        outcomes += [ended, *[Outcome(Verdict.NOT_RUN)] * (calls - len(outcomes) - 1)]
+    So nothing that it says of one call can tell of a later one. Never raises for what it does.
+    """
+    if not calls:
+        running.hang_up()
+    said = reported(running, OF_A_PROGRAM)
+    outcomes: list[Outcome] = []
+    if said is not None and said.verdict is Verdict.OK:
+        for call in calls:
+            running.send(call + b"\n")
+            said = reported(running)
+            if said is None or said is NONSENSE:
+                break
+            outcomes.append(said)
+        else:
+            said = Outcome(Verdict.OK)
+    running.hang_up()
+    if said is NONSENSE:
+        running.stop()
+    running.finish()
+    if said is None:
+        said = unanswered(running)
+    elif said.verdict is Verdict.OK:
+        said = NONSENSE if running.received else ending(running)
+    missing = len(calls) - len(outcomes)
+    if missing:
+        outcomes += [said, *[Outcome(Verdict.NOT_RUN)] * (missing - 1)]
     return Run(
-        ended.verdict,
-        tuple(outcomes),
-        readable(running.printed.decode(errors="replace")),
-        ended.error,
-        running.wall,
-        running.cpu,
+        said.verdict, tuple(outcomes), printed(running), said.error, running.wall, running.cpu
     )
 
 
-def outcome_of(line: bytes) -> Outcome | None:
+def reported(running: Running, failures: Mapping[str, Verdict] = OF_A_CALL) -> Outcome | None:
+    """The next that a run says; NONSENSE for what cannot be read, None where it ended instead."""
+    line = running.line()
+    return None if line is None else outcome_of(line, failures) or NONSENSE
+
+
+def unanswered(running: Running) -> Outcome:
+    """How a run ended that had more to say."""
+    ended = ending(running)
+    if ended.verdict is Verdict.OK:
+        return Outcome(Verdict.KILLED, error="it ended before its calls were done")
+    return ended
+
+
+def outcome_of(line: bytes, failures: Mapping[str, Verdict] = OF_A_CALL) -> Outcome | None:
     """One line of a report; None where it is none."""
     try:
         said = json.loads(line)
@@ -54,10 +79,8 @@ def outcome_of(line: bytes) -> Outcome | None:
     if not all(isinstance(part, str) for part in said.values()):
         return None
     if "error" in said:
-        verdict = _FAILURES.get(said.get("verdict", "error"))
-        if verdict is None:
-            return None
-        return Outcome(verdict, error=readable(said["error"])[:WORDS])
+        verdict = failures.get(said.get("verdict", "error"))
+        return None if verdict is None else Outcome(verdict, error=printable(said["error"])[:WORDS])
     if "value" not in said:
         return Outcome(Verdict.OK)
     try:
@@ -84,7 +107,6 @@ def ending(running: Running) -> Outcome:
     return Outcome(Verdict.KILLED, error=f"ended by signal {names.get(number, number)}")
 
 
-def readable(text: str) -> str:
-    """The text without what could act on a terminal or break an encoding."""
-    kept = (c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return "".join(kept)
+def printed(running: Running) -> str:
+    """What a run printed, as it may be shown, and no longer than its limit."""
+    return printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]

@@ -13,17 +13,22 @@ from collections.abc import Callable, Collection
 
 from srl_envs.sandbox import plain
 from srl_envs.sandbox.errors import NotPlainError
-from srl_envs.sandbox.reading import NONSENSE, ending, outcome_of, readable
+from srl_envs.sandbox.reading import (
+    NONSENSE,
+    OF_A_PROGRAM,
+    outcome_of,
+    printed,
+    reported,
+    unanswered,
+)
 from srl_envs.sandbox.verdicts import Outcome, Run, Verdict
 from srl_envs.sandbox.worker import Running
-
-_NONSENSE = Outcome(Verdict.KILLED, error=NONSENSE)
 
 
 def judged(program: Running, start_trial: Callable[[], Running], functions: Collection[str]) -> Run:
     """What the trial says of a program that is being loaded; both are over afterwards."""
     with program:
-        said = _next(program)
+        said = reported(program, OF_A_PROGRAM) or unanswered(program)
         if said.verdict is Verdict.OK:
             with start_trial() as trial:
                 said = _tried(program, trial, functions)
@@ -31,8 +36,7 @@ def judged(program: Running, start_trial: Callable[[], Running], functions: Coll
                 trial.finish()
         program.stop()
         program.finish()
-        printed = readable(program.printed.decode(errors="replace"))
-    return Run(said.verdict, (), printed, said.error, program.wall, program.cpu)
+    return Run(said.verdict, (), printed(program), said.error, program.wall, program.cpu)
 
 
 def _tried(program: Running, trial: Running, functions: Collection[str]) -> Outcome:
@@ -40,27 +44,18 @@ def _tried(program: Running, trial: Running, functions: Collection[str]) -> Outc
     while (line := trial.line()) is not None:
         asked = _asked(line, functions)
         if asked is None:
-            said = outcome_of(line) or _NONSENSE
+            said = outcome_of(line, OF_A_PROGRAM) or NONSENSE
             break
         program.send(asked + b"\n")
-        answer = _next(program)
+        answer = reported(program) or unanswered(program)
         failed = None if answer.verdict is Verdict.OK else answer
-        trial.send(_answered(answer) + b"\n")
+        trial.send(answered(answer) + b"\n")
     else:
-        ended = ending(trial)
-        said = _NONSENSE if ended.verdict is Verdict.OK else ended
+        said = unanswered(trial)
     if said.verdict is Verdict.ERROR and said.error.startswith("AssertionError"):
         return Outcome(Verdict.WRONG, error=said.error)
     # A test that fails because the program did not answer has only that to say.
     return failed if failed is not None and said.verdict is not Verdict.OK else said
-
-
-def _next(program: Running) -> Outcome:
-    line = program.line()
-    if line is not None:
-        return outcome_of(line) or _NONSENSE
-    ended = ending(program)
-    return Outcome(Verdict.KILLED, error="it ended") if ended.verdict is Verdict.OK else ended
 
 
 def _asked(line: bytes, functions: Collection[str]) -> bytes | None:
@@ -73,7 +68,8 @@ def _asked(line: bytes, functions: Collection[str]) -> bytes | None:
         return None
 
 
-def _answered(answer: Outcome) -> bytes:
+def answered(answer: Outcome) -> bytes:
+    """What a trial is told of a call's outcome."""
     if answer.verdict is not Verdict.OK:
         return json.dumps({"error": answer.error}).encode()
     return json.dumps({"value": plain.dumps(answer.value).decode()}).encode()

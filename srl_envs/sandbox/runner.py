@@ -20,7 +20,7 @@ from srl_envs.sandbox import plain
 RESULTS, CALLS = 3, 4  # descriptors
 MESSAGE = 300  # characters of an exception's own words
 
-NOTHING = b'{"source": "", "calls": [], "name": "solution", "asks": [], "serves": false}'
+NOTHING = b'{"source": "", "name": "solution", "asks": []}'
 """The request of an empty program, and what is reported of it."""
 DONE = b"{}\n"
 
@@ -42,7 +42,7 @@ class Attempt:
 
 
 def run(request: bytes) -> None:
-    """Run one request: a program, and calls of what it defines."""
+    """Run one request: a program, and calls of what it defines, one by one as they come in."""
     asked = json.loads(request)
     sys.modules["random"].seed(0)  # so that the same program gives the same outputs
     sys.stdin = io.TextIOWrapper(io.FileIO(0, "r"), encoding="utf-8", errors="replace")
@@ -67,12 +67,9 @@ def run(request: bytes) -> None:
         exec(code, module.__dict__)
     _report(loading.failure or {})
     if loading.failure is None:
-        for call in asked["calls"]:
-            _answer(module, call)
-        if asked["serves"]:
-            with os.fdopen(CALLS, "rb") as calls:
-                for line in calls:
-                    _answer(module, line.decode("ascii"))
+        with os.fdopen(CALLS, "rb") as calls:
+            for line in calls:
+                _answer(module, line)
     with Attempt():
         sys.stdout.flush()
         sys.stderr.flush()
@@ -100,10 +97,10 @@ class Elsewhere:
         return plain.loads(answer["value"].encode("ascii"))
 
 
-def _answer(module: types.ModuleType, call: str) -> None:
+def _answer(module: types.ModuleType, call: bytes) -> None:
     report: dict[str, str] = {}
     with Attempt() as calling:
-        name, args, kwargs = plain.loads(call.encode("ascii"))
+        name, args, kwargs = plain.loads(call)
         if name not in module.__dict__:
             raise NameError(f"name {name!r} is not defined")
         report["value"] = plain.dumps(module.__dict__[name](*args, **kwargs)).decode("ascii")

@@ -3,8 +3,9 @@
     with Sandbox() as sandbox:
         report = sandbox.check(source, [Test(Call("add", (1, 2)), 3)])
 
-A program is sent the arguments of its calls as plain data and sends back plain data. What it ought
-to have returned never leaves this process, where it is compared, by value and type.
+A program is sent the arguments of its calls as plain data, one call at a time, and sends back plain
+data. What it ought to have returned never leaves this process, where it is compared, by value and
+type.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from srl_envs.sandbox.errors import SandboxError
 from srl_envs.sandbox.limits import Limits
 from srl_envs.sandbox.pool import Pool
 from srl_envs.sandbox.protections import FEATURES, LEVELS, Protections
-from srl_envs.sandbox.reading import read_run
+from srl_envs.sandbox.reading import run_calls
 from srl_envs.sandbox.relay import judged
 from srl_envs.sandbox.verdicts import Call, Outcome, Run, Test, TestReport, Verdict
 from srl_envs.sandbox.worker import WorkerLostError
@@ -75,13 +76,13 @@ class Sandbox:
         `wall` seconds instead of the limit's. Raises NotPlainError for arguments that are no
         plain data.
         """
-        request = _request(source, calls, name=name)
+        request = _request(source, name=name)
+        written = [_call(call) for call in calls]
         given = stdin.encode(errors="surrogatepass")
         seconds = self.limits.wall if wall is None else number_between("wall", wall, 0.01)
         try:
             with self._pool.lend() as [worker], worker.start(request, given, seconds) as running:
-                running.finish()
-                return read_run(running, len(calls))
+                return run_calls(running, written)
         except WorkerLostError:
             return _lost(len(calls))
 
@@ -106,8 +107,8 @@ class Sandbox:
         """
         if self.workers < 2:
             raise SandboxError("judge() needs two workers, the program's and the test's: workers=2")
-        program = _request(source, (), serves=True)
-        asking = _request(trial, (), name="trial", asks=sorted(functions))
+        program = _request(source)
+        asking = _request(trial, name="trial", asks=sorted(functions))
         wall = self.limits.wall
         try:
             with self._pool.lend(2) as [one, other]:
@@ -133,19 +134,12 @@ class Sandbox:
         return again, (self.limits,)
 
 
-def _request(
-    source: str,
-    calls: Sequence[Call],
-    *,
-    name: str = SOLUTION,
-    asks: Sequence[str] = (),
-    serves: bool = False,
-) -> bytes:
-    written = [
-        plain.dumps((call.function, tuple(call.args), dict(call.kwargs))).decode() for call in calls
-    ]
-    asked = {"source": source, "calls": written, "name": name, "asks": asks, "serves": serves}
-    return json.dumps(asked).encode()
+def _request(source: str, *, name: str = SOLUTION, asks: Sequence[str] = ()) -> bytes:
+    return json.dumps({"source": source, "name": name, "asks": asks}).encode()
+
+
+def _call(call: Call) -> bytes:
+    return plain.dumps((call.function, tuple(call.args), dict(call.kwargs)))
 
 
 def _lost(calls: int) -> Run:

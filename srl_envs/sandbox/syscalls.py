@@ -1,8 +1,9 @@
 """Which system calls a program in the sandbox may make: the allowed, compiled by libseccomp.
 
 Everything else fails with "Operation not permitted": processes and threads, sockets (but for pairs
-within the program), signals, other processes' memory, new namespaces, mounts, keys, bpf, io_uring,
-shared memory segments and memory files, changes of owners and modes.
+within the program, which send to each other and to no address), signals, other processes' memory
+and clocks, new namespaces, mounts, keys, bpf, io_uring, shared memory segments and memory files,
+changes of owners, modes and times.
 """
 
 from __future__ import annotations
@@ -14,39 +15,48 @@ from typing import Any
 
 from srl_envs.sandbox.errors import SandboxError
 
+FILES = ("own", "readable", "none")
+"""What a run is left of files. "own": all calls, for a run on a root of its own. "readable": files
+can be opened for reading, and asked for what they are, and no more, whatever else may be allowed;
+nor does the machine tell its name. "none": none can be opened."""
 INSTALL = 'pip install "core-srl[sandbox]" (and libseccomp, which most Linux systems have)'
 
 _DESCRIPTORS = (
     "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 close close_range "
-    "lseek fstat fstatfs getdents getdents64 fchdir ftruncate fsync fdatasync fallocate fadvise64 "
-    "flock umask sendfile copy_file_range dup dup2 dup3 pipe pipe2 poll ppoll select pselect6 "
+    "lseek fstat getdents getdents64 fchdir ftruncate fsync fdatasync fallocate fadvise64 "
+    "umask sendfile copy_file_range dup dup2 dup3 pipe pipe2 poll ppoll select pselect6 "
     "epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2 "
-    "sendto recvfrom getsockopt setsockopt shutdown getsockname getpeername"
+    "recvfrom getsockopt setsockopt shutdown getsockname getpeername"
 )
+_ASKING = "stat lstat newfstatat fstatat64 statx getcwd"
 _PATHS = (
-    "open openat openat2 creat stat lstat newfstatat fstatat64 statx statfs access faccessat "
-    "faccessat2 getcwd chdir mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link "
-    "linkat symlink symlinkat readlink readlinkat"
+    "open openat openat2 creat access faccessat faccessat2 chdir mkdir mkdirat rmdir unlink "
+    "unlinkat rename renameat renameat2 link linkat symlink symlinkat readlink readlinkat uname"
 )
-_MEMORY = "mmap munmap mprotect mremap madvise msync mincore brk"
+_MEMORY = "mmap munmap mprotect mremap madvise msync brk"
 _ITSELF = (
     "exit exit_group rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigsuspend "
-    "rt_sigtimedwait sigaltstack pause alarm setitimer getitimer nanosleep clock_nanosleep "
-    "clock_gettime clock_getres gettimeofday time times getpid getppid gettid getpgrp getpgid "
-    "getsid getuid geteuid getgid getegid getresuid getresgid getgroups getrlimit getrusage uname "
-    "sysinfo getcpu sched_getaffinity sched_yield getpriority futex futex_waitv getrandom "
-    "arch_prctl set_tid_address set_robust_list get_robust_list rseq membarrier restart_syscall "
-    "wait4 waitid capget"
+    "rt_sigtimedwait sigaltstack pause alarm setitimer getitimer nanosleep "
+    "gettimeofday time times getpid getppid gettid getpgrp getuid geteuid getgid getegid getresuid "
+    "getresgid getgroups getrlimit getrusage sysinfo getcpu sched_yield futex futex_waitv "
+    "getrandom arch_prctl set_tid_address set_robust_list rseq membarrier restart_syscall wait4 "
+    "waitid"
 )
+_OF_A_PROCESS = "prlimit64 sched_getaffinity sched_getscheduler sched_getparam getpgid getsid"
+_CLOCKS = "clock_gettime clock_getres clock_nanosleep"
+_LAST_CLOCK = 15  # those above, of which each stands for a process, tell how busy that one is
 # fcntl: all but owners and signals of descriptors, with which others could be signalled.
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1032)
 _IOCTL = (0x5401, 0x5413, 0x5421, 0x541B, 0x5450, 0x5451)  # is it a terminal, its size, blocking
 _UNIX, _STREAM_AND_DATAGRAM = 1, (1, 2)
 _SOCKET_TYPE = 0xF  # without the flags for closing and blocking
+# The flags of open that write: read-write, creating, truncating, a file without a name. Landlock
+# before version 3 lets a file be truncated that is opened for reading.
+_WRITING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECTORY)
 
 
-def compiled(paths: bool) -> bytes:
-    """The filter for this machine, as the kernel takes it; without `paths`, no file can be opened.
+def compiled(files: str) -> bytes:
+    """The filter for this machine, as the kernel takes it; `files` is one of FILES.
 
     Raises ImportError, with the line that installs it, where libseccomp or its binding is missing.
     """
@@ -57,9 +67,14 @@ def compiled(paths: bool) -> bytes:
     except RuntimeError as error:  # its word for a missing library
         raise ImportError(f"libseccomp is missing: {INSTALL}") from error
     allowed = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
-    names = f"{_DESCRIPTORS} {_MEMORY} {_ITSELF} {_PATHS if paths else ''}"
-    for name in names.split():
+    of_files = {"own": f"{_ASKING} {_PATHS}", "readable": _ASKING, "none": ""}[files]
+    for name in f"{_DESCRIPTORS} {_MEMORY} {_ITSELF} {of_files}".split():
         _allow(pyseccomp, allowed, name)
+    if files == "readable":
+        for name, flags in (("open", 1), ("openat", 2)):
+            reading = pyseccomp.Arg(flags, pyseccomp.MASKED_EQ, _WRITING, os.O_RDONLY)
+            _allow(pyseccomp, allowed, name, reading)
+    _allow(pyseccomp, allowed, "sendto", pyseccomp.Arg(4, pyseccomp.EQ, 0))  # to no address
     for command in _FCNTL:
         _allow(pyseccomp, allowed, "fcntl", pyseccomp.Arg(1, pyseccomp.EQ, command))
     for request in _IOCTL:
@@ -72,8 +87,11 @@ def compiled(paths: bool) -> bytes:
             pyseccomp.Arg(0, pyseccomp.EQ, _UNIX),
             pyseccomp.Arg(1, pyseccomp.MASKED_EQ, _SOCKET_TYPE, kind),
         )
-    for name in ("prlimit64", "sched_getscheduler", "sched_getparam"):
+    for name in _OF_A_PROCESS.split():
         _allow(pyseccomp, allowed, name, pyseccomp.Arg(0, pyseccomp.EQ, 0))  # its own
+    _allow(pyseccomp, allowed, "getpriority", pyseccomp.Arg(1, pyseccomp.EQ, 0))
+    for name in _CLOCKS.split():
+        _allow(pyseccomp, allowed, name, pyseccomp.Arg(0, pyseccomp.LE, _LAST_CLOCK))
     with open(os.memfd_create("filter"), "w+b") as file:
         allowed.export_bpf(file)
         file.seek(0)

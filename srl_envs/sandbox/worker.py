@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
+import marshal
 import os
 import select
 import signal
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +32,28 @@ START = 30.0  # seconds that a worker may take to start
 GRACE = 5.0  # seconds beyond its time after which a run's worker is given up
 CHUNK = 65536
 
-# The worker's own interpreter finds our modules, and none of the package's other imports.
+# The worker's own interpreter is handed our modules, and none of the package's others. It is not
+# told where they lie, so no program can find that out.
+_MODULES = (
+    *("srl_envs.errors", "srl_envs.untrusted"),
+    *(f"srl_envs.sandbox.{name}" for name in ("confinement", "errors", "kernel", "own_files")),
+    *(f"srl_envs.sandbox.{name}" for name in ("plain", "runner", "zygote")),
+)
+_PACKAGES = ("srl_envs", "srl_envs.sandbox")
 _BOOT = """
-import sys, types
-for name, folder in (("srl_envs", sys.argv[1]), ("srl_envs.sandbox", sys.argv[1] + "/sandbox")):
-    shell = types.ModuleType(name)
-    shell.__path__ = [folder]
-    sys.modules[name] = shell
+import marshal, sys
+from _frozen_importlib import ModuleSpec
+class Given:
+    def find_spec(self, name, path=None, target=None):
+        return ModuleSpec(name, self, is_package=name in packages) if name in code else None
+    def create_module(self, spec): return None
+    def exec_module(self, module): exec(code.pop(module.__name__), module.__dict__)
+with open(int(sys.argv[2]), "rb") as file:
+    code, packages = marshal.load(file)
+sys.meta_path.append(Given())
 from srl_envs.sandbox import zygote
-zygote.main(int(sys.argv[2]))
+del sys.meta_path[-1]
+zygote.main(int(sys.argv[1]))
 """
 
 
@@ -103,6 +118,12 @@ class Running:
             except BrokenPipeError:
                 return
 
+    def hang_up(self) -> None:
+        """Let the program know that no more lines will come."""
+        if self._calls >= 0:
+            os.close(self._calls)
+            self._calls = -1
+
     def stop(self) -> None:
         """Have the run killed."""
         with contextlib.suppress(OSError):
@@ -164,31 +185,36 @@ class Running:
         self.status, self.cpu, self.wall, self.cause = zygote.REPLY.unpack(reply)
 
     def _close(self) -> None:
-        for descriptor in (*self._open, *([self._calls] if self._calls >= 0 else [])):
+        self.hang_up()
+        for descriptor in self._open:
             os.close(descriptor)
-        self._open, self._calls = {}, -1
+        self._open = {}
 
 
 class Worker:
     """A started worker. Raises SandboxError where it cannot start. Not for two threads at once."""
 
-    def __init__(self, limits: Limits, filters: Sequence[bytes], without: Collection[str]) -> None:
+    def __init__(
+        self, limits: Limits, filters: Mapping[str, bytes], without: Collection[str]
+    ) -> None:
         self.limits = limits
         self.owner = os.getpid()
         self._folder = tempfile.mkdtemp(prefix="srl-sandbox-")
         try:
             self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            package = str(Path(__file__).resolve().parents[1])
-            command = [sys.executable, "-s", "-S", "-P", "-B", "-c", _BOOT, package]
-            with theirs:
+            # A virtual environment's interpreter would only tell where that is.
+            interpreter = getattr(sys, "_base_executable", "") or sys.executable
+            command = [interpreter, "-s", "-S", "-P", "-B", "-c", _BOOT]
+            code = _file("code", _code())
+            with theirs, os.fdopen(code):
                 self._process = subprocess.Popen(
-                    [*command, str(theirs.fileno())],
+                    [*command, str(theirs.fileno()), str(code)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     env={"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"},
                     cwd="/",
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[theirs.fileno(), code],
                     start_new_session=True,
                 )
             try:
@@ -227,11 +253,13 @@ class Worker:
         said = self._process.stderr.read(10_000) or b""
         return (said.decode(errors="replace").strip().splitlines() or [""])[-1]
 
-    def _greet(self, filters: Sequence[bytes], without: Collection[str]) -> Protections:
+    def _greet(self, filters: Mapping[str, bytes], without: Collection[str]) -> Protections:
         settings: dict[str, Any] = {
             "limits": self.limits.as_data(),
             "folder": self._folder,
-            "filters": [base64.b64encode(each).decode("ascii") for each in filters],
+            "filters": {
+                what: base64.b64encode(each).decode("ascii") for what, each in filters.items()
+            },
             "without": sorted(without),
         }
         self.control.settimeout(START)
@@ -245,6 +273,17 @@ class Worker:
             why = self.last_words() or "it ended without a word"
             raise SandboxError(f"the sandbox did not start: {why}")
         return Protections.of(json.loads(said))
+
+
+@functools.cache
+def _code() -> bytes:
+    """The worker's modules by name, compiled, and the names of the packages they are in."""
+    root = Path(__file__).parents[2]
+    sources = dict.fromkeys(_PACKAGES, "")
+    for name in _MODULES:
+        sources[name] = Path(root, *name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    code = {name: compile(text, f"<{name}>", "exec") for name, text in sources.items()}
+    return marshal.dumps((code, _PACKAGES))
 
 
 def _file(name: str, content: bytes) -> int:

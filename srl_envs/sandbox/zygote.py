@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from srl_envs.sandbox import confinement, kernel, runner
+from srl_envs.sandbox import confinement, kernel, own_files, runner
 
 SETTINGS = 2**18  # bytes that the settings may have
 REPLY = struct.Struct("=iddi")  # wait status, CPU seconds, wall seconds, cause
@@ -45,10 +45,9 @@ def main(control_descriptor: int) -> None:
         __import__(name)
     place = confinement.Place(
         limits=settings["limits"],
-        roots=confinement.readable_roots(),
+        readable=own_files.readable_files(),
         folder=settings["folder"],
-        filter=base64.b64decode(settings["filters"][0]),
-        filter_without_files=base64.b64decode(settings["filters"][1]),
+        filters={what: base64.b64decode(each) for what, each in settings["filters"].items()},
     )
     active = _set_up(place, set(settings["without"]))
     kernel.set_dumpable(False)
@@ -72,22 +71,30 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
         if not refused["namespaces"]:
             place.enter(way)
             break
-    if place.filter:
-        if not place.namespaces and not place.landlock:
-            place.filter = place.filter_without_files
-        refused["seccomp"] = _attempted(lambda: _filter(place.filter))
-        place.filter = b"" if refused["seccomp"] else place.filter
+    place.make_rules()
+    own_files.remember_places()
+    if place.filters:
+        chosen = place.filters[left_of_files(place.namespaces, place.landlock)]
+        refused["seccomp"] = _attempted(lambda: _filter(chosen))
+        place.filter = b"" if refused["seccomp"] else chosen
     if not place.namespaces:
         os.chdir(place.folder)
     if not place.namespaces and os.geteuid() == 0:
         refused["user of its own"] = _attempted(place.read_as_nobody)
         place.switches_user = not refused["user of its own"]
+    alone = place.namespaces or place.filter or place.switches_user or os.geteuid() != 0
     return {
         "namespaces": place.namespaces,
         "landlock": place.landlock,
         "seccomp": bool(place.filter),
+        "alone": bool(alone),  # the limit on processes does not hold for root
         "refused": {name: why for name, why in refused.items() if why},
     }
+
+
+def left_of_files(namespaces: str, landlock: int) -> str:
+    """Which filter goes with what else there is; see syscalls.FILES."""
+    return "own" if namespaces else "readable" if landlock else "none"
 
 
 def _serve(control: socket.socket, place: confinement.Place) -> None:

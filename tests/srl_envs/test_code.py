@@ -202,6 +202,14 @@ CHEATS = {
     "says what it is asked": "import sys\ndef f(*a):\n    print('HIDDEN', a)\n"
     "    frame = sys._getframe()\n    while frame: print(frame.f_locals); frame = frame.f_back\n"
     "    raise ValueError('HIDDEN', a)",
+    "returns what it finds": "import gc, sys\ndef f(*a):\n    found, frame = [], sys._getframe()\n"
+    "    while frame: found.append(repr(frame.f_locals)); frame = frame.f_back\n"
+    "    return ' '.join(found).partition('calls')[2].replace(',', ', ')",
+    "raises what it finds": "import sys\ndef f(*a):\n    found, frame = [], sys._getframe(1)\n"
+    "    while frame: found.append(repr(frame.f_locals)); frame = frame.f_back\n"
+    "    raise ValueError(' '.join(found).partition('calls')[2].replace(',', ', '))",
+    "says of its call that it is no Python": "import json, os\ndef f(*a):\n"
+    "    os.write(3, json.dumps({'verdict': 'syntax', 'error': repr(a)}).encode() + b'\\n')",
 }
 
 

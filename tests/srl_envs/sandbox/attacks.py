@@ -1,7 +1,8 @@
 """What hostile programs try. Each defines f, and gives away what it found as what f returns.
 
 Marks in the programs: SECRET (a file of the parent's), TARGET (a file to be made), PARENT and GROUP
-(its process and group), PORT, UDP and ABSTRACT (where it listens), TOKEN (in the name of whatever
+(its process and group), PORT, UDP, DATAGRAMS and ABSTRACT (where it listens), HOST (the machine's
+name), PROJECT and SITE (where this package and installed ones lie), TOKEN (in the name of whatever
 is left behind), MARKER (returned where an attack has found that it succeeds).
 """
 

@@ -94,6 +94,21 @@ def f(x):
     "overflows the parser": "def f(x): return " + "(" * 5000 + "1" + ")" * 5000,
     "crashes": "import ctypes\ndef f(x): ctypes.string_at(0)",
     "aborts": "import os\ndef f(x): os.abort()",
+    "writes out a huge number": """
+import sys
+sys.set_int_max_str_digits(0)
+def f(x): return str(7 ** 10 ** 8)""",
+    "fills its sockets": """
+import socket
+def f(x):
+    kept = []
+    while True:
+        pair = socket.socketpair()
+        pair[0].setblocking(False)
+        kept.append(pair)
+        try:
+            while True: pair[0].send(b'x' * 65536)
+        except BlockingIOError: pass""",
     "raises a signal": "import signal\ndef f(x): signal.raise_signal(signal.SIGKILL)",
 }
 
@@ -170,6 +185,41 @@ keys = ','.join('[%d,0]' % (i * (2**61 - 1)) for i in range(9000))
 os.write(3, b'{}\\n{"value": "{' + b'\\\\"d\\\\":[' + keys.encode() + b']}"}\\n')
 os._exit(0)
 def f(x): return 'no'""",
+    "reports a number that can be read but not written": """
+import os
+os.write(3, b'{}\\n{"value": "' + b'9' * 4200 + b'"}\\n')
+os._exit(0)
+def f(x): return 'no'""",
+    "returns a huge number with no limit on digits": """
+import sys
+sys.set_int_max_str_digits(0)
+def f(x): return 10 ** 20000""",
+    "reports numbers beyond all range": """
+import os
+os.write(3, b'{}\\n{"value": "{\\\\"c\\\\": [1e999, -1e999]}"}\\n{"value": "NaN"}\\n')
+def f(x): return 'no'""",
+    "answers before it is asked": """
+import os
+os.write(3, b'{}\\n' + b'{"value": "\\\\"ok\\\\""}\\n' * 3000)
+def f(x): return 'no'""",
+    "says of its call that it is no Python": """
+import os
+def f(x): os.write(3, b'{"verdict": "syntax", "error": "expected"}\\n')""",
+    "prints into its results": """
+import os
+os.dup2(3, 1)
+print('{}')
+def f(x): print('{"value": "1"}', flush=True)""",
+    "reads its own calls": """
+import os
+def f(x): return os.read(4, 1000)""",
+    "raises what no exception is": """
+def f(x): raise KeyboardInterrupt('no')""",
+    "returns from a hash that ends it": """
+import os
+class H:
+    def __hash__(self): os._exit(0)
+def f(x): return {H(): 1}""",
     "ends before its tests": "import os\nos._exit(0)\ndef f(x): return 'no'",
     "leaves quietly": "raise SystemExit(0)",
     "closes its descriptors": "import os\nos.closerange(0, 100)\ndef f(x): return 'no'",

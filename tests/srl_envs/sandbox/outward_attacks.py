@@ -90,6 +90,80 @@ sys.path.append('PROJECT')
 from tests.srl_envs.sandbox import attacks
 def f(x): return 'MARKER'""",
     "reads a device": "def f(x): return open('/dev/vda', 'rb').read(10) and 'MARKER'",
+    "reads what is installed beside the library": """
+import os, sys
+def f(x):
+    for place in [os.path.dirname(os.__file__), '/usr/lib/python3', '/usr/local/lib', 'SITE']:
+        for name in ('', 'site-packages', 'dist-packages'):
+            for path, _, files in os.walk(os.path.join(place, name)):
+                for file in files:
+                    if '-packages' in path:
+                        return open(os.path.join(path, file), 'rb').read(0) + b'MARKER'""",
+    "imports what is installed beside the library": """
+import os, sys
+sys.path += ['SITE', os.path.join(os.path.dirname(os.__file__), 'site-packages')]
+import pip
+def f(x): return 'MARKER'""",
+    "reads a file beside the shared libraries": """
+import glob
+def f(x):
+    for name in ('/usr/lib/os-release', '/lib/os-release', *glob.glob('/usr/lib/*/perl*/*')):
+        try: return open(name, 'rb').read(0) + b'MARKER'
+        except OSError: pass""",
+    "finds out where the package lies": """
+import sys
+def f(x):
+    said = [sys.argv, sys.orig_argv, sys.path, sys.executable, sys.prefix, sys._base_executable]
+    said += [getattr(m, '__file__', '') for m in sys.modules.values()]
+    said += [getattr(m, '__path__', '') for m in sys.modules.values()]
+    frame = sys._getframe()
+    while frame:
+        said.append(frame.f_code.co_filename)
+        frame = frame.f_back
+    return 'MARKER' * ('PROJECT' in repr(said))""",
+    "asks for the host's name": """
+import ctypes, os, platform, socket
+def f(x):
+    name = ctypes.create_string_buffer(400)
+    ctypes.CDLL(None).uname(name)
+    said = [name.raw[65:130].rstrip(b'\\0').decode()]
+    for ask in (lambda: os.uname().nodename, socket.gethostname, platform.node):
+        try: said.append(ask())
+        except Exception: pass
+    return 'MARKER' * ('HOST' in said)""",
+    "asks where links lead": """
+import os
+def f(x):
+    for link in ('/proc/self/exe', '/proc/PARENT/cwd', '/etc/mtab', '/etc/localtime', '/bin'):
+        try: return os.readlink(link) + 'MARKER'
+        except OSError: pass""",
+    "asks how full the disk is": """
+import os
+def f(x): return os.statvfs(os.__file__) and 'MARKER'""",
+    "asks what it may do with a file": """
+import os
+def f(x): return 'MARKER' * os.access('SECRET', os.R_OK)""",
+    "asks for the parent's locks": """
+import ctypes
+def f(x):
+    head, size = ctypes.c_void_p(), ctypes.c_size_t()
+    asked = ctypes.CDLL(None).syscall(274, PARENT, ctypes.byref(head), ctypes.byref(size))
+    return 'MARKER' * (asked == 0)""",
+    "reads the parent's clock": """
+import time
+def f(x): return time.clock_gettime(~PARENT << 3 | 2) and 'MARKER'""",
+    "asks for the parent's privileges": """
+import ctypes, struct
+def f(x):
+    header = struct.pack('=Ii', 0x20080522, PARENT)
+    return 'MARKER' * (ctypes.CDLL(None).capget(header, ctypes.create_string_buffer(24)) == 0)""",
+    "asks about the parent": """
+import os
+def f(x):
+    for ask in (os.getsid, os.getpgid, os.sched_getaffinity, os.sched_getscheduler,
+                lambda pid: os.getpriority(os.PRIO_PROCESS, pid)):
+        try: return [ask(PARENT), 'MARKER']
+        except OSError: pass""",
 }
 
 WRITING = {
@@ -144,6 +218,43 @@ import os
 def f(x):
     open('TARGET', 'w').close()
     os.chmod('TARGET', 0o4755)""",
+    "truncates a file that it opens to read": """
+import os
+def f(x): os.open('SECRET', os.O_RDONLY | os.O_TRUNC)""",
+    "truncates a file by a newer call": """
+import ctypes, os, struct
+def f(x):
+    how = struct.pack('=QQQ', os.O_RDONLY | os.O_TRUNC, 0, 0)
+    ctypes.CDLL(None).syscall(437, -100, b'SECRET', how, len(how))""",
+    "makes a file without a name": """
+import os
+def f(x):
+    os.open(os.path.dirname('SECRET'), os.O_TMPFILE | os.O_RDWR)
+    return 'MARKER'""",
+    "opens the library for writing": """
+import os, json
+def f(x):
+    os.open(json.__file__, os.O_RDWR | os.O_APPEND)
+    return 'MARKER'""",
+    "changes the times of the library": """
+import os, json
+def f(x):
+    now = os.stat(json.__file__)
+    os.utime(json.__file__, ns=(now.st_atime_ns, now.st_mtime_ns))
+    return 'MARKER'""",
+    "locks the library": """
+import fcntl, os
+def f(x):
+    with open(os.__file__) as file: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return 'MARKER'""",
+    "writes by a ring": """
+import ctypes
+def f(x):
+    made = ctypes.CDLL(None).syscall(425, 4, ctypes.create_string_buffer(120))
+    return 'MARKER' * (made >= 0)""",
+    "leaves a key": """
+import ctypes
+def f(x): return 'MARKER' * (ctypes.CDLL(None).syscall(248, b'user', b'TOKEN', b'x', 1, -4) > 0)""",
 }
 
 NETWORK = {
@@ -179,6 +290,29 @@ import socket
 def f(x):
     socket.socket(16, 3, 0).bind((0, 0))
     return 'MARKER'""",
+    "sends a datagram to a path": """
+import socket
+def f(x): socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'x', 'DATAGRAMS')""",
+    "sends a message to a path": """
+import socket
+def f(x):
+    socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendmsg([b'x'], [], 0, 'DATAGRAMS')""",
+    "sends a datagram to an abstract name": """
+import socket
+def f(x):
+    one = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0]
+    one.sendto(b'x', chr(0) + 'ABSTRACT-datagrams')""",
+    "connects a pair to another": """
+import socket
+def f(x):
+    one = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0]
+    one.connect('DATAGRAMS')
+    one.send(b'x')""",
+    "gives a pair a name": """
+import socket
+def f(x):
+    socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].bind(chr(0) + 'TOKEN')
+    return 'MARKER' * (USER != 0)""",
 }
 
 PROCESSES = {
@@ -241,6 +375,15 @@ import threading, time
 def f(x):
     threading.Thread(target=time.sleep, args=(600,)).start()
     return 'MARKER'""",
+    "makes a process by a raw call": """
+import ctypes, os
+def f(x):
+    made = ctypes.CDLL(None).syscall(56, 17, 0, 0, 0, 0)
+    if made == 0: os._exit(0)
+    return 'MARKER' * (made > 0)""",
+    "has a user namespace made": """
+import ctypes
+def f(x): return 'MARKER' * (ctypes.CDLL(None).unshare(0x10000000) == 0)""",
     "becomes root": """
 import os
 def f(x):

@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import socket
+import sysconfig
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ WALL, CPU = 0.3, 1  # seconds that an attack gets; an honest run gets more
 LATE = 15.0  # seconds: no attack may hold its caller longer, even on a busy machine
 MODES = {
     "all": (),
+    "without Landlock": ("landlock",),
     "without namespaces": ("namespaces",),
     "without namespaces and Landlock": ("namespaces", "landlock"),
 }
@@ -40,7 +42,12 @@ class Surroundings:
         self.abstract = socket.socket(socket.AF_UNIX)
         self.abstract.bind("\0" + self.token)
         self.abstract.listen()
-        for each in (self.tcp, self.udp, self.abstract):
+        self.datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.datagrams.bind(str(folder.with_suffix(".socket")))
+        self.named = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.named.bind(f"\0{self.token}-datagrams")
+        self.all = (self.tcp, self.udp, self.abstract, self.datagrams, self.named)
+        for each in self.all:
             each.setblocking(False)
 
     def prepare(self) -> None:
@@ -62,11 +69,14 @@ class Surroundings:
             "USER": os.getuid(),
             "PORT": self.tcp.getsockname()[1],
             "UDP": self.udp.getsockname()[1],
+            "DATAGRAMS": self.datagrams.getsockname(),
             "ABSTRACT": self.token,
             "TOKEN": self.token,
             "MARKER": self.marker,
             "HOME": Path.home(),
+            "HOST": socket.gethostname(),
             "PROJECT": Path(__file__).parents[3],
+            "SITE": sysconfig.get_path("purelib"),
         }.items():
             source = source.replace(f"SRL_ATTACK_{mark}", "KEPT").replace(mark, str(value))
             source = source.replace("KEPT", f"SRL_ATTACK_{mark}")
@@ -83,14 +93,15 @@ class Surroundings:
         for listening in (self.tcp, self.abstract):
             with pytest.raises(BlockingIOError):
                 listening.accept()
-        with pytest.raises(BlockingIOError):
-            self.udp.recv(10)
+        for waiting in (self.udp, self.datagrams, self.named):
+            with pytest.raises(BlockingIOError):
+                waiting.recv(10)
         for folder in (*SHARED, Path.home(), Path.cwd()):
             if folder.is_dir():
                 assert not [name for name in os.listdir(folder) if self.token in name]
 
     def close(self) -> None:
-        for each in (self.tcp, self.udp, self.abstract):
+        for each in self.all:
             each.close()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.sandbox import (
+    FEATURES,
     LEVELS,
     Call,
     Limits,
@@ -164,11 +165,12 @@ def test_a_lost_worker_is_replaced(sandbox):
     assert run.verdict is OK
     started = children_of(os.getpid())
     workers = [p for p in started if b"srl_envs.sandbox" in Path(f"/proc/{p}/cmdline").read_bytes()]
+    every = workers + [inner for worker in workers for inner in children_of(worker)]
     for worker in workers:
         os.killpg(worker, signal.SIGKILL)
     assert workers
     until = time.monotonic() + 30
-    while set(workers) & set(children_of(os.getpid())):  # the kernel takes its time
+    while any(_alive(str(process)) for process in every):  # the kernel takes its time
         assert time.monotonic() < until
         time.sleep(0.01)
     assert sandbox.run("def f(): return 1", [Call("f")]).verdict is OK
@@ -296,3 +298,22 @@ def _alive(pid):
         return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+FORKS = """
+import os
+def f():
+    child = os.fork()
+    if child == 0: os._exit(0)
+    os.waitpid(child, 0)
+    return child > 0
+"""
+
+
+@pytest.mark.parametrize("without", [(), FEATURES, ("namespaces", "seccomp"), ("seccomp",)])
+def test_whether_further_processes_can_be_started_is_said(without):
+    with Sandbox(minimum="limits", workers=1, without=without) as sandbox:
+        active = sandbox.protections()
+        started = sandbox.run(FORKS, [Call("f")]).outcomes[0].value
+    assert (started is True) is not active.alone
+    assert ("no further processes" in str(active)) is active.alone
