@@ -144,7 +144,8 @@ def f(x):
     os.set_blocking(4, False)
     try: found.append(repr(os.read(4, 10000)))
     except BlockingIOError: pass
-    return [word in ''.join(found) for word in ('fir' + 'st', 'sec' + 'ond', 'thi' + 'rd')]
+    os.set_blocking(4, True)
+    return [word[::-1] in ''.join(found) for word in ('tsrif', 'dnoces', 'driht')]
 """
 
 
