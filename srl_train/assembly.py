@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -20,6 +21,7 @@ from srl_train.held_out import refuse_levels
 from srl_train.learner_assembly import joint_state, learner_of
 from srl_train.learners import sharding
 from srl_train.modes import MODES
+from srl_train.named_models import base_named
 from srl_train.players import (
     load_players,
     policies_of_seats,
@@ -46,7 +48,7 @@ def assemble(
     started = processes.start(config.models.device, config.threads)
     _check_shares(config, started)
     processes.check_same("the configuration", config)
-    config = _with_own_parts(config, make_env, strategy)
+    config = resolved(_with_own_parts(config, make_env, strategy))
     make_env = make_env or environment_maker(config)
     with closing(make_env()) as env:
         return _assembled(config, make_env, env, strategy, started)
@@ -122,6 +124,23 @@ def _assembled(
         versions=dict.fromkeys(learners, 0),
         totals={name: ModelTotals() for name in learners},
     )
+
+
+def resolved(config: RunConfig) -> RunConfig:
+    """The config with its bases and files of data by their whole paths: from wherever a run is gone
+    on with, it means the same. Raises ConfigError for a base that is not there."""
+    models = config.models
+    base: str | tuple[str, ...] = tuple(base_named("models.base", one) for one in models.bases)
+    if isinstance(models.base, str):
+        base = base[0]
+    frozen = {n: base_named(f"models.frozen.{n}", one) for n, one in models.frozen.items()}
+    stages: dict[str, Any] = {
+        name: dataclasses.replace(stage, data=tuple(map(os.path.abspath, stage.data)))
+        for name, stage in (("sft", config.sft), ("dpo", config.dpo))
+        if stage is not None
+    }
+    models = dataclasses.replace(models, base=base, frozen=frozen)
+    return dataclasses.replace(config, models=models, **stages)
 
 
 def _check_shares(config: RunConfig, number: int) -> None:

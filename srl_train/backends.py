@@ -2,105 +2,141 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peft import PeftModel
-
-from srl_agents.errors import BackendError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface_quantization import Quantization
 from srl_agents.llm.partner_notes import PartnerNotes
+from srl_train.adapter_folders import adapter_base, attach, own_tokenizer
 from srl_train.errors import ConfigError
-from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.models_config import ModelsConfig
+from srl_train.named_models import TINY, is_checkpoint, refuse_missing_folder
 
-TINY = "tiny"  # the embedded model, warm-started for the environment
+
+@dataclass(frozen=True)
+class Loading:
+    """How models are loaded."""
+
+    device: str = "auto"
+    dtype: str = "auto"
+    """'auto' is as the weights were saved."""
+    quantization: Quantization | None = None
+    """Of what never trains."""
+    attn_implementation: str | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, models: ModelsConfig) -> Loading:
+        """As a configuration says."""
+        return cls(
+            models.device,
+            models.dtype,
+            models.quantization,
+            models.attn_implementation,
+            models.chat_template_kwargs,
+        )
 
 
 def load_backend(
     base: str,
     make_env: Callable[[], Any],
+    how: Loading,
     *,
-    device: str,
-    dtype: str,
-    quantization: Quantization | None = None,
     name: str | None = None,
     notes: PartnerNotes | None = None,
 ) -> HuggingFaceBackend:
-    """The backend of 'tiny' (for `make_env`'s game, told `notes`), a local folder or a hub name.
+    """The backend of 'tiny' (for `make_env`'s game, told `notes`), a local folder or a hub name; of
+    a PEFT adapter, a PeftModel on the adapter's base.
 
-    Raises BackendError for what cannot be loaded, ConfigError for 'tiny' where the game gives it
-    nothing to start from.
+    Raises BackendError for what cannot be loaded, ConfigError for a folder that is not there and
+    for 'tiny' where the game gives it nothing to start from.
     """
-    try:
-        source = tiny.folder(make_env, notes=notes) if base == TINY else base
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    return HuggingFaceBackend.load(
-        source, device=device, dtype=dtype, quantization=quantization, name=name
+    if base == TINY:
+        try:
+            return _whole(str(tiny.folder(make_env, notes=notes)), how, name)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+    refuse_missing_folder(base)
+    under = adapter_base(base)
+    if under is None:
+        return _whole(base, how, name)
+    whole = _base_of(base, under, how)
+    model = attach(whole.model, base)
+    return HuggingFaceBackend(
+        model.eval(),
+        own_tokenizer(base) or whole.tokenizer,
+        name=name or Path(base).name,
+        chat_template_kwargs=how.chat_template_kwargs,
     )
 
 
 def load_all(
     folders: Mapping[str, str],
     make_env: Callable[[], Any],
+    how: Loading,
     *,
-    device: str,
-    dtype: str,
-    quantization: Quantization | None = None,
     notes: PartnerNotes | None = None,
 ) -> list[tuple[str, HuggingFaceBackend, str | None]]:
     """(name, its backend, its adapter there or None) for each of `folders`, in order.
 
-    PEFT adapters of one base share it, loaded once, in 4 or 8 bits if `quantization` says so; whole
-    models are loaded as they are. Raises BackendError for what cannot be loaded.
+    PEFT adapters of one base share it, loaded once, in 4 or 8 bits if `how.quantization` says so;
+    whole models are loaded as they are. Raises BackendError for what cannot be loaded, and
+    CheckpointError for a damaged checkpoint.
     """
+    unquantised = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
-    found: list[tuple[str, HuggingFaceBackend, str | None]] = []
+    found: dict[str, tuple[HuggingFaceBackend, str | None]] = {}
+    saved: dict[Path, dict[str, str]] = {}
     for name, folder in folders.items():
-        base = _base_of(Path(folder))
+        place, _, model = folder.rpartition(":")
+        if place and is_checkpoint(Path(place)):
+            saved.setdefault(Path(place), {})[name] = model
+            continue
+        base = None if folder == TINY else adapter_base(folder)
         if base is None:
-            backend = load_backend(
-                folder, make_env, device=device, dtype=dtype, name=name, notes=notes
-            )
-            found.append((name, backend, None))
+            backend = load_backend(folder, make_env, unquantised, name=name, notes=notes)
+            found[name] = backend, None
             continue
         adapter = name.replace(".", "_")  # torch allows no dots in the names of modules
-        try:
-            with quiet_upstream():
-                if base in bases:
-                    bases[base].model.load_adapter(folder, adapter_name=adapter)
-                else:
-                    whole = HuggingFaceBackend.load(
-                        base, device=device, dtype=dtype, quantization=quantization
-                    )
-                    bases[base] = _adapted(whole, folder, adapter)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise BackendError(f"cannot load the adapter {folder!r}: {error}") from error
-        found.append((name, bases[base], adapter))
-    return found
+        if base in bases:
+            attach(bases[base].model, folder, adapter)
+        else:
+            whole = _base_of(folder, base, how)
+            bases[base] = HuggingFaceBackend(
+                attach(whole.model, folder, adapter).eval(),
+                whole.tokenizer,
+                name=whole.name,
+                chat_template_kwargs=how.chat_template_kwargs,
+            )
+        found[name] = bases[base], adapter
+    for checkpoint, names in saved.items():
+        from srl_train.checkpoint_models import load_checkpoint
+
+        loaded = load_checkpoint(checkpoint, list(names.values()), how.device)
+        found |= {name: loaded[model] for name, model in names.items()}
+    return [(name, *found[name]) for name in folders]
 
 
-def _adapted(whole: HuggingFaceBackend, folder: str, adapter: str) -> HuggingFaceBackend:
-    model = PeftModel.from_pretrained(whole.model, folder, adapter_name=adapter)
-    return HuggingFaceBackend(model.eval(), whole.tokenizer, name=whole.name)
-
-
-def _base_of(folder: Path) -> str | None:
-    """The base of a PEFT adapter; None for a folder that is none.
-
-    Raises BackendError where the adapter does not say, or cannot be read.
-    """
-    settings = folder / "adapter_config.json"
-    if not settings.is_file():
-        return None
+def _base_of(adapter: str, base: str, how: Loading) -> HuggingFaceBackend:
     try:
-        base = json.loads(settings.read_text(encoding="utf-8")).get("base_model_name_or_path")
-    except (OSError, ValueError, AttributeError) as error:
-        raise BackendError(f"cannot read {settings}: {error}") from error
-    if not base:
-        raise BackendError(f"{settings} names no base_model_name_or_path to load the adapter on")
-    return str(base)
+        refuse_missing_folder(base)
+    except ConfigError as error:
+        raise ConfigError(f"the adapter {adapter}: its base: {error}") from error
+    return _whole(base, how, None)
+
+
+def _whole(source: str, how: Loading, name: str | None) -> HuggingFaceBackend:
+    return HuggingFaceBackend.load(
+        source,
+        device=how.device,
+        dtype=how.dtype,
+        quantization=how.quantization,
+        attn_implementation=how.attn_implementation,
+        chat_template_kwargs=how.chat_template_kwargs,
+        name=name,
+    )

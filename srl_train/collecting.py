@@ -24,7 +24,7 @@ from srl_train.config import RunConfig
 from srl_train.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
 from srl_train.models_config import ModelsConfig
-from srl_train.named_models import models_of_run, named_models
+from srl_train.named_models import base_named, models_of_run, named_models
 from srl_train.trained_models import as_trained, models_section, notes_of
 
 
@@ -172,7 +172,10 @@ def _cast(
         if set(wanted) != set(agents):
             raise ConfigError(f"seats: {error}") from error
         seated = {}
-    own = dict(zip(config.models.names, config.models.bases, strict=True))
+    own = {
+        name: base_named("models.base", base)
+        for name, base in zip(config.models.names, config.models.bases, strict=True)
+    }
     own |= config.models.frozen
     there = {} if trained is None else models_of_run(trained)
     own |= there
@@ -223,14 +226,12 @@ def _writer(
         return chat_policy(api_model(source), view, models.sampling, models.seat_sampling, notes)
 
     from srl_agents.llm.text_policy import TextPolicy
-    from srl_train.backends import load_all
+    from srl_train.backends import Loading, load_all
 
     [(_, backend, adapter)] = load_all(
         {Path(source).name: source},
         make_env,
-        device=models.device,
-        dtype=models.dtype,
-        quantization=models.quantization,
+        Loading.of(models),
         notes=notes,
     )
     return TextPolicy(

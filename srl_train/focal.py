@@ -164,16 +164,14 @@ class ModelFocal:
         }
 
     def _backends(self, make_env: Callable[[], Any]) -> list[tuple[str, Any, str | None]]:
-        from srl_train.backends import load_all
+        from srl_train.backends import Loading, load_all
 
         if self._loaded is None or self._kind == "tiny":  # which is another one in every game
             device, dtype = self._load
             self._loaded = load_all(
                 self._folders,
                 make_env,
-                device=device,
-                dtype=dtype,
-                quantization=self._models.quantization,
+                replace(Loading.of(self._models), device=device, dtype=dtype),
             )
         return self._loaded
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from srl_agents.llm.backends.api_names import is_api_name
 from srl_agents.llm.sampling import Sampling
@@ -42,7 +42,8 @@ class ModelsConfig:
     count: int = 4
     """How many models train at once; they are called model_0, model_1, ..."""
     base: str | tuple[str, ...] = "tiny"
-    """'tiny' (the embedded model), a local folder or a hub name; or one of these per model."""
+    """'tiny' (the embedded model), a local folder (a model's, a PEFT adapter's, or RUN:model_0), or
+    a hub name (NAME or NAME@REVISION); or one of these per model."""
     frozen: Mapping[str, str] = field(default_factory=dict)
     """Further models that play and never learn: name -> base, or a model behind an API, such as
     'openai:gpt-5-mini' (docs/api_models.md); `seats` says where they sit."""
@@ -63,6 +64,11 @@ class ModelsConfig:
     """'auto' takes an accelerator where there is one."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the weights; adapters are always trained in float32."""
+    attn_implementation: str | None = None
+    """Of attention, by transformers' names, such as 'sdpa' or 'flash_attention_2'; null leaves it
+    to transformers."""
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """What the models' chat templates are told beside the messages, such as enable_thinking."""
     quantization: Literal["nf4", "int8"] | None = None
     """Hold what never trains, the adapters' shared base and frozen models, in 4 or 8 bits."""
 
@@ -79,11 +85,6 @@ class ModelsConfig:
             raise ConfigError(
                 f"models.quantization is {self.quantization!r}, and quantised weights cannot be "
                 "trained: train adapters on them (models.adapters), or leave it out"
-            )
-        if self.adapters is not None and len(set(self.bases)) > 1:
-            raise ConfigError(
-                "models.adapters needs one shared base, "
-                f"models.base lists {sorted(set(self.bases))}"
             )
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -19,14 +21,19 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
 from srl_agents.population import deal
+from srl_train.adapter_folders import adapter_base, go_on_from, merged
 from srl_train.api_seats import chat_policy
-from srl_train.backends import load_backend
+from srl_train.backends import Loading, load_backend
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.held_out import refuse_partners
 from srl_train.lora import adapter_models, side_by_side
+from srl_train.models_config import ModelsConfig
+from srl_train.named_models import TINY
 from srl_train.opponents import OpponentPool
 from srl_train.trained_models import notes_of
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -55,40 +62,17 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
     with closing(make_env()) as env:
         notes = notes_of(models, env)
 
-    def load(base: str, name: str | None = None, *, trains: bool = True) -> HuggingFaceBackend:
-        return load_backend(
-            base,
-            make_env,
-            device=models.device,
-            dtype=models.dtype,
-            quantization=None if trains else models.quantization,
-            name=name,
-            notes=notes,
-        )
-
+    how = Loading.of(models)
     frozen = {
-        name: load(base, name, trains=False)
+        name: load_backend(base, make_env, how, name=name, notes=notes)
         for name, base in models.frozen.items()
         if name not in chat_models
     }
     for backend in frozen.values():
         backend.model.requires_grad_(False)
-    if models.adapters is None:
-        own = {
-            name: load(base, name) for name, base in zip(models.names, models.bases, strict=True)
-        }
-        bases = dict(zip(models.names, models.bases, strict=True))
-        past = {name: load(bases[pool.of[0]], name) for name, pool in config.pools.items()}
-        trees = {name: backend.model for name, backend in (own | past).items()}
-        backends = own | past
-    else:
-        base = load(models.bases[0], trains=False)
-        names = (*models.names, *config.pools)
-        trees = adapter_models(base.model, names, models.adapters, config.seed)
-        together = HuggingFaceBackend(
-            side_by_side(base.model, trees, models.adapters), base.tokenizer, name=base.name
-        )
-        backends = dict.fromkeys(names, together)
+    bases = dict(zip(models.names, models.bases, strict=True))
+    bases |= {name: bases[pool.of[0]] for name, pool in config.pools.items()}
+    backends, trees = learning_models(models, bases, make_env, config.seed)
     adapted = models.adapters is not None
     pools = {}
     for name, settings in config.pools.items():
@@ -99,6 +83,46 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
         )
     modules = {name: trees[name] for name in models.names}
     return Players({**backends, **frozen}, modules, pools, adapted, chat_models)
+
+
+def learning_models(
+    models: ModelsConfig, bases: Mapping[str, str], make_env: Callable[[], Any], seed: int
+) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
+    """(name -> what samples for it, name -> the module to train) as they start out from `bases`.
+
+    A base that is a PEFT adapter is gone on from by a model that trains an adapter, and merged into
+    its own base for one that trains as a whole. Raises ConfigError for adapters of other settings
+    than `models.adapters`, and for several bases of adapters.
+    """
+    how, notes = Loading.of(models), notes_of(models, make_env())
+    if models.adapters is None:
+        whole = dataclasses.replace(how, quantization=None)
+        own = {
+            name: merged(load_backend(base, make_env, whole, name=name, notes=notes))
+            for name, base in bases.items()
+        }
+        for one in dict.fromkeys(bases.values()):
+            if one != TINY and adapter_base(one) is not None:
+                log.warning("models.base %s is an adapter: it was merged into its base", one)
+        return own, {name: backend.model for name, backend in own.items()}
+    starts = {name: None if base == TINY else adapter_base(base) for name, base in bases.items()}
+    under = {starts[name] or base for name, base in bases.items()}
+    if len(under) > 1:
+        raise ConfigError(
+            f"models.adapters needs one shared base, models.base comes to {sorted(under)}"
+        )
+    base = load_backend(under.pop(), make_env, how, notes=notes)
+    trees = adapter_models(base.model, tuple(bases), models.adapters, seed)
+    for name, start in starts.items():
+        if start is not None:
+            go_on_from(trees[name], bases[name])
+    together = HuggingFaceBackend(
+        side_by_side(base.model, trees, models.adapters),
+        base.tokenizer,
+        name=base.name,
+        chat_template_kwargs=models.chat_template_kwargs,
+    )
+    return dict.fromkeys(bases, together), trees
 
 
 def seat_players(config: RunConfig, env: Any) -> dict[str, str]:

@@ -11,44 +11,65 @@ from srl_agents.llm.partner_notes import PartnerNotes, notes_for
 from srl_train import config_file
 from srl_train.errors import ConfigError
 from srl_train.models_config import ModelsConfig
+from srl_train.named_models import is_checkpoint
 
 
-def models_section(run: Path) -> ModelsConfig:
-    """How the models of the run in this folder answer.
+def models_section(place: Path) -> ModelsConfig:
+    """How the models of the run, or of the checkpoint, in this folder answer.
 
     Only that section is read: the others may name parts that the run was handed as objects.
     Raises ConfigError where it cannot be read.
     """
-    path = run / "config.yaml"
-    if not path.is_file():
-        raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
-    try:
-        tree = config_file.parse(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
+    tree = config_tree(place)
     section = tree.get("models") if isinstance(tree, dict) else None
     return config_file.section_from_tree(ModelsConfig, section or {}, "models")
 
 
-def as_trained(run: Path, models: ModelsConfig, name: str) -> ModelsConfig:
-    """`models` of a run as its model `name` answers them in any game.
+def config_tree(place: Path) -> Any:
+    """The configuration of the run, or of the checkpoint, in this folder, as plain data.
+
+    Raises ConfigError where it cannot be read.
+    """
+    if is_checkpoint(place):
+        return _metadata(place)["config"]
+    path = place / "config.yaml"
+    if not path.is_file():
+        raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
+    try:
+        return config_file.parse(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
+
+
+def as_trained(place: Path, models: ModelsConfig, name: str) -> ModelsConfig:
+    """`models` of a run, or of a checkpoint, as its model `name` answers them in any game.
 
     In a seat that it held it answers as it did there, in every other as in the first of those.
     Raises ConfigError where the run does not say which it held.
     """
     if not models.seat_sampling:
         return models
-    path = run / "summary.json"
+    path = place / "summary.json"
     try:
-        seats = json.loads(path.read_text(encoding="utf-8"))["models"][name]["seats"]
+        if is_checkpoint(place):
+            states = _metadata(place)["model_states"]
+        else:
+            states = json.loads(path.read_text(encoding="utf-8"))["models"]
+        seats = states[name]["seats"]
         own = {seat: models.seat_sampling.get(seat, models.sampling) for seat in seats}
         first = next(iter(own.values()))
     except (OSError, ValueError, LookupError, TypeError, StopIteration) as error:
         raise ConfigError(
             f"{path} does not say which seats {name} held, and models.seat_sampling goes by "
-            f"seats: give {run}/models/{name} to seat it without"
+            f"seats: give {place}/models/{name} to seat it without"
         ) from error
     return replace(models, sampling=first, seat_sampling=own)
+
+
+def _metadata(checkpoint: Path) -> dict[str, Any]:
+    from srl_train import checkpoints  # torch, which nobody needs to be told of a name
+
+    return checkpoints.load_metadata(checkpoint.parent, checkpoint.name)
 
 
 def notes_of(models: ModelsConfig, env: Any, run: Path | None = None) -> PartnerNotes | None:

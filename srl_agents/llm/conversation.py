@@ -7,7 +7,7 @@ contents, what it writes around them; from then on each turn only appends tokens
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -40,13 +40,18 @@ class Tokenizer(Protocol):
         ...
 
 
+Render = Callable[[Sequence[tuple[str, str]]], str]
+"""(role, content) messages -> the template's text, up to where the model answers."""
+
+
 @dataclass(frozen=True)
 class Turn:
     """What is said to the model next."""
 
     words: str
     rules: str | None = None
-    """The system message; given exactly where the conversation begins."""
+    """The system message; given exactly where the conversation begins. Where it is empty, it begins
+    without one."""
     last: int | None = None
     """The final token of the answer before; None where the conversation begins."""
 
@@ -58,8 +63,14 @@ class ChatFormat:
     the first user message.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stop_ids: Iterable[int] = ()):
-        """Read the template off `tokenizer`; `stop_ids` are further ids that end an answer.
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        stop_ids: Iterable[int] = (),
+        template_kwargs: Mapping[str, Any] | None = None,
+    ):
+        """Read the template off `tokenizer`; `stop_ids` are further ids that end an answer, and
+        `template_kwargs` what the template is told beside the messages.
 
         Raises BackendError where there is no chat template, or where it rewrites earlier turns.
         """
@@ -71,8 +82,9 @@ class ChatFormat:
         self._tokenizer = tokenizer
         self._known: dict[tuple[str, ...], list[int]] = {}
         self._known_answers: dict[str, tuple[int, ...]] = {}
-        self._has_system, (self._head, self._joint, self._tail) = _opening(tokenizer)
-        self._between, self._next_tail = _continuation(tokenizer, self._has_system)
+        self._template_kwargs = dict(template_kwargs or {})
+        self._has_system, (self._head, self._joint, self._tail) = _opening(self.render)
+        self._between, self._next_tail = _continuation(self.render, self._has_system)
         added = tokenizer.added_tokens_decoder
         special = {token for token, entry in added.items() if entry.special}
         texts = sorted(re.escape(str(added[token])) for token in special)
@@ -91,6 +103,16 @@ class ChatFormat:
         """Closes an answer, in the template's own way."""
         self.stop_ids: frozenset[int] = frozenset(stops | {self.end_of_turn})
         """Any of these ends an answer."""
+
+    def render(self, messages: Sequence[tuple[str, str]]) -> str:
+        """The template's text of (role, content) messages, up to where the model answers."""
+        rendered = self._tokenizer.apply_chat_template(
+            [{"role": role, "content": content} for role, content in messages],
+            tokenize=False,
+            add_generation_prompt=True,
+            **self._template_kwargs,
+        )
+        return str(rendered)
 
     def prompts(self, turns: Sequence[Turn]) -> list[tuple[int, ...]]:
         """The tokens that each turn appends, up to where the model answers.
@@ -124,6 +146,9 @@ class ChatFormat:
         words = turn.words.strip()
         if turn.rules is None:
             return self._between, words, self._next_tail
+        if not turn.rules:
+            head, _, tail = self.render([("user", _WORDS)]).partition(_WORDS)
+            return head, words, tail
         return self._head, turn.rules.strip(), self._joint, words, self._tail
 
     def _encode_pieces(self, rows: Sequence[tuple[str, ...]]) -> list[list[int]]:
@@ -160,22 +185,21 @@ class ChatFormat:
         return ids[ids.index(last) + 1 :]
 
 
-def _opening(tokenizer: Tokenizer) -> tuple[bool, tuple[str, str, str]]:
+def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
     """Whether rules have a message of their own, and the text around rules and words."""
     from jinja2.exceptions import TemplateError  # comes with transformers; not in the base install
 
     try:
-        text = _render(tokenizer, [("system", _RULES), ("user", _WORDS)])
-        rendered = _render(
-            tokenizer,
-            [("system", _RULES), ("user", _WORDS), ("assistant", _ANSWER), ("user", _MORE)],
+        text = render([("system", _RULES), ("user", _WORDS)])
+        rendered = render(
+            [("system", _RULES), ("user", _WORDS), ("assistant", _ANSWER), ("user", _MORE)]
         )
         # Some templates move the system message to the newest turn: that is not append-only.
         has_system = 0 <= rendered.find(_RULES) < rendered.find(_WORDS)
     except TemplateError:
         has_system = False
     if not has_system:
-        text = _render(tokenizer, [("user", f"{_RULES}\n\n{_WORDS}")])
+        text = render([("user", f"{_RULES}\n\n{_WORDS}")])
     head, _, rest = text.partition(_RULES)
     joint, found, tail = rest.partition(_WORDS)
     if not found or _WORDS in tail:
@@ -183,7 +207,7 @@ def _opening(tokenizer: Tokenizer) -> tuple[bool, tuple[str, str, str]]:
     return has_system, (head, joint, tail)
 
 
-def _continuation(tokenizer: Tokenizer, has_system: bool) -> tuple[str, str]:
+def _continuation(render: Render, has_system: bool) -> tuple[str, str]:
     """The text between an answer and the next words, and after those words."""
     start = (
         [("system", _RULES), ("user", _WORDS)]
@@ -192,8 +216,8 @@ def _continuation(tokenizer: Tokenizer, has_system: bool) -> tuple[str, str]:
     )
     more = [*start, ("assistant", _ANSWER), ("user", _MORE)]
     again = [*more, ("assistant", _AGAIN), ("user", _WORDS)]
-    between, found, tail = _render(tokenizer, more).partition(_ANSWER)[2].partition(_MORE)
-    later = _render(tokenizer, again).partition(_AGAIN)[2].partition(_WORDS)
+    between, found, tail = render(more).partition(_ANSWER)[2].partition(_MORE)
+    later = render(again).partition(_AGAIN)[2].partition(_WORDS)
     if not found or later != (between, _WORDS, tail):
         raise BackendError(
             "the chat template rewrites earlier turns, so a conversation cannot be continued by "
@@ -201,12 +225,3 @@ def _continuation(tokenizer: Tokenizer, has_system: bool) -> tuple[str, str]:
             f"{''.join(later)!r} after the second"
         )
     return between, tail
-
-
-def _render(tokenizer: Tokenizer, messages: Sequence[tuple[str, str]]) -> str:
-    rendered = tokenizer.apply_chat_template(
-        [{"role": role, "content": content} for role, content in messages],
-        tokenize=False,
-        add_generation_prompt=True,
-    )
-    return str(rendered)

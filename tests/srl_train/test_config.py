@@ -108,7 +108,6 @@ WRONG = [
     ("models: {count: 3, base: [a, b]}", "models.base lists 2 models, models.count is 3"),
     ("models: {base: 3}", "models.base is 3: give text or a list"),
     ("models: {base: [a, 3, c, d]}", "models.base[1] is 3: give text"),
-    ("models: {count: 2, base: [a, b], adapters: {}}", "models.adapters needs one shared base"),
     ("models: {adapters: {rank: 0}}", "models.adapters.rank is 0"),
     ("models: {adapters: {alpha: 0}}", "models.adapters.alpha is 0"),
     ("models: {adapters: {dropout: 1}}", "models.adapters.dropout is 1"),
@@ -293,9 +292,19 @@ def test_an_empty_file_is_the_default_run(tmp_path):
     assert RunConfig().environment.options == {"max_cycles": 8}
 
 
-def test_a_game_that_is_named_has_its_own_length():
-    for name in ("coop_compete_v0", "math_v0"):
-        assert from_tree({}, {"environment.name": name}).environment.options == {}
+def test_a_game_that_is_named_is_as_long_as_a_model_can_remember():
+    for name, options in (
+        ("coop_compete_v0", {"max_cycles": 8}), ("math_v0", {}), ("social_trading_v0", {}),
+        ("my_games:game", {}),
+    ):  # fmt: skip
+        assert from_tree({}, {"environment.name": name}).environment.options == options
+    asked = {"environment": {"name": "coop_compete_v0", "options": {"max_cycles": 1000}}}
+    assert from_tree(asked).environment.options == {"max_cycles": 1000}
+    mixed = {"a": {"name": "staged_v0"}, "b": {"name": "maze_v0", "options": {"width": 5}}}
+    run = from_tree({"environment": {"name": "multitask_v0", "options": {"environments": mixed}}})
+    assert run.environment.options["environments"] == {
+        "a": {"name": "staged_v0", "options": {"max_cycles": 8}}, "b": mixed["b"],
+    }  # fmt: skip
     run = from_tree({"environment": {"options": {"num_agents": 2}}})
     assert run.environment.options == {"max_cycles": 8, "num_agents": 2}
 
@@ -358,13 +367,6 @@ def test_the_names_in_the_types_are_those_of_the_tables():
 
     assert choices(UpdatesConfig, "strategy") == set(STRATEGIES)
     assert choices(ModeConfig, "name") == set(MODES)
-
-
-def test_names_and_bases():
-    models = ModelsConfig(count=2, base="somewhere")
-    assert models.names == ("model_0", "model_1")
-    assert models.bases == ("somewhere", "somewhere")
-    assert ModelsConfig(count=2, base=("a", "b")).bases == ("a", "b")
 
 
 def test_configurations_are_frozen():

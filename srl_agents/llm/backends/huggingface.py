@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,10 +35,18 @@ class HuggingFaceBackend:
     hold several adapters; requests of different adapters share the batch.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, *, name: str | None = None):
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ):
         """Wrap `model` (a PreTrainedModel or PeftModel) with its `tokenizer`.
 
         `name` is shown in records; by default it is the last part of where the model came from.
+        `chat_template_kwargs` are handed to the tokenizer's chat template.
         """
         source = str(getattr(model.config, "_name_or_path", "")) or type(model).__name__
         self.name = name or os.path.basename(source.rstrip("/"))
@@ -50,10 +59,13 @@ class HuggingFaceBackend:
         generation = getattr(model, "generation_config", None)
         stops = getattr(generation, "eos_token_id", None)
         self._chat = ChatFormat(
-            tokenizer, stops if isinstance(stops, list) else () if stops is None else (stops,)
+            tokenizer,
+            stops if isinstance(stops, list) else () if stops is None else (stops,),
+            chat_template_kwargs,
         )
         text = model.config.get_text_config()
-        self._positions: int | None = getattr(text, "max_position_embeddings", None)
+        self.positions: int | None = getattr(text, "max_position_embeddings", None)
+        """The longest context in tokens; None where the model names none."""
         self._takes_additive_mask = _takes_additive_mask(model)
 
     @classmethod
@@ -64,13 +76,16 @@ class HuggingFaceBackend:
         device: str = "auto",
         dtype: str = "auto",
         quantization: Quantization | None = None,
+        attn_implementation: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> HuggingFaceBackend:
-        """Load a local folder or a hub name.
+        """Load a local folder or a hub name, of which NAME@REVISION is one revision.
 
         `device` is 'auto' (a GPU where there is one) or a torch device; `dtype` is 'auto' (as the
         weights were saved) or a torch dtype's name; `quantization` holds the weights of the linear
-        layers in 4 ('nf4') or 8 bits ('int8'). Raises BackendError where it cannot be loaded, and
+        layers in 4 ('nf4') or 8 bits ('int8'); `attn_implementation` is transformers' own, such as
+        'sdpa'. Raises BackendError where it cannot be loaded, and
         ImportError where quantization lacks its package.
         """
         if device == "auto":
@@ -81,13 +96,27 @@ class HuggingFaceBackend:
             )
         try:
             placed = {} if quantization is None else loading(quantization, device)
-            tokenizer = AutoTokenizer.from_pretrained(name_or_folder)
+            if attn_implementation is not None:
+                placed["attn_implementation"] = attn_implementation
+            source, revised = source_of(name_or_folder)
+            tokenizer = AutoTokenizer.from_pretrained(source, **revised)
             with no_bars():
-                model = AutoModelForCausalLM.from_pretrained(name_or_folder, dtype=dtype, **placed)
+                model = AutoModelForCausalLM.from_pretrained(
+                    source, dtype=dtype, **placed, **revised
+                )
             model = model.to(device) if quantization is None else made_steady(model)
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, ImportError) as error:
+            if isinstance(error, ImportError) and attn_implementation is None:
+                raise
             raise BackendError(f"cannot load the model {str(name_or_folder)!r}: {error}") from error
-        return cls(model.eval(), tokenizer, name=name)
+        return cls(model.eval(), tokenizer, name=name, chat_template_kwargs=chat_template_kwargs)
+
+    def with_model(self, model: Any) -> HuggingFaceBackend:
+        """The same with another model object in place of this one."""
+        made = copy.copy(self)
+        made.model = model
+        made._takes_additive_mask = _takes_additive_mask(model)
+        return made
 
     @property
     def chat(self) -> ChatFormat:
@@ -184,10 +213,10 @@ class HuggingFaceBackend:
         length = len(row.request.context)
         if not length:
             raise BackendError("a request has an empty context; there is nothing to answer")
-        if self._positions is not None and length + row.limit > self._positions:
+        if self.positions is not None and length + row.limit > self.positions:
             raise BackendError(
                 f"a context of {length} tokens and an answer of up to {row.limit} exceed the "
-                f"{self._positions} positions of {self.name}; play fewer turns, shorten the texts "
+                f"{self.positions} positions of {self.name}; play fewer turns, shorten the texts "
                 "or lower max_new_tokens"
             )
 
@@ -210,6 +239,13 @@ class HuggingFaceBackend:
         device = next(self.model.parameters()).device
         additive = self.model.dtype if self._takes_additive_mask else None
         return KeptCache(self.model.config, models, device, additive)
+
+
+def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
+    """What transformers is asked to load, and how: NAME@REVISION is a revision on the hub."""
+    source = os.fspath(name)
+    head, at, revision = source.rpartition("@")
+    return (head, {"revision": revision}) if at and not os.path.exists(source) else (source, {})
 
 
 class _Row:

@@ -289,4 +289,4 @@ def test_a_broken_folder_is_refused(trained, tmp_path, capsys):
     settings = json.loads((moved / "adapter_config.json").read_text())
     settings["base_model_name_or_path"] = str(tmp_path / "gone")
     (moved / "adapter_config.json").write_text(json.dumps(settings))
-    assert "cannot load the model" in refused([*FEW, "--focal", str(moved)], capsys)
+    assert "its base: there is no folder" in refused([*FEW, "--focal", str(moved)], capsys)
