@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.errors import RolloutError
-from srl_train import checkpoints, evaluation, processes, resuming
+from srl_train import checkpoints, config_file, evaluation, processes, resuming
 from srl_train.assembly import assemble
 from srl_train.config import RunConfig
 from srl_train.errors import CheckpointNotFound, TrainingError
 from srl_train.metrics import JsonlSink, Sink, Tee
+from srl_train.model_cards import write_card
 from srl_train.rounds import RoundResult, run_round
 from srl_train.run import Run
 from srl_train.run_files import RunFiles, refuse_unwritable, versions
@@ -264,6 +265,8 @@ class MultiModelTrainer:
         self._claim()
         for name, learner in self.run.learners.items():
             learner.save_model(self.files.models / name)
+            if self._writes:
+                write_card(self.files.models / name, name, config_file.to_tree(self.run.config))
         processes.wait()
         return self.files.models
 

@@ -17,7 +17,8 @@ from srl_train.cli.train import setting
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.held_out import refuse_levels
-from srl_train.named_models import named_models
+from srl_train.named_models import named_models, refuse_missing_folder
+from srl_train.trained_models import config_tree
 
 if TYPE_CHECKING:
     from srl_agents.episode import Episode
@@ -70,6 +71,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--read-only", action="store_true", help="keep only parts whose every answer was read"
     )
+    parser.add_argument(
+        "--format", choices=("episodes", "messages"), default="episodes",
+        help="a game a line, as `srl replay` and the stages read it, or a kept part a line as "
+        "plain chat, {\"messages\": [...]} (default: episodes)",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, help="all randomness (default: the config's)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON lines")
 
@@ -81,9 +87,12 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from srl_agents.episode import write_jsonl
     from srl_agents.errors import RolloutError
+    from srl_train.chats import as_lines
     from srl_train.collecting import cast, filtered, play_games
+    from srl_train.demonstrations import parts_of
     from srl_train.environment import environment_maker
-    from srl_train.run_files import asked_for, refuse_unwritable
+    from srl_train.run_files import asked_for, refuse_unwritable, write_whole
+    from srl_train.trained_models import notes_of
 
     make_env = environment_maker(config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:
@@ -108,7 +117,12 @@ def run(args: argparse.Namespace) -> int:
         readable_only=args.read_only,
     )
     with asked_for("--out", args.out):
-        write_jsonl(args.out, kept)
+        if args.format == "messages":
+            notes = notes_of(config.models, env)
+            parts = parts_of(kept)
+            write_whole(args.out, as_lines(kept, parts, env.unwrapped.text_view, notes))
+        else:
+            write_jsonl(args.out, kept)
     print("\n".join(_told(played, kept)))
     print(f"written: {args.out}")
     return 0
@@ -144,8 +158,11 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
     if args.config is None:
         config, trained = config_file.from_tree({}, overrides), None
     elif args.config.is_dir():
-        config, trained = config_file.load(args.config / "config.yaml", overrides), args.config
+        config = config_file.from_tree(config_tree(args.config), overrides)
+        trained = args.config
     else:
+        if args.config.suffix not in (".yaml", ".yml"):
+            refuse_missing_folder(str(args.config))
         config, trained = config_file.load(args.config, overrides), None
     if args.seed is not None:
         config = dataclasses.replace(config, seed=args.seed)

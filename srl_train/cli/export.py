@@ -1,0 +1,53 @@
+"""`srl export WHO FOLDER`: write a trained model for plain transformers or PEFT, or to the hub."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from srl_train.errors import ConfigError
+from srl_train.named_models import named_models
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument(
+        "who", metavar="WHO",
+        help="a run's or checkpoint's folder (all its models), RUN:model_0 for one of them, a "
+        "model's or adapter's folder, or a hub name",
+    )  # fmt: skip
+    parser.add_argument(
+        "folder", metavar="FOLDER", type=Path,
+        help="a new folder; of several models each has one in it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--merge", action="store_true", help="add an adapter to its base and write the whole model"
+    )
+    parser.add_argument(
+        "--push-to-hub", metavar="REPO", help="upload the folder there, such as you/model"
+    )
+    parser.add_argument("--private", action="store_true", help="make REPO a private one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the models, and say where they are."""
+    named = named_models(args.who)
+    if named.kind in ("tiny", "api"):
+        raise ConfigError(f"{args.who} has no weights of its own to write: give a run or a folder")
+    if args.push_to_hub is not None and len(named.sources) > 1:
+        raise ConfigError(
+            f"--push-to-hub takes one model: give {args.who}:{next(iter(named.sources))}"
+        )
+    if args.private and args.push_to_hub is None:
+        raise ConfigError("--private is read with --push-to-hub REPO: leave it out")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from srl_train.exporting import export, push
+
+    for name in named.sources:
+        folder = args.folder if len(named.sources) == 1 else args.folder / name
+        export(named, name, folder, merge=args.merge)
+        print(f"written: {folder}")
+    if args.push_to_hub is not None:
+        print(f"pushed: {push(args.folder, args.push_to_hub, private=args.private)}")
+    return 0
