@@ -37,6 +37,8 @@ class Entry:
     tags: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Arguments that make this entry of the module's games."""
+    turns_to_remember: int | None = None
+    """`max_cycles` of its games as conversations, where its own is more than a model can read."""
     gymnasium_id: str | None = None
     """Its name in Gymnasium's registry, for a game that is one seat's unless told otherwise."""
 
@@ -49,6 +51,7 @@ ENTRIES: dict[str, Entry] = {
             "srl_envs.coop_compete_v0",
             "n players choose at once to cooperate or compete; each pays when others do it too",
             ("coordination", "n-player", "discrete"),
+            turns_to_remember=8,
         ),
         Entry(
             "coop_compete_pair_v0",
@@ -56,24 +59,28 @@ ENTRIES: dict[str, Entry] = {
             "the two-player benchmark game: agreeing pays, disagreeing costs both 0.1",
             ("coordination", "two-player", "discrete", "benchmark"),
             MappingProxyType({"variant": "pair", "num_agents": 2}),
+            turns_to_remember=8,
         ),
         Entry(
             "team_battle_v0",
             "srl_envs.team_battle_v0",
             "two teams: cooperation pays one's own team, competing pays more when rivals cooperate",
             ("social dilemma", "teams", "n-player", "discrete"),
+            turns_to_remember=8,
         ),
         Entry(
             "staged_v0",
             "srl_envs.staged_v0",
             "all earn the same at first, then interests part, and some seats are adversaries",
             ("social dilemma", "adversaries", "n-player", "discrete"),
+            turns_to_remember=8,
         ),
         Entry(
             "bandit_v0",
             "srl_envs.bandit_v0",
             "two arms to pull; after a while one of them gets better",
             ("bandit", "one-player", "n-player", "discrete"),
+            turns_to_remember=64,
             gymnasium_id="srl/Bandit-v0",
         ),
         Entry(
@@ -181,6 +188,27 @@ def entry(name: str) -> Entry:
     if not isinstance(name, str) or name not in ENTRIES:
         raise EnvConfigError(f"there is no environment {name!r}{_nearest(name, ENTRIES)}")
     return ENTRIES[name]
+
+
+def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, with a `max_cycles` that a language model can read to the end where they give
+    none and the game's own would be longer; those of the members of multitask_v0 likewise."""
+    members = options.get("environments")
+    if isinstance(members, Mapping) and "max_cycles" not in options:
+        told = {
+            label: {**one, "options": as_conversations(one["name"], one.get("options") or {})}
+            if isinstance(one, Mapping) and _turns(one.get("name")) is not None
+            else one
+            for label, one in members.items()
+        }
+        return {**options, "environments": told}
+    turns = _turns(name)
+    return dict(options) if turns is None else {"max_cycles": turns, **options}
+
+
+def _turns(name: Any) -> int | None:
+    found = ENTRIES.get(name) if isinstance(name, str) else None
+    return None if found is None else found.turns_to_remember
 
 
 def make(name: str, /, **parameters: Any) -> Any:

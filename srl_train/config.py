@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from srl_agents import seeding
 from srl_agents.llm.backends.api_names import is_api_name
+from srl_envs import catalogue
 from srl_train.bounds import above, at_least, refuse_unread, within
 from srl_train.credit.settings import CreditConfig
 from srl_train.errors import ConfigError
@@ -31,7 +32,12 @@ class EnvironmentConfig:
     name: str = "coop_compete_v0"
     """A name from the catalogue (`srl info` lists them), or 'module:function' for one of yours."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Keyword arguments of the environment, such as max_cycles (turns per episode)."""
+    """Keyword arguments of the environment, such as max_cycles (turns per episode); without it,
+    games of ours that would go on for a thousand turns have as many as a model can remember."""
+
+    def __post_init__(self) -> None:
+        options = catalogue.as_conversations(self.name, self.options)
+        object.__setattr__(self, "options", options)
 
 
 READ_BY_MODES = {
@@ -170,10 +176,7 @@ class LoggingConfig:
 class RunConfig:
     """One training run."""
 
-    environment: EnvironmentConfig = field(
-        default_factory=lambda: EnvironmentConfig(options={"max_cycles": 8})
-    )
-    """Where it is not given: the default game, as short as a language model can remember."""
+    environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     models: ModelsConfig = field(default_factory=ModelsConfig)
     seats: Mapping[str, str] = field(default_factory=dict)
     """Seat -> model_<i>, a frozen model, a pool, or a classic policy; the seats not named are

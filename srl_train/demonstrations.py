@@ -170,7 +170,7 @@ def conversation(
     """
 
     def told(last: Sequence[int]) -> list[tuple[int, ...]]:
-        return chat.prompts(_turns(steps, view, last, notes))
+        return chat.prompts(turns_of(steps, view, last, notes))
 
     found = _as_recorded(steps, chat, told)
     if found is not None:
@@ -203,7 +203,7 @@ def _as_recorded(
     return recorded if same else None
 
 
-def _turns(
+def turns_of(
     steps: Sequence[AgentStep], view: TextView, last: Sequence[int], notes: PartnerNotes | None
 ) -> list[Turn]:
     """What the seat was told before each turn, by the code that tells it to a player; `last` are

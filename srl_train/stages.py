@@ -18,6 +18,7 @@ from srl_agents.llm.partner_notes import notes_for
 from srl_agents.seeding import STAGE_WAVES
 from srl_train import processes, round_metrics
 from srl_train.buffers import Taken
+from srl_train.chats import Chat, is_chat_file, lesson, read_chats
 from srl_train.collecting import InWords, classic_player, play_games
 from srl_train.demonstrations import (
     Demonstration,
@@ -68,6 +69,11 @@ class Stage:
             model: [*own, *(learner.tokenised(rows) if isinstance(learner, DpoLearner) else ())]
             for (model, own), learner in zip(texts.items(), self._learners.values(), strict=True)
         }
+        if isinstance(self.config, DpoConfig):
+            for model, pairs in self._samples.items():
+                for pair in pairs:
+                    answer = max(len(pair.chosen_ids), len(pair.rejected_ids))
+                    self._check_room(model, len(pair.prompt_ids) + answer)
         self._losses: dict[str, list[float]] = {model: [] for model in run.learners}
         strategy_state = run.strategy.init(list(run.learners))
         if saved is None:
@@ -188,12 +194,15 @@ class Stage:
             game, seats = env.metadata["name"], list(self._run.seats)
         episodes: list[Episode] = []
         rows: list[dict[str, Any]] = []
+        self._chats: list[Chat] = []
         for path in self.config.data:
             if self.name == "dpo" and is_preference_file(path):
                 rows += read_preferences(path)
+            elif self.name == "sft" and is_chat_file(path):
+                self._chats += read_chats(path)
             else:
                 episodes += read_episodes(path, game, seats)
-        if rows and not episodes:
+        if (rows or self._chats) and not episodes:
             self._refuse_unread()
         if not self.config.data:
             kept = folder / f"{self.name}.jsonl"
@@ -208,11 +217,12 @@ class Stage:
     def _refuse_unread(self) -> None:
         """Raise ConfigError for what only pairs made of games would read."""
         defaults = type(self.config)()
-        for name in ("margin", "seats"):
-            if getattr(self.config, name) != getattr(defaults, name):
+        for name in ("margin", "seats", "min_return", "top_share", "readable_only"):
+            if hasattr(defaults, name) and getattr(self.config, name) != getattr(defaults, name):
                 raise ConfigError(
                     f"{self.name}.{name} is {getattr(self.config, name)!r}, and {self.name}.data "
-                    "holds preferences, which it does not choose among: leave it out"
+                    f"holds {'preferences' if self.name == 'dpo' else 'chats'}, which it does not "
+                    "choose among: leave it out"
                 )
 
     def _played(self) -> list[Episode]:
@@ -268,8 +278,9 @@ class Stage:
             with closing(self._run.make_env()) as env:
                 notes = notes_for(env)
         if isinstance(self.config, SftConfig):
-            found = [
-                demonstration(
+            found = []
+            for index, seat in parts:
+                one = demonstration(
                     self._episodes[index],
                     seat,
                     view,
@@ -277,8 +288,12 @@ class Stage:
                     notes=notes,
                     readable_only=self.config.readable_only,
                 )
-                for index, seat in parts
-            ]
+                self._check_room(model, len(one.input_ids))  # before the next is tokenised
+                found.append(one)
+            for text in self._chats:
+                one = lesson(text, chat)
+                self._check_room(model, len(one.input_ids))
+                found.append(one)
             return [one for one in found if self._teaches(one)]
         assert isinstance(self.config, DpoConfig)
         return preferences(
@@ -290,6 +305,16 @@ class Stage:
             notes=notes,
             margin=self.config.margin,
         )
+
+    def _check_room(self, model: str, tokens: int) -> None:
+        """Raise DataError for a sample that is longer than the model's context."""
+        backend = self._run.players.backends[model]
+        if backend.positions is not None and tokens > backend.positions:
+            raise DataError(
+                f"{self.name}: a conversation of {tokens} tokens to learn from exceeds the "
+                f"{backend.positions} positions of {backend.name} ({model}): give games of fewer "
+                "turns (environment.options.max_cycles), shorter texts, or another model"
+            )
 
     def _teaches(self, one: Demonstration) -> bool:
         """Whether a token of it has a weight; the first of a conversation is never predicted."""

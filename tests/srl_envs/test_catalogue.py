@@ -115,3 +115,10 @@ def test_the_documentation_names_every_parameter_and_field(name):
     parameters = inspect.signature(module.parallel_env).parameters
     for word in (name, *parameters, *getattr(module, "OBSERVATION_FIELDS", ())):
         assert f"`{word}`" in text
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_a_game_as_conversations_is_no_longer_than_a_model_can_read(name):
+    env = catalogue.make(name, **catalogue.as_conversations(name, {})).unwrapped
+    assert getattr(env, "max_cycles", 1) <= 200
+    assert catalogue.as_conversations(name, {"max_cycles": 1000})["max_cycles"] == 1000

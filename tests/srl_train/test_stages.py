@@ -342,3 +342,25 @@ def test_imitation_and_then_grpo(game, tmp_path, monkeypatch):
     [stage] = results["stages"]
     assert measured["after_sft"] > stage["games_reward"]
     assert measured["after"] > measured["after_sft"] > measured["before"]
+
+
+def test_games_beyond_a_models_context_are_refused_before_the_first_step(short_run, tmp_path):
+    path = tmp_path / "long.jsonl"
+    words = ["collect", "--environment", "coop_compete_pair_v0", "--set",
+             "environment.options.max_cycles=300", "--players", "uniform", "--episodes", "1",
+             "--out", str(path)]  # fmt: skip
+    assert main(words) == 0
+    for stage in ("sft", "dpo"):
+        data = write_preferences(tmp_path) if stage == "dpo" else path
+        config = short_run(rounds=0, **{stage: {"data": [str(data)]}})
+        trainer = MultiModelTrainer(config, tmp_path / stage)
+        with pytest.raises(DataError, match=rf"{stage}: a conversation of \d+ tokens .* 4096 "):
+            trainer.fit()
+        assert not (tmp_path / stage / "stages.jsonl").read_text()
+
+
+def write_preferences(folder):
+    path = folder / "preferences.jsonl"
+    row = {"prompt": "cooperate " * 5000, "chosen": "cooperate", "rejected": "compete"}
+    path.write_text(json.dumps(row) + "\n")
+    return path
