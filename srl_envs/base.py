@@ -19,6 +19,8 @@ from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWr
 
 from srl_envs import rendering
 from srl_envs.checks import (
+    Step,
+    asks_nothing,
     number_between,
     one_of,
     reset_arguments,
@@ -222,18 +224,11 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         vectors = dict(zip(self.agents, np.array(self._rows, FLOAT), strict=True))
         return self._observations(vectors), infos
 
-    def step(
-        self, actions: Mapping[str, Any]
-    ) -> tuple[
-        dict[str, Any],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
+    def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one round with one action per seat.
 
-        Raises EnvError for a missing or unknown seat, an action outside the space, or no episode.
+        Raises EnvError for a missing or unknown seat, an action outside the space, or no episode;
+        after the end of one, no actions bring nothing.
         """
         agents = self.agents
         try:
@@ -242,7 +237,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         except (LookupError, TypeError):  # a NumPy array that is asked for a name: IndexError
             possible = False
         if not possible or len(actions) != len(agents) or not agents:
-            raise self._refusal(actions)
+            return self._unplayed(actions)
         self.played += 1
         over = self.played >= self.rounds
         self._rows, rewards, infos = self.play_round(chosen, over)
@@ -338,6 +333,12 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             for agent, seen in observations.items():
                 seen["text"] = self.text_view.describe(agent, seen)
         return observations
+
+    def _unplayed(self, actions: Any) -> Step:
+        """A step in which no round was played; raises EnvError where it was no step at all."""
+        if asks_nothing(bool(self._rows), self.agents, actions):
+            return {}, {}, {}, {}, {}
+        raise self._refusal(actions)
 
     def _refusal(self, actions: Any) -> EnvError:
         if not self.agents:

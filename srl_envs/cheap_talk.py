@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from srl_envs import base
-from srl_envs.checks import true_or_false
+from srl_envs.checks import Step, true_or_false
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.rewards import KEYWORD_REWARDS
 from srl_envs.text import TEXT_LENGTH, Spoken, TextSpace
@@ -89,15 +89,7 @@ class TalkingGame(base.SimultaneousGame):
         self._said = {}
         return super().reset(seed, options)
 
-    def step(
-        self, actions: Mapping[str, Any]
-    ) -> tuple[
-        dict[str, Any],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
+    def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one round; the words that actions carry are heard by all others."""
         if not (self.messages or self.keyword_rewards):
             return super().step(actions)

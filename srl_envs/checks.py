@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -15,6 +15,11 @@ LARGEST = 1e30
 """Where a number has no limit of its own: sums of several still fit into a float32 observation."""
 LARGEST_WHOLE = sys.float_info.max
 """The same for whole numbers, by which rounds, for one, are divided."""
+
+Step = tuple[
+    dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
+]
+"""What a step of a ParallelEnv gives."""
 
 
 def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> float:
@@ -98,3 +103,12 @@ def unchanged_if_refused(env: Any, generator: str, *others: str) -> Iterator[Non
             setattr(env, name, value)
         before[generator].bit_generator.state = state
         raise
+
+
+def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
+    """Whether a step has nothing to do: no actions after an episode's end.
+
+    As in PettingZoo's own games it brings five empty dicts; wrappers that make up the actions of
+    agents that have left rely on it.
+    """
+    return begun and not agents and isinstance(actions, Mapping) and not actions

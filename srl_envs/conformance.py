@@ -12,7 +12,6 @@ import copy
 import json
 import math
 import random
-import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -24,11 +23,12 @@ from srl_envs.errors import ConformanceError
 from srl_envs.text import LISTED, TEXT_LENGTH, ParseFailure
 
 POINTS = {
-    "names": "seats are named like agent_0, each once; metadata has a name; teams name every seat",
+    "names": "agents have names of one line, each its own, and so has metadata; teams name all",
     "api": "reset and step return PettingZoo's dicts, one entry per seat, of the right types",
     "spaces": "each seat's spaces are the same object on every call and hold what is observed",
     "masks": "an action mask is int8, one entry per action, with at least one legal",
-    "end": "the episode ends, a seat that ended never comes back, and max_cycles is kept",
+    "end": "the episode ends, a seat that ended never comes back, max_cycles is kept, and after "
+    "the end no actions bring five empty dicts",
     "infos": "infos are JSON but for arrays",
     "fresh": "nothing that was returned is returned again or changed afterwards",
     "seeds": "the same seed gives the same full episode, in a new environment or a used one",
@@ -83,7 +83,8 @@ def _check_names(env: Any) -> None:
     agents = env.possible_agents
     _require(bool(agents) and len(set(agents)) == len(agents), "names", "seats are {!r}", agents)
     for agent in agents:
-        proper = isinstance(agent, str) and re.fullmatch("[a-z]+_[0-9]+", agent) is not None
+        # A name stands in prompts, in reports, and before a colon in what others say.
+        proper = isinstance(agent, str) and agent.isprintable() and agent == agent.strip() != ""
         _require(proper, "names", "a seat is named {!r}", agent)
     _require(isinstance(env.metadata.get("name"), str), "names", "metadata['name'] is missing")
     _require(hasattr(env.unwrapped, "render_mode"), "names", "render_mode is missing (may be None)")
@@ -121,6 +122,11 @@ def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int
         limit is None or len(copies) - 1 <= limit, "end", "max_cycles is {}, yet it went on", limit
     )
     _check_freshness(returned, copies)
+    try:
+        after = env.step({})
+    except Exception as error:
+        raise ConformanceError(f"end: step({{}}) after it raised {error!r}") from error
+    _require(tuple(after) == ({},) * 5, "end", "step({{}}) after it gives {!r}", after)
     return copies
 
 

@@ -24,7 +24,7 @@ from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base
-from srl_envs.checks import number_between, one_of, true_or_false
+from srl_envs.checks import Step, number_between, one_of, true_or_false
 from srl_envs.payoffs import VARIANTS, CoopCompeteRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
 
@@ -156,24 +156,17 @@ class CoopCompete(base.SimultaneousGame):
         self._prepare([0.0] * len(self.possible_agents))
         return begun
 
-    def step(
-        self, actions: Mapping[str, Any]
-    ) -> tuple[
-        dict[str, Any],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
+    def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one round; see SimultaneousGame."""
         agents = self.agents
         try:
             chosen = bytes(self._picked(actions))
             outcome = self._outcomes.get(chosen) or self._outcome(chosen)
+            understood = len(actions) == len(agents)
         except (LookupError, TypeError, ValueError, OverflowError):
-            raise self._refusal(actions) from None
-        if len(actions) != len(agents):
-            raise self._refusal(actions)
+            understood = False
+        if not understood:
+            return self._unplayed(actions)
         self.played = played = self.played + 1
         self._last = ratio, seats = outcome
         observations: dict[str, Any] = {}

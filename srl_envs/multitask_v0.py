@@ -24,7 +24,7 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from srl_envs import base, catalogue
 from srl_envs.base import OBSERVATION_MODES, vector_of
-from srl_envs.checks import number_between, one_of, reset_arguments, unchanged_if_refused
+from srl_envs.checks import Step, number_between, one_of, reset_arguments, unchanged_if_refused
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.multitask_view import MultitaskView
 from srl_envs.text import TEXT_LENGTH, TextSpace, TextView
@@ -149,15 +149,7 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
             observations, infos = self._on.reset(seed=own_seed, options=given)
         return self._seen(observations), self._told(infos)
 
-    def step(
-        self, actions: Mapping[str, Any]
-    ) -> tuple[
-        dict[str, Any],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
+    def step(self, actions: Mapping[str, Any]) -> Step:
         """One turn of the environment that is on."""
         if self.environment is None:
             raise EnvError("step() without a running episode: call reset() first")

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from srl_envs.checks import told
+from srl_envs.checks import Step, asks_nothing, told
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import Spoken
 
@@ -59,6 +59,7 @@ class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         self.metadata = env.metadata
         self.possible_agents: list[str] = list(env.possible_agents)
         self._observations: dict[str, Any] = {}
+        self._begun = False
         self._round = 0
 
     @property
@@ -114,20 +115,14 @@ class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         """Start an episode."""
         observations, infos = self.env.reset(seed=seed, options=options)
         # Copies, here and below: what is handed out is the caller's to write into.
-        self._round = 0
+        self._begun, self._round = True, 0
         self._keep(observations)
         return observations, infos
 
-    def step(
-        self, actions: Mapping[str, Any]
-    ) -> tuple[
-        dict[str, Any],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
+    def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one round."""
+        if asks_nothing(self._begun, self.agents, actions):
+            return {}, {}, {}, {}, {}
         observations, rewards, terminations, truncations, infos = self.env.step(actions)
         own, rewards = rewards, dict(rewards)
         for agent in own:

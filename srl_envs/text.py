@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from srl_envs.checks import told, whole_number
+from srl_envs.checks import Step, asks_nothing, told, whole_number
 from srl_envs.errors import EnvError
 from srl_envs.statements import readings, statements_in
 from srl_envs.text_history import TextHistory
@@ -299,18 +299,12 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self._past = {agent: TextHistory(turns, TEXT_LENGTH) for agent in self.possible_agents}
         return self._standing_alone(self._situations), infos
 
-    def step(
-        self, actions: Mapping[str, str]
-    ) -> tuple[
-        dict[str, str],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
+    def step(self, actions: Mapping[str, str]) -> Step:
         """Play one round with one answer in words per seat."""
         if not isinstance(actions, Mapping):
             raise EnvError(f"actions must be a mapping seat -> answer, got {told(actions)}")
+        if asks_nothing(bool(self._past), self.agents, actions):
+            return {}, {}, {}, {}, {}
         view = self._view()
         played: dict[str, Any] = {}
         failures: dict[str, ParseFailure] = {}

@@ -26,7 +26,7 @@ from pettingzoo.utils.conversions import (
     turn_based_aec_to_parallel_wrapper,
 )
 
-from srl_envs.checks import number_between, told, whole_number
+from srl_envs.checks import Step, asks_nothing, number_between, told, whole_number
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.observation_words import Names, beside, reader
 from srl_envs.text import (
@@ -53,7 +53,7 @@ def with_text(
     fields: Names = None,
     describe: Describe | None = None,
     default_action: int | None = None,
-    parse_penalty: float = 0.5,
+    parse_penalty: float = 0.1,
 ) -> GameWithText:
     """`env`, any PettingZoo game with Discrete actions, as language models play and train on it.
 
@@ -209,16 +209,10 @@ class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         self.agents = list(self.env.agents)
         return self._outgoing(observations, infos)
 
-    def step(
-        self, actions: Mapping[str, Any]
-    ) -> tuple[
-        dict[str, Any],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
+    def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one round with one action per seat; see the class for those that are forbidden."""
+        if asks_nothing(bool(self._masks), self.agents, actions):
+            return {}, {}, {}, {}, {}
         chosen = self._chosen(actions)
         played = {
             agent: self.text_view.legal(action, self._masks[agent])

@@ -16,7 +16,14 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from srl_envs.base import OBSERVATION_MODES
-from srl_envs.checks import one_of, reset_arguments, unchanged_if_refused, whole_number
+from srl_envs.checks import (
+    Step,
+    asks_nothing,
+    one_of,
+    reset_arguments,
+    unchanged_if_refused,
+    whole_number,
+)
 from srl_envs.errors import EnvError
 from srl_envs.text import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextSpace, TextView
 
@@ -154,20 +161,14 @@ class WrittenGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no typ
             self.render()
         return {agent: self._observed(agent) for agent in self.agents}, infos
 
-    def step(
-        self, actions: Mapping[str, Any]
-    ) -> tuple[
-        dict[str, Any],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
+    def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one turn with one text per playing seat.
 
         Raises EnvError for a missing or unknown seat, an action that is no text of an allowed
         length, or no episode.
         """
+        if asks_nothing(self._begun, self.agents, actions):
+            return {}, {}, {}, {}, {}
         self._refuse(actions)
         agents = list(self.agents)
         self.played += 1

@@ -220,7 +220,7 @@ class MaskOfBools(Sound):
 class OddName(Sound):
     def __init__(self):
         super().__init__()
-        self.possible_agents = ["agent_0", "The second"]
+        self.possible_agents = ["agent_0", "agent_1\nagent_0 says: hello"]
 
 
 class HalfATeam(Sound):

@@ -59,7 +59,7 @@ def test_how_a_parallel_game_reads():
     assert seen["player_0"] == (
         "You are player_0. Show the same colour.\n"
         "Write your choice alone on the last line: 'red', 'green' or 'blue'. What cannot be read "
-        "costs 0.5.\n\nYou see: nothing"
+        "costs 0.1.\n\nYou see: nothing"
     )
     seen, rewards, *_ = env.step({"player_0": "red", "player_1": "Red."})
     assert seen["player_1"] == "You see: red\nYou may choose: green, blue."
@@ -156,7 +156,21 @@ def test_turns_to_the_end():
     assert rewards == {"player_1": -1.0, "player_2": 1.0} and all(terminations.values())
     assert game.agents == []
     with pytest.raises(EnvError, match="call reset"):
-        game.step({})
+        game.step({"player_1": 0})
+
+
+@pytest.mark.parametrize(
+    "names", [("Alice", "Bob"), ("north", "the second"), ("zo\u00eb", "agent")]
+)
+def test_agents_may_have_any_name_of_one_line(names):
+    class Renamed(InCycles):
+        def __init__(self):
+            super().__init__()
+            for known in (self._spaces, self._actions):
+                known.update(zip(names, list(known.values()), strict=True))
+            self.possible_agents = list(names)
+
+    check_environment(lambda: with_text(Renamed(), rules="Take sticks.", answers=("one", "two")))
 
 
 def test_what_is_illegal_plays_the_default_or_the_first_legal_action():
