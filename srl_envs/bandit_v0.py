@@ -46,7 +46,7 @@ class Bandit(base.SimultaneousGame):
     metadata: ClassVar[dict[str, Any]] = {
         "name": "bandit_v0",
         "render_modes": list(base.RENDER_MODES),
-        "render_fps": 4,
+        "render_fps": 1,
         "is_parallelizable": True,
     }
 

@@ -105,6 +105,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         self.finished = False
         self._rows: Sequence[Row] = ()
         self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
+        self._shown_phase = ""
         self._past: list[tuple[Sequence[int], Sequence[float]]] = []  # kept for pictures only
         self.text_view = self.make_view()
 
@@ -131,7 +132,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     # What a game may say besides.
 
     def phase(self) -> str:
-        """A word for the rendered headline, such as the phase of the game."""
+        """A word for the rendered headline, such as the phase of the game in the next round."""
         return ""
 
     def notes(self) -> Sequence[str]:
@@ -163,8 +164,9 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     # What a game may use.
 
     def headline(self) -> str:
-        """The first line of a picture: the game, the round and the phase."""
-        return f"{self.metadata['name']} round {self.played}/{self.rounds} {self.phase()}".rstrip()
+        """The first line of a picture: the game, the round that it shows and its phase."""
+        told = f"{self.metadata['name']} round {self.played}/{self.rounds} {self._shown_phase}"
+        return told.rstrip()
 
     def noise(self, count: int) -> list[float]:
         """The next `count` of `draws`, made many at a time, from this environment's generator."""
@@ -215,7 +217,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             self._drawn, self._used = [], 0
         self.agents = list(self.possible_agents)
         nothing = [None] * len(self.agents)
-        self._shown, self._past = (nothing, nothing), []
+        self._shown, self._past, self._shown_phase = (nothing, nothing), [], self.phase()
         infos = dict(zip(self.agents, self.first_infos(), strict=True))
         for info, mask in zip(infos.values(), self.masks(), strict=True):
             info["action_mask"] = mask.copy()
@@ -238,6 +240,8 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             possible = False
         if not possible or len(actions) != len(agents) or not agents:
             return self._unplayed(actions)
+        if self.render_mode is not None:
+            self._shown_phase = self.phase()  # of this round; afterwards it is the next one's
         self.played += 1
         over = self.played >= self.rounds
         self._rows, rewards, infos = self.play_round(chosen, over)

@@ -64,7 +64,7 @@ class CoopCompete(base.SimultaneousGame):
     metadata: ClassVar[dict[str, Any]] = {
         "name": "coop_compete_v0",
         "render_modes": list(base.RENDER_MODES),
-        "render_fps": 4,
+        "render_fps": 1,
         "is_parallelizable": True,
     }
 

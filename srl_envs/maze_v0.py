@@ -66,7 +66,7 @@ class Maze(base.SimultaneousGame):
     metadata: ClassVar[dict[str, Any]] = {
         "name": "maze_v0",
         "render_modes": list(base.RENDER_MODES),
-        "render_fps": 8,
+        "render_fps": 4,
         "is_parallelizable": True,
     }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 
 import numpy as np
 
@@ -49,18 +51,6 @@ def ansi(scene: Scene) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Each glyph is 3 wide and 5 high: one octal digit a row, the top row first.
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _./-:=+><%()!,'"
-_DOTS = (
-    "25755 65656 34443 65556 74647 74644 34553 55755 72227 11152 55655 44447 57755 "
-    "65555 25552 65644 25563 65655 34216 72222 55557 55552 55775 55255 55222 71247 "
-    "75557 26227 71747 71317 55711 74717 74757 71244 75757 75717 "
-    "00000 00007 00002 11244 00700 02020 07070 02720 42124 12421 51245 "
-    "24442 21112 22202 00024 22000"
-)
-_GLYPHS = dict(zip(_LETTERS, _DOTS.split(), strict=True))
-_UNKNOWN = "77777"  # any other character: a filled block
-
 PAPER, INK, TRACK, QUIET = (250, 250, 247), (40, 40, 45), (226, 226, 222), (128, 128, 132)
 COLOURS: tuple[Colour, ...] = (
     (213, 94, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (230, 159, 0),
@@ -69,16 +59,24 @@ COLOURS: tuple[Colour, ...] = (
 """By action or seat, modulo their number; the first five are told apart also without seeing red
 and green."""
 
-_SCALE = 2  # pixels per font dot
-LETTER = 5 * _SCALE  # pixels: the height of a letter
-LINE = 18  # pixels per line
+NAMED: dict[str, Colour] = {
+    "red": (197, 48, 48), "blue": (0, 114, 178), "green": (0, 140, 90), "yellow": (190, 150, 0),
+    "orange": (214, 110, 0), "purple": (106, 61, 154), "pink": (204, 100, 160),
+    "brown": (122, 90, 60), "grey": (96, 104, 112), "gray": (96, 104, 112), "black": INK,
+}  # fmt: skip
+"""Seats and teams whose names begin with a colour are drawn in it."""
+
+LETTER = 10  # pixels: the height of a capital letter
+_ADVANCE = 8  # pixels from a letter to the next
+_ABOVE = 4  # pixels of a letter's cell above its capitals
+LINE = 24  # pixels per line
 MARGIN = 8  # pixels
 _BAR = 160  # pixels
 _REWARD_ROOM, _TOTAL_ROOM = 7, 9  # characters
 _LEAST_WIDTH = 480  # pixels: room for a headline
 SHOWN_ROUNDS = 40
 """How many of the last rounds the strip beside each seat shows."""
-_ROUND = 6  # pixels per round in it
+_ROUND, _STRIP = 6, 18  # pixels per round in it, and its height
 
 
 def rgb_array(scene: Scene) -> np.ndarray:
@@ -143,7 +141,7 @@ def _draw_team(
 ) -> None:
     """The team's name and what its members have earned, on average."""
     seats = [seat for seat, name in enumerate(scene.teams) if name == team]
-    write(frame, team, top, MARGIN, INK)
+    write(frame, team, top, MARGIN, named_colour(team) or INK)
     frame[top + LINE - 5 : top + LINE - 4, MARGIN : frame.shape[1] - MARGIN] = TRACK
     if scene.past is not None:
         write(frame, "mean of the team", top, places["bar"], QUIET)
@@ -156,7 +154,7 @@ def _draw_seat(
 ) -> None:
     choice, reward = scene.choices[seat], scene.rewards[seat]
     indent = width_of("xx") if scene.teams else 0
-    write(frame, scene.seats[seat], top, places["name"] + indent, INK)
+    write(frame, scene.seats[seat], top, places["name"] + indent, _own_colour(scene, seat) or INK)
     if scene.notes:
         write(frame, scene.notes[seat], top, places["note"], QUIET)
     bar = frame[top : top + LETTER, places["bar"] : places["bar"] + _BAR]
@@ -166,7 +164,7 @@ def _draw_seat(
         _draw_strip(frame, scene, seat, top, places["strip"])
     if choice is None or reward is None:
         return
-    colour = COLOURS[choice % len(COLOURS)]
+    colour = _colour_of_choice(scene, seat, choice)
     write(frame, scene.answers[choice], top, places["word"], colour)
     bar[:, : round(_BAR * _share(reward, scene.ceiling))] = colour
     write(frame, _fitting(reward, 3, _REWARD_ROOM), top, places["number"], INK)
@@ -180,15 +178,35 @@ def _fitting(number: float, decimals: int, room: int) -> str:
 
 
 def _draw_strip(frame: np.ndarray, scene: Scene, seat: int, top: int, left: int) -> None:
-    tall = LINE - 4
-    frame[top - 2 : top - 2 + tall, left : left + SHOWN_ROUNDS * _ROUND] = TRACK
+    tall = _STRIP
+    frame[top - 4 : top - 4 + tall, left : left + SHOWN_ROUNDS * _ROUND] = TRACK
     for place, (chosen, rewards) in enumerate((scene.past or ())[-SHOWN_ROUNDS:]):
         x = left + place * _ROUND
         # Never less than two pixels, so that the choice shows where nothing was earned.
         high = max(2, round(tall * _share(rewards[seat], scene.ceiling)))
-        bottom = top - 2 + tall
-        colour = COLOURS[chosen[seat] % len(COLOURS)]
+        bottom = top - 4 + tall
+        colour = _colour_of_choice(scene, seat, chosen[seat])
         frame[bottom - high : bottom, x : x + _ROUND - 1] = colour
+
+
+def named_colour(name: str) -> Colour | None:
+    """The colour that a name begins with, as red_0 does; None for any other."""
+    [first, *_] = re.split(r"[^a-z]", name.lower(), maxsplit=1)
+    return NAMED.get(first)
+
+
+def _own_colour(scene: Scene, seat: int) -> Colour | None:
+    team = named_colour(scene.teams[seat]) if scene.teams else None
+    return named_colour(scene.seats[seat]) or team
+
+
+def _colour_of_choice(scene: Scene, seat: int, choice: int) -> Colour:
+    """A colour per choice; of a seat with a colour of its own a shade of it per choice."""
+    own = _own_colour(scene, seat)
+    if own is None:
+        return COLOURS[choice % len(COLOURS)]
+    bright = 0.4 + 0.6 * (choice + 1) / len(scene.answers)  # 1 for the last
+    return (round(own[0] * bright), round(own[1] * bright), round(own[2] * bright))
 
 
 def blank(height: int, width: int) -> np.ndarray:
@@ -200,24 +218,33 @@ def blank(height: int, width: int) -> np.ndarray:
 
 def width_of(text: str) -> int:
     """How many pixels wide `text` is written."""
-    return len(text) * 4 * _SCALE
+    return len(text) * _ADVANCE
 
 
 def write(frame: np.ndarray, text: str, top: int, left: int, colour: Colour) -> None:
-    """Write `text` into the frame, its top left corner at that pixel; what would stand outside
-    the frame is left out."""
-    for place, letter in enumerate(text.upper()):
-        dots = _dots(_GLYPHS.get(letter, _UNKNOWN))
-        x = left + place * 4 * _SCALE
-        cell = frame[top : top + LETTER, x : x + 3 * _SCALE]
-        cell[dots[: cell.shape[0], : cell.shape[1]]] = colour
+    """Write `text` into the frame, the top left corner of its capitals at that pixel; what would
+    stand outside the frame is left out."""
+    letters = _letters()
+    for place, letter in enumerate(text):
+        ink = letters.get(letter, letters[_UNKNOWN])
+        y, x = top - _ABOVE, left + place * _ADVANCE
+        cell = frame[max(0, y) : max(0, y + len(ink)), x : x + _ADVANCE]
+        ink = ink[max(0, -y) :][: cell.shape[0], : cell.shape[1], None]
+        cell[:] = np.rint(cell + ink * (np.array(colour) - cell))
+
+
+_UNKNOWN = "\N{WHITE SQUARE}"  # stands for letters that are not there
 
 
 @cache
-def _dots(glyph: str) -> np.ndarray:
-    """Which pixels of a letter are ink."""
-    dots = np.array([[int(row) >> bit & 1 for bit in (2, 1, 0)] for row in glyph], dtype=bool)
-    return dots.repeat(_SCALE, axis=0).repeat(_SCALE, axis=1)
+def _letters() -> dict[str, np.ndarray]:
+    """Letter -> how much of each pixel of its cell is ink, from 0 to 1.
+
+    DejaVu Sans Mono at 13 pixels, drawn once and kept beside this file: pictures take no font and
+    no library, and are the same everywhere.
+    """
+    with files("srl_envs").joinpath("letters.npz").open("rb") as file, np.load(file) as kept:
+        return dict(zip(kept["characters"].tolist(), kept["coverage"] / 255, strict=True))
 
 
 def _share(reward: float | None, ceiling: float) -> float:

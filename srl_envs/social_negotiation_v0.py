@@ -37,7 +37,7 @@ class SocialNegotiation(TalkingGame):
     metadata: ClassVar[dict[str, Any]] = {
         "name": "social_negotiation_v0",
         "render_modes": list(base.RENDER_MODES),
-        "render_fps": 2,
+        "render_fps": 1,
         "is_parallelizable": True,
     }
     scenario = "negotiation"

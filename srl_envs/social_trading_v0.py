@@ -40,7 +40,7 @@ class SocialTrading(TalkingGame):
     metadata: ClassVar[dict[str, Any]] = {
         "name": "social_trading_v0",
         "render_modes": list(base.RENDER_MODES),
-        "render_fps": 2,
+        "render_fps": 1,
         "is_parallelizable": True,
     }
     scenario = "trading"

@@ -56,7 +56,7 @@ class Staged(base.SimultaneousGame):
     metadata: ClassVar[dict[str, Any]] = {
         "name": "staged_v0",
         "render_modes": list(base.RENDER_MODES),
-        "render_fps": 4,
+        "render_fps": 1,
         "is_parallelizable": True,
     }
 

@@ -63,7 +63,7 @@ class TeamBattle(base.SimultaneousGame):
     metadata: ClassVar[dict[str, Any]] = {
         "name": "team_battle_v0",
         "render_modes": list(base.RENDER_MODES),
-        "render_fps": 4,
+        "render_fps": 1,
         "is_parallelizable": True,
     }
 

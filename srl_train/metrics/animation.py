@@ -22,6 +22,9 @@ from srl_train.metrics.errors import PlotsError, RunFolderError
 from srl_train.metrics.page import escaped, write
 from srl_train.metrics.transcript import SHOWN_CHARACTERS
 
+END_FRAMES = 3
+"""How many frames' time the last one of a GIF stands."""
+
 _SCRIPT = """
 const turns = [...document.querySelectorAll('.turn')];
 const slider = document.getElementById('slider'), play = document.getElementById('play');
@@ -63,7 +66,7 @@ h1 { font-size: 1.4rem; margin: 0; }
 #slider { flex: 1; }
 button { font: inherit; min-width: 4rem; }
 .turn { border-top: 1px solid #e5e7eb; padding-top: .6rem; }
-img { max-width: 100%; image-rendering: pixelated; border: 1px solid #e5e7eb; }
+img { max-width: 100%; border: 1px solid #e5e7eb; }
 table { border-collapse: collapse; width: 100%; table-layout: fixed; font-size: .88rem; }
 td, th { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
   border-bottom: 1px solid #e5e7eb; overflow-wrap: anywhere; }
@@ -97,7 +100,8 @@ _HASH = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
 
 
 def write_gif(frames: Iterable[np.ndarray], path: Path, seconds: float) -> Path:
-    """Write an animated GIF that shows each frame (uint8, height x width x 3) for `seconds`.
+    """Write an animated GIF that shows each frame (uint8, height x width x 3) for `seconds`, and
+    the last one longer, before it begins anew.
 
     Raises PlotsError where Pillow is not installed, and RunFolderError where the system refuses.
     """
@@ -109,7 +113,7 @@ def write_gif(frames: Iterable[np.ndarray], path: Path, seconds: float) -> Path:
             ".html needs nothing"
         ) from error
 
-    images = (Image.fromarray(frame).quantize() for frame in frames)
+    images = (Image.fromarray(frame).quantize() for frame in _held_at_the_end(frames))
     first = next(images)
     partial = path.with_name(path.name + ".partial")
     try:
@@ -122,6 +126,13 @@ def write_gif(frames: Iterable[np.ndarray], path: Path, seconds: float) -> Path:
     except OSError as error:
         raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
     return path
+
+
+def _held_at_the_end(frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    for frame in frames:
+        yield frame
+    for _ in range(END_FRAMES - 1):  # equal frames are one that stands longer
+        yield frame
 
 
 def write_html(

@@ -6,7 +6,7 @@ import pytest
 from srl_envs import catalogue
 from srl_envs.maze_v0 import parallel_env
 from srl_envs.maze_words import FARTHEST_VIEW
-from srl_envs.rendering import COLOURS
+from srl_envs.rendering import COLOURS, LINE
 from srl_envs.text import TextEnv
 
 BEND = ["A.#", "#..", "##G"]
@@ -152,7 +152,7 @@ def test_where_all_must_meet_no_goal_is_drawn():
 def test_large_mazes_are_drawn_with_smaller_cells():
     env = parallel_env(width=61, height=31, level_seed=3, split="any", render_mode="rgb_array")
     env.reset(seed=0)
-    assert env.render().shape == (2 * 8 + 18 + 31 * 7, 2 * 8 + 61 * 7, 3)
+    assert env.render().shape == (2 * 8 + LINE + 31 * 7, 2 * 8 + 61 * 7, 3)
 
 
 def test_seats_in_one_cell_share_it_and_a_goal_of_all_is_nobodys():

@@ -3,8 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from srl_envs import catalogue
-from srl_envs.rendering import COLOURS, INK, SHOWN_ROUNDS, Scene, ansi, rgb_array, write
+from srl_envs import catalogue, rendering
+from srl_envs.rendering import COLOURS, INK, LINE, SHOWN_ROUNDS, Scene, ansi, rgb_array, write
+
+WRITTEN = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-:=+><%()!,'"
 
 SCENE = Scene(
     headline="game_v0 round 1/9",
@@ -48,9 +50,47 @@ def test_picture():
 def test_letters_are_drawn_apart():
     frames = {
         rgb_array(Scene(letter, ("a_0",), (None,), (None,), ("x",), 1.0)).tobytes()
-        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-:=+><%()!,'"
+        for letter in WRITTEN
     }
-    assert len(frames) == 51
+    assert len(frames) == len(WRITTEN)
+
+
+def test_a_letter_that_is_not_there_is_a_box_and_none_is_lost():
+    frames = [rgb_array(Scene(t, ("a",), (None,), (None,), ("x",), 1.0)) for t in "漢字"]
+    assert np.array_equal(*frames) and (frames[0][:20] < 100).any()
+
+
+def test_letters_are_those_of_a_font():
+    """And this is how they were drawn."""
+    image = pytest.importorskip("PIL.Image")
+    matplotlib = pytest.importorskip("matplotlib")
+    from PIL import ImageDraw, ImageFont
+
+    font = ImageFont.truetype(f"{matplotlib.get_data_path()}/fonts/ttf/DejaVuSansMono.ttf", 13)
+    for letter in WRITTEN:
+        drawn = image.new("L", (8, 17))
+        ImageDraw.Draw(drawn).text((0, 13), letter, fill=255, font=font, anchor="ls")
+        kept = rendering._letters()[letter]
+        # Releases of FreeType differ in a shade here and there.
+        assert kept.shape == (17, 8) and np.abs(kept - np.array(drawn) / 255).mean() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "colour"),
+    [("red_0", "red"), ("Blue", "blue"), ("green-team", "green"), ("redoubt", None), ("", None)],
+)
+def test_names_of_colours(name, colour):
+    assert rendering.named_colour(name) == (colour and rendering.NAMED[colour])
+
+
+def test_who_is_called_by_a_colour_is_drawn_in_it_whatever_he_chose():
+    names = ("red_0", "blue_0")
+    for choices in ((1, 0), (0, 1)):
+        frame = picture(seats=names, teams=("a", "b"), choices=choices)
+        red, blue = frame[56:78].astype(int), frame[104:126].astype(int)
+        filled = [line[(line.max(axis=2) - line.min(axis=2)) > 60] for line in (red, blue)]
+        assert (filled[0].argmax(axis=1) == 0).all() and (filled[1].argmax(axis=1) == 2).all()
+    assert not np.array_equal(frame, picture(seats=names, teams=("a", "b"), choices=(1, 0)))
 
 
 def picture(**changes):
@@ -61,12 +101,12 @@ def test_totals_and_a_strip_of_the_last_rounds():
     rounds = [((1, 0), (0.5, 1.0)), ((1, 1), (0.25, 0.0))]
     frames = [picture(past=rounds[:played]) for played in (0, 1, 2)]
     assert len({frame.shape for frame in frames}) == 1
-    strips = [frame[26:, -8 - SHOWN_ROUNDS * 6 :] for frame in frames]
+    strips = [frame[32:, -8 - SHOWN_ROUNDS * 6 :] for frame in frames]
     cooperated = [coloured(strip, COLOURS[1]) for strip in strips]
     assert not cooperated[0].any()
-    # A column of 5 pixels for each cooperation, as high of 14 as the reward; at least 2.
-    assert [int(strip.sum()) for strip in cooperated[1:]] == [5 * 7, 5 * (7 + 4 + 2)]
-    assert int(coloured(strips[1], COLOURS[0]).sum()) == 5 * 14
+    # A column of 5 pixels for each cooperation, as high of 18 as the reward; at least 2.
+    assert [int(strip.sum()) for strip in cooperated[1:]] == [5 * 9, 5 * (9 + 4 + 2)]
+    assert int(coloured(strips[1], COLOURS[0]).sum()) == 5 * 18
     totals = [frame[:, :-260] for frame in frames]
     assert not np.array_equal(totals[1], totals[2])
 
@@ -77,7 +117,7 @@ def test_great_rewards_stay_in_their_columns(reward, teams):
     past = [((1, 0), (reward, 3 * reward))] * 9
     frame = picture(rewards=(reward, 3 * reward), past=past, teams=teams, ceiling=abs(reward))
     plain = picture(rewards=(0.0, 0.0), past=past[:0], teams=teams)
-    inked = coloured(frame[44:], INK).any(axis=0)
+    inked = coloured(frame[52:], INK).any(axis=0)
     strip = frame.shape[1] - 8 - SHOWN_ROUNDS * 6
     number, total = strip - 8 - 9 * 8 - 8 - 7 * 8, strip - 8 - 9 * 8
     assert frame.shape == plain.shape
@@ -100,11 +140,11 @@ def test_notes_stand_beside_the_seats():
 def test_teams_stand_together_and_are_summed_up():
     rounds = [((1, 0), (0.5, 1.0))]
     plain, teams = picture(past=rounds), picture(past=rounds, teams=("a", "b"))
-    assert teams.shape[0] == plain.shape[0] + 2 * 18
+    assert teams.shape[0] == plain.shape[0] + 2 * LINE
     together = picture(past=rounds, teams=("a", "a"))
-    assert together.shape[0] == plain.shape[0] + 18
+    assert together.shape[0] == plain.shape[0] + LINE
     other = picture(past=[((1, 0), (0.5, 3.0))], teams=("a", "a"))
-    assert not np.array_equal(together[44:62], other[44:62])  # the team's mean
+    assert not np.array_equal(together[56:78], other[56:78])  # the team's mean
 
 
 def test_what_is_written_over_the_edge_is_cut_off():
@@ -155,6 +195,24 @@ def test_the_headline_tells_the_phase():
     assert env.render().splitlines()[0] == "team_battle_v0 round 0/9 warmup"
     env.reset(seed=0, options={"episode": 10})
     assert env.render().splitlines()[0] == "team_battle_v0 round 0/9 battle"
+
+
+def test_the_headline_tells_the_phase_of_the_round_that_is_shown():
+    env = catalogue.make("social_trading_v0", num_agents=3, render_mode="ansi")
+    env.reset(seed=0)
+    assert env.render().splitlines()[0].endswith("round 0/30 offers")  # what is due
+    told = []
+    for _ in range(2):
+        env.step(dict.fromkeys(env.agents, 0))
+        told.append(env.render().splitlines()[0].split()[-1])
+    assert told[0] == "offers"
+    bandit = catalogue.make("bandit_v0", render_mode="ansi", max_cycles=4, switch_pull=3)
+    bandit.reset(seed=0)
+    told = []
+    while bandit.agents:
+        bandit.step(dict.fromkeys(bandit.agents, 0))
+        told.append(bandit.render().splitlines()[0].split()[-1])
+    assert told == ["before", "before", "before", "after"]
 
 
 def test_nothing_is_kept_for_pictures_that_nobody_draws():

@@ -90,13 +90,14 @@ def test_without_a_deal_everyone_has_its_reservation():
 
 
 @pytest.mark.parametrize("last", ["walk away", "accept", "pass"])
-def test_nobody_moves_once_it_is_over(last):
+def test_the_headline_tells_who_moved_in_the_round_that_is_shown(last):
     env, *_ = begun(max_cycles=2, render_mode="ansi")
     assert env.render().startswith("social_negotiation_v0 round 0/2 agent_0 moves\n")
     say(env, "propose price=low delivery=late", "pass")
-    assert env.render().startswith("social_negotiation_v0 round 1/2 agent_1 moves\n")
+    assert env.render().startswith("social_negotiation_v0 round 1/2 agent_0 moves\n")
     say(env, "pass", last)
-    assert env.agents == [] and env.render().startswith("social_negotiation_v0 round 2/2\n")
+    assert env.agents == [] and env.phase() == ""
+    assert env.render().startswith("social_negotiation_v0 round 2/2 agent_1 moves\n")
 
 
 def test_arrays_set_an_episode_up_as_lists_do():

@@ -43,14 +43,17 @@ def test_a_frame_as_png_is_the_frame():
         assert np.array_equal(np.asarray(Image.open(io.BytesIO(png(frame)))), frame)
 
 
-def test_a_gif_has_every_frame_as_it_was(tmp_path):
+def test_a_gif_has_every_frame_and_stands_at_the_end(tmp_path):
     frames = some_frames(5)
     path = write_gif(iter(frames), tmp_path / "new" / "game.gif", seconds=0.25)
     with Image.open(path) as image:
-        assert image.n_frames == 5 and image.info["duration"] == 250 and image.info["loop"] == 0
+        assert image.n_frames == 5 and image.info["loop"] == 0
         for number, frame in enumerate(frames):
             image.seek(number)
-            assert np.array_equal(np.asarray(image.convert("RGB")), frame)
+            assert image.info["duration"] == (750 if number == 4 else 250)
+            # A GIF has 256 colours: the pale edges of letters are shared among them.
+            apart = np.abs(np.asarray(image.convert("RGB")).astype(int) - frame)
+            assert apart.max() < 40 and apart.mean() < 0.5
     assert list(path.parent.iterdir()) == [path]
 
 
