@@ -14,8 +14,9 @@ import numpy as np
 from srl_agents.errors import EpisodeError
 from srl_agents.whole_files import whole_file
 
-SCHEMA_VERSION = 2
-"""2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record."""
+SCHEMA_VERSION = 3
+"""2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record; 3
+added `asked` to decisions."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ class Decision:
     """Of the action, for classic policies that know it."""
     parse_failure: str | None = None
     """Why `text` could not be read; `action` is then the environment's default."""
+    asked: bool = True
+    """False where the seat had no say in the turn (`srl_envs.text.TO_MOVE`): nobody was asked, and
+    `action` is the only legal one."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,10 @@ class Episode:
     def steps_of(self, agent: str) -> tuple[AgentStep, ...]:
         """The seat's steps in order."""
         return tuple(step for turn in self.turns for step in turn if step.agent == agent)
+
+    def asked_of(self, agent: str) -> tuple[AgentStep, ...]:
+        """The steps in which the seat was asked, in order."""
+        return tuple(step for step in self.steps_of(agent) if step.decision.asked)
 
     def returns(self) -> dict[str, float]:
         """Seat -> sum of its raw rewards."""
@@ -207,6 +215,7 @@ def _step_record(step: AgentStep) -> dict[str, Any]:
             },
             "logprob": decision.logprob,
             "parse_failure": decision.parse_failure,
+            "asked": decision.asked,
         },
         "reward": step.reward,
         "info": _plain(step.info),
@@ -225,6 +234,7 @@ def _step(record: Mapping[str, Any]) -> AgentStep:
             tokens=None if tokens is None else _tokens(tokens),
             logprob=decision["logprob"],
             parse_failure=decision["parse_failure"],
+            asked=decision["asked"],
         ),
         reward=record["reward"],
         info=_revived(record["info"]),

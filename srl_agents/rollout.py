@@ -19,7 +19,7 @@ from srl_agents.errors import BackendError
 from srl_agents.policy import Policy, Seen
 from srl_agents.seeding import of_seats
 from srl_envs.errors import EnvError
-from srl_envs.text import Spoken
+from srl_envs.text import TO_MOVE, Spoken
 
 SpeaksFirst = Mapping[str, Collection[str]]
 """Leader -> the seats that hear its words before they decide."""
@@ -62,7 +62,8 @@ def play_many(
     and their hearers get their words the same turn. `names` says who holds each seat in the
     records (by default the policy's `name`); `extra` is kept on every episode. With `record_states`
     the environment's state() before each turn is kept too. Every environment that was made is
-    closed, however the games end.
+    closed, however the games end. A seat that its info says has no say in a turn (`TO_MOVE`) is not
+    asked, whoever holds it.
 
     A BackendError or EnvError spoils the episodes it struck, in a reset too: they end there, with
     `failure` set. A seat that no policy holds is a ValueError.
@@ -145,6 +146,14 @@ class _Game:
     def playing(self) -> bool:
         return self.failure is None and bool(self.env.agents)
 
+    def without_say(self, agent: str) -> Decision | None:
+        """What a seat plays that has no say in this turn; None for all others, which are asked."""
+        info = self.infos.get(agent, {})
+        mask = info.get("action_mask")
+        if info.get(TO_MOVE, True) or mask is None or np.count_nonzero(mask) != 1:
+            return None
+        return Decision(int(np.argmax(mask)), asked=False)
+
     def see(self, agent: str, heard: Heard) -> Seen:
         mask = self.infos.get(agent, {}).get("action_mask")
         return Seen(agent, self.observations[agent], mask, heard)
@@ -202,6 +211,9 @@ def _ask(
     for number, game in enumerate(games):
         for seat in game.env.agents:
             if (seat in speaks_first) is leaders:
+                if (forced := game.without_say(seat)) is not None:
+                    decided[number][seat] = forced
+                    continue
                 policy = seats[seat]
                 asked.setdefault(id(policy), (policy, []))[1].append((number, seat))
     for policy, places in asked.values():
@@ -229,7 +241,7 @@ def heard_by(seat: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst)
     return tuple(
         (leader, _words(said[leader]))
         for leader, hearers in speaks_first.items()
-        if seat in hearers and leader in said
+        if seat in hearers and leader in said and said[leader].asked
     )
 
 

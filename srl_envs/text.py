@@ -39,6 +39,9 @@ class ParseFailure:
 
 
 LISTED = 10  # up to this many legal answers must stand in the rules or the situation
+TO_MOVE = "to_move"
+"""Key of infos: False where a seat has no say in the coming turn, such as while another is to move
+in a game of turns. It need not be asked then: its only legal action is what it plays."""
 NOT_LEGAL_NOW = "that choice is not allowed now"
 
 

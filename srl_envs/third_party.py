@@ -31,6 +31,7 @@ from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.observation_words import Names, beside, reader
 from srl_envs.text import (
     LISTED,
+    TO_MOVE,
     ParseFailure,
     any_of,
     cost_of_unread,
@@ -135,7 +136,7 @@ class ThirdPartyView:
         choices, mask = self.choices[agent], observation[MASK]
         legal = [choice for choice, free in zip(choices, mask, strict=True) if free]
         if self.in_turns and mask[0]:
-            return f"{words}\nIt is not your turn."
+            return f"{words}\nIt is not your turn: write '{PASS}'."
         if len(legal) + self.in_turns < len(choices):
             return f"{words}\nYou may choose: {', '.join(legal)}."
         return words
@@ -164,7 +165,8 @@ class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
 
     In a game in which seats take turns, action 0 is a pass and the game's own actions follow. A
     seat that is not to move may only pass, and whoever is to move may not (a pass plays the first
-    move that is legal, and so does an answer that could not be read). Observations are
+    move that is legal, and so does an answer that could not be read). Infos have "to_move": the
+    rollout does not ask a seat that is not, and plays its pass. Observations are
     `{"observation": ..., "action_mask": ...}`, or the game's own Dict with that mask in it.
 
     Raises EnvError for a missing or unknown seat, an action outside the space, and a game that
@@ -266,6 +268,8 @@ class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
                     observation = {"observation": observation}
                 seen[agent] = {**observation, MASK: mask.copy()}
             told[agent] = {**info, MASK: mask.copy()}
+            if self.text_view.in_turns:
+                told[agent][TO_MOVE] = agent in self.agents and not mask[0]
         return seen, told
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
@@ -349,7 +353,7 @@ def _choices(
 
 
 def _introduction(seat: str, rules: str, choices: Sequence[str], in_turns: bool) -> str:
-    """What is said once. What it says of a pass is true of any seat, to move or not."""
+    """What is said once. When to pass is said where it is due: mostly nobody is asked then."""
     if not isinstance(rules, str):
         raise EnvConfigError(f"rules for {seat} are {told(rules)}: give a text")
     moves = choices[1:] if in_turns else choices
@@ -358,8 +362,8 @@ def _introduction(seat: str, rules: str, choices: Sequence[str], in_turns: bool)
     if not in_turns:
         return said
     return (
-        f"{said}\nWhile it is not your turn, write '{PASS}'. On your turn '{PASS}', or what cannot "
-        "be read, plays the first move that is allowed."
+        f"{said}\nOn your turn '{PASS}', or what cannot be read, plays the first move that is "
+        "allowed."
     )
 
 

@@ -34,21 +34,23 @@ class Actions:
 
 
 def actions_of(sample: TokenSample, level: Level, discount: float) -> Actions:
-    """The actions of a sample: its turns, or the tokens of its answers.
+    """The actions of a sample: its turns, or the tokens of its answers that it chose.
 
-    A turn's reward is that of its last token, and `discount` applies from turn to turn; between
-    the tokens of one answer no time passes (discount 1).
+    A turn's reward is that of its last action, and `discount` applies for each turn of the game
+    from there to the next; between the tokens of one answer no time passes (discount 1). An answer
+    that left nothing to choose is one action, its last token.
     """
+    after = [discount**turns for turns in sample.elapsed]
     if level == "turn":
         count = len(sample.turns)
-        return Actions(sample.turns, sample.rewards, (discount,) * count, tuple(range(count)))
+        return Actions(sample.turns, sample.rewards, tuple(after), tuple(range(count)))
     spans, rewards, discounts, turns = [], [], [], []
     for turn, (start, stop) in enumerate(sample.turns):
-        reward = sample.rewards[turn]
-        spans += [(token, token + 1) for token in range(start, stop)]
-        rewards += [0.0] * (stop - start - 1) + [reward]
-        discounts += [1.0] * (stop - start - 1) + [discount]
-        turns += [turn] * (stop - start)
+        chosen = [token for token in range(start, stop) if sample.mask[token]] or [stop - 1]
+        spans += [(token, token + 1) for token in chosen]
+        rewards += [0.0] * (len(chosen) - 1) + [sample.rewards[turn]]
+        discounts += [1.0] * (len(chosen) - 1) + [after[turn]]
+        turns += [turn] * len(chosen)
     return Actions(tuple(spans), tuple(rewards), tuple(discounts), tuple(turns))
 
 

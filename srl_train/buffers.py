@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srl_train.samples import TokenSample
+from srl_train.samples import TokenSample, in_groups
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,11 @@ class Taken:
 
 
 class SampleBuffer:
-    """First in, first out, by whole groups."""
+    """Whole groups that wait for an update, each agent's first in, first out.
+
+    Where a budget does not take everything, the agents take turns: the next group is of the one
+    that had the fewest so far. So all are trained alike, however much becomes too stale.
+    """
 
     def __init__(self, group_size: int, budget: int | None, max_staleness: int) -> None:
         """`budget` samples make an update; None takes whatever one round brought."""
@@ -30,8 +35,10 @@ class SampleBuffer:
         self._budget = budget
         self._max_staleness = max_staleness
         self._samples: list[TokenSample] = []
-        self.dropped = 0
-        """Samples thrown away as too stale, so far."""
+        self._taken: Counter[str] = Counter()
+        """Agent -> groups that became part of updates, so far."""
+        self.dropped: Counter[str] = Counter()
+        """Agent -> samples thrown away as too stale, so far."""
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -51,35 +58,55 @@ class SampleBuffer:
         wanted = len(self._samples) if self._budget is None else self._budget
         if not wanted or len(self._samples) < wanted:
             return None
-        taken, self._samples = self._samples[:wanted], self._samples[wanted:]
+        groups = in_groups(self._samples, self._group_size)
+        chosen = self._in_turn(groups, wanted // self._group_size)
+        taken = [sample for number in chosen for sample in groups[number]]
+        kept = [group for number, group in enumerate(groups) if number not in set(chosen)]
+        self._samples = [sample for group in kept for sample in group]
         return Taken(
             tuple(taken),
             tuple(version - sample.version for sample in taken),
             tuple(round_number - sample.group[0] for sample in taken),
         )
 
+    def _in_turn(self, groups: Sequence[Sequence[TokenSample]], count: int) -> list[int]:
+        """The numbers of the next `count` groups, in the order in which they wait."""
+        waiting: dict[str, list[int]] = {}
+        for number, group in enumerate(groups):
+            waiting.setdefault(_agent(group), []).append(number)
+        chosen = []
+        for _ in range(count):
+            agents = [agent for agent, own in waiting.items() if own]
+            next_up = min(agents, key=lambda agent: self._taken[agent])
+            chosen.append(waiting[next_up].pop(0))
+            self._taken[next_up] += 1
+        return sorted(chosen)
+
     def _drop_stale(self, version: int) -> None:
-        size = self._group_size
-        groups = [self._samples[i : i + size] for i in range(0, len(self._samples), size)]
-        fresh = [
-            group
-            for group in groups
-            if max(version - sample.version for sample in group) <= self._max_staleness
-        ]
-        self.dropped += size * (len(groups) - len(fresh))
-        self._samples = [sample for group in fresh for sample in group]
+        fresh: list[TokenSample] = []
+        for group in in_groups(self._samples, self._group_size):
+            if max(version - sample.version for sample in group) <= self._max_staleness:
+                fresh += group
+            else:
+                self.dropped[_agent(group)] += len(group)
+        self._samples = fresh
 
     def state(self) -> dict[str, Any]:
         """Plain data for a checkpoint."""
         return {
-            "dropped": self.dropped,
+            "dropped": dict(self.dropped),
+            "taken": dict(self._taken),
             "samples": [dataclasses.asdict(sample) for sample in self._samples],
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `state` gave, JSON's lists in place of tuples included."""
-        self.dropped = state["dropped"]
+        self.dropped, self._taken = Counter(state["dropped"]), Counter(state["taken"])
         self._samples = [_sample(record) for record in state["samples"]]
+
+
+def _agent(group: Sequence[TokenSample]) -> str:
+    return group[0].group[2]
 
 
 def _sample(record: Mapping[str, Any]) -> TokenSample:
@@ -94,6 +121,7 @@ def _sample(record: Mapping[str, Any]) -> TokenSample:
         logprobs=tuple(record["logprobs"]),
         allowed=allowed,
         turns=tuple((start, stop) for start, stop in record["turns"]),
+        elapsed=tuple(record["elapsed"]),
         rewards=tuple(record["rewards"]),
         episode_return=record["episode_return"],
         group=(round_number, start, seat),

@@ -91,7 +91,7 @@ def parts_of(episodes: Sequence[Episode], seats: Iterable[str] | None = None) ->
         for seat in episode.seats
         if (wanted is None or seat in wanted)
         and seat in episode.extra.get(KEPT, (seat,))
-        and episode.steps_of(seat)
+        and episode.asked_of(seat)
     ]
 
 
@@ -146,7 +146,7 @@ def demonstration(
 ) -> Demonstration:
     """The seat's part of the episode; answers that could not be read are imitated only without
     `readable_only`."""
-    steps = episode.steps_of(seat)
+    steps = episode.asked_of(seat)
     ids: list[int] = []
     answers: list[int] = []
     observations: list[int] = []

@@ -62,9 +62,10 @@ def preferences(
     earned = [rewards(episode) for episode in episodes]
     for index, seat in parts:
         episode, own = episodes[index], earned[index][seat]
+        asked = [n for n, step in enumerate(episode.steps_of(seat)) if step.decision.asked]
         context: Tokens = ()
-        for number, (told, said) in enumerate(
-            conversation(episode.steps_of(seat), view, chat, notes)
+        for number, (told, said) in zip(
+            asked, conversation(episode.asked_of(seat), view, chat, notes), strict=True
         ):
             context += told
             answers = worth.setdefault((episode.environment, episode.seed, seat, context), {})

@@ -112,6 +112,7 @@ def row(
     kept: Sequence[Episode],
     shaped: Sequence[Rewards],
     left_out: Sequence[Episode],
+    never_asked: Mapping[str, int],
     accounts: Mapping[str, UpdateAccount],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def row(
         },
         "by_environment": by_environment(kept),
         "models": {
-            model: _model_row(run, model, kept, shaped, account)
+            model: _model_row(run, model, kept, shaped, never_asked, account)
             for model, account in accounts.items()
         },
     }
@@ -154,6 +155,7 @@ def _model_row(
     model: str,
     kept: Sequence[Episode],
     shaped: Sequence[Rewards],
+    never_asked: Mapping[str, int],
     account: UpdateAccount,
 ) -> dict[str, Any]:
     seats = run.seats_of(model)
@@ -172,7 +174,11 @@ def _model_row(
         "weight_change": account.weight_change,
         "steps_left_out": account.steps_left_out,
         "samples": account.samples,
-        "samples_dropped_stale": run.buffers[model].dropped,
+        "samples_dropped_stale": run.buffers[model].dropped.total(),
+        # By seat: of those, and the games of this round that are left out because it was never
+        # asked in one of their group.
+        "stale_by_seat": {seat: run.buffers[model].dropped[seat] for seat in seats},
+        "never_asked_by_seat": {seat: never_asked[seat] for seat in seats},
         "staleness": _summary(account.staleness),
         "age_rounds": _summary(account.age),
         **metrics,

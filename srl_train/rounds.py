@@ -52,18 +52,19 @@ def run_round(run: Run, number: int) -> RoundResult:
     played = time.perf_counter()
 
     scores = model_scores(kept, run.models_of_seats, run.roles)
+    never_asked: dict[str, int] = {}
     for model, buffer in run.buffers.items():
-        buffer.add(
-            samples_for(
-                run.seats_of(model),
-                kept,
-                shaped,
-                discount=run.config.rollout.discount,
-                round_number=number,
-                version=run.versions[model],
-                advantages=None if advantages is None else list(chain(*advantages)),
-            )
+        samples, without = samples_for(
+            run.seats_of(model),
+            kept,
+            shaped,
+            group_size=run.config.rollout.group_size,
+            discount=run.config.rollout.discount,
+            round_number=number,
+            advantages=None if advantages is None else list(chain(*advantages)),
         )
+        buffer.add(samples)
+        never_asked |= without
     before = {model: _snapshot(learner.weights()) for model, learner in run.learners.items()}
     accounts = {model: round_metrics.UpdateAccount() for model in run.learners}
     wave = 0
@@ -79,6 +80,7 @@ def run_round(run: Run, number: int) -> RoundResult:
         kept=kept,
         shaped=shaped,
         left_out=left_out,
+        never_asked=never_asked,
         accounts=accounts,
         seconds={"rollout": played - began, "train": time.perf_counter() - played},
     )

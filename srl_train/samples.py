@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 from srl_agents.episode import Episode
@@ -21,21 +22,27 @@ class TokenSample:
     completion_ids: tuple[int, ...]
     """Everything after the first prompt: the seat's answers and, between them, what it was told."""
     mask: tuple[int, ...]
-    """Per completion token: 1 where the model wrote it, 0 where the environment did."""
+    """Per completion token: 1 where the model chose it, 0 where the environment wrote it or a
+    constrained answer had to go on with it: there is nothing to learn there, so such tokens are in
+    no loss, normaliser, divergence or entropy."""
     logprobs: tuple[float, ...]
     """Per completion token, under the distribution it was drawn from; 0 where mask is 0."""
     allowed: tuple[tuple[int, ...] | None, ...] | None
     """Per completion token, the ids a constrained choice was made from; None where free."""
     turns: tuple[tuple[int, int], ...]
-    """Where each turn's answer stands in the completion: (start, stop)."""
+    """Where the answer of each turn in which the seat was asked stands in the completion: (start,
+    stop)."""
+    elapsed: tuple[int, ...]
+    """Of each turn, how many turns of the game it is to the next one, or to the end: 1 where the
+    seat is asked in all of them."""
     rewards: tuple[float, ...]
-    """Shaped, of each turn."""
+    """Shaped, of each turn, with what came before the next one, discounted to the turn."""
     episode_return: float
-    """The rewards' discounted sum."""
+    """The discounted sum of all it was paid, before its first turn too."""
     group: tuple[int, int, str]
     """(round, start, seat): samples of one group are compared with each other."""
     version: int
-    """The model's update count when it sampled."""
+    """The model's update count when it sampled; of its turns, the oldest."""
     advantages: tuple[float, ...] | None = None
     """Of each turn, where credit was assigned turn by turn; None leaves it to the learner, which
     compares the episode returns of a group."""
@@ -58,24 +65,34 @@ def sample_of(
     *,
     discount: float,
     group: tuple[int, int, str],
-    version: int,
     advantages: Sequence[float] | None = None,
-) -> TokenSample:
-    """The seat's part of the episode, with the shaped reward of each of its turns.
+) -> TokenSample | None:
+    """The seat's part of the episode, with the shaped reward of each of its turns; None where it
+    was never asked. `rewards` and `advantages` are of all its turns, asked or not.
 
     Raises ValueError where a turn carries no tokens, or has no reward or advantage.
     """
+    steps = episode.steps_of(agent)
+    for what, values in (("rewards", rewards), ("advantages", advantages)):
+        if values is not None and len(values) != len(steps):
+            raise ValueError(f"{agent} has {len(steps)} turns and {len(values)} {what}")
+    asked = [number for number, step in enumerate(steps) if step.decision.asked]
+    if not asked:
+        return None
+    spans = list(pairwise((*asked, len(steps))))
     completion: list[int] = []
     mask: list[int] = []
     logprobs: list[float] = []
     allowed: list[tuple[int, ...] | None] = []
     turns: list[tuple[int, int]] = []
+    versions: list[int] = []
     prompt: tuple[int, ...] = ()
-    for number, step in enumerate(episode.steps_of(agent)):
-        tokens = step.decision.tokens
+    for number in asked:
+        tokens = steps[number].decision.tokens
         if tokens is None:
             raise ValueError(f"{agent} answered turn {number} without tokens: it cannot be trained")
-        if number == 0:
+        versions.append(int(tokens.model.rpartition("@")[2]))
+        if number == asked[0]:
             prompt = tokens.prompt_ids
         else:
             told = len(tokens.prompt_ids)
@@ -85,12 +102,10 @@ def sample_of(
             allowed += [None] * told
         turns.append((len(completion), len(completion) + len(tokens.completion_ids)))
         completion += tokens.completion_ids
-        mask += [1] * len(tokens.completion_ids)
         logprobs += tokens.logprobs
-        allowed += tokens.allowed or [None] * len(tokens.completion_ids)
-    for what, values in (("rewards", rewards), ("advantages", advantages)):
-        if values is not None and len(values) != len(turns):
-            raise ValueError(f"{agent} has {len(turns)} turns and {len(values)} {what}")
+        choices = tokens.allowed or [None] * len(tokens.completion_ids)
+        mask += [int(ids is None or len(ids) > 1) for ids in choices]
+        allowed += choices
     return TokenSample(
         prompt,
         tuple(completion),
@@ -98,11 +113,12 @@ def sample_of(
         tuple(logprobs),
         tuple(allowed) if any(ids is not None for ids in allowed) else None,
         tuple(turns),
-        tuple(map(float, rewards)),
+        tuple(after - number for number, after in spans),
+        tuple(discounted_return(rewards[number:after], discount) for number, after in spans),
         discounted_return(rewards, discount),
         group,
-        version,
-        None if advantages is None else tuple(map(float, advantages)),
+        min(versions),
+        None if advantages is None else tuple(float(advantages[number]) for number in asked),
         _states_of(episode, agent),
     )
 
@@ -113,7 +129,7 @@ def _states_of(episode: Episode, agent: str) -> tuple[tuple[float, ...], ...] | 
     return tuple(
         tuple(state.tolist())
         for state, turn in zip(episode.states, episode.turns, strict=True)
-        if any(step.agent == agent for step in turn)
+        if any(step.agent == agent and step.decision.asked for step in turn)
     )
 
 
@@ -142,26 +158,36 @@ def samples_for(
     episodes: Sequence[Episode],
     shaped: Sequence[Rewards],
     *,
+    group_size: int,
     discount: float,
     round_number: int,
-    version: int,
     advantages: Sequence[Rewards] | None = None,
-) -> list[TokenSample]:
-    """The samples of one model's seats, seat by seat, groups contiguous.
+) -> tuple[list[TokenSample], dict[str, int]]:
+    """(samples of one model's seats, seat by seat, groups contiguous; seat -> games left out).
 
     `shaped[e]` maps each seat of the e-th episode to the shaped rewards of its turns, and
-    `advantages[e]` to their advantages, where credit was assigned.
+    `advantages[e]` to their advantages, where credit was assigned. Where a seat was never asked in
+    some game of a group, its part of the whole group is left out: what remains would be a group of
+    another size.
     """
-    return [
-        sample_of(
-            episode,
-            seat,
-            shaped[index][seat],
-            discount=discount,
-            group=(round_number, episode.seed, seat),
-            version=version,
-            advantages=None if advantages is None else advantages[index][seat],
-        )
-        for seat in seats
-        for index, episode in enumerate(episodes)
-    ]
+    kept: list[TokenSample] = []
+    left_out = dict.fromkeys(seats, 0)
+    for seat in left_out:
+        samples = [
+            sample_of(
+                episode,
+                seat,
+                shaped[index][seat],
+                discount=discount,
+                group=(round_number, episode.seed, seat),
+                advantages=None if advantages is None else advantages[index][seat],
+            )
+            for index, episode in enumerate(episodes)
+        ]
+        for group in in_groups(samples, group_size):
+            whole = [sample for sample in group if sample is not None]
+            if len(whole) == len(group):
+                kept += whole
+            else:
+                left_out[seat] += len(group)
+    return kept, left_out

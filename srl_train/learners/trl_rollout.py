@@ -117,8 +117,10 @@ class _Rollout:
                 for step in steps
             ]
             sample = sample_of(
-                episode, seat, earned, discount=1.0, group=(0, episode.seed, seat), version=0
+                episode, seat, earned, discount=1.0, group=(0, episode.seed, seat)
             )
+            if sample is None:
+                raise RolloutError(f"the game of row {row} was over before {seat} had a turn")
             columns["prompt_ids"].append(list(sample.prompt_ids))
             columns["completion_ids"].append(list(sample.completion_ids))
             columns["logprobs"].append(list(sample.logprobs))

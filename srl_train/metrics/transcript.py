@@ -104,7 +104,9 @@ def _row(step: AgentStep, who: str, view: TextView | None) -> str:
         f'<div class="heard">{escaped(speaker)}: <bdi>{escaped(_cut(words))}</bdi></div>'
         for speaker, words in step.heard
     )
-    if decision.text is None:
+    if not decision.asked:
+        answer = '<span class="quiet">(not asked: another is to move)</span>'
+    elif decision.text is None:
         answer = '<span class="quiet">(does not write)</span>'
     elif decision.text == "":
         answer = '<span class="quiet">(nothing)</span>'

@@ -202,11 +202,11 @@ def test_the_file_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch)
 def test_another_schema_version_is_refused(version):
     record = json.loads(to_json(an_episode()))
     record["schema_version"] = version
-    with pytest.raises(EpisodeError, match=r"schema version .* reads 2"):
+    with pytest.raises(EpisodeError, match=r"schema version .* reads 3"):
         from_json(json.dumps(record))
 
 
-@pytest.mark.parametrize("line", ["", "{", "[1]", "3", "null", '"text"', '{"schema_version": 2}'])
+@pytest.mark.parametrize("line", ["", "{", "[1]", "3", "null", '"text"', '{"schema_version": 3}'])
 def test_what_is_no_episode_is_refused(line):
     with pytest.raises(EpisodeError):
         from_json(line)

@@ -1,6 +1,4 @@
-"""play and play_many: who is asked when, with what, and what a failure spoils."""
-
-from dataclasses import replace
+"""play and play_many: who is asked when, and with what."""
 
 import numpy as np
 import pytest
@@ -79,11 +77,6 @@ class Nameless(Scribe):
     def __init__(self):
         super().__init__("x")
         del self.name
-
-
-def games(*envs):
-    waiting = iter(envs)
-    return lambda: next(waiting)
 
 
 def test_each_policy_is_asked_once_per_turn_for_all_its_seats():
@@ -277,107 +270,70 @@ def test_a_leader_that_has_left_says_nothing():
     assert [turn[-1].heard for turn in episode.turns] == [(("a", "hi"),), ()]
 
 
-# ---- failures ------------------------------------------------------------------------------------
+# ---- turns without a say ---------------------------------------------------------------------
 
 
-def test_a_failing_environment_spoils_its_own_episode_only():
-    seats = {"a": Scribe("p"), "b": Scribe("q")}
-    make = games(Ledger(), Ledger(breaks_at=1), Ledger())
-    whole = [play(Ledger(), seats, seed) for seed in (1, 2, 3)]
-    episodes = play_many(make, seats, [1, 2, 3])
-    assert [episodes[0], episodes[2]] == [whole[0], whole[2]]
-    assert episodes[1] == replace(whole[1], turns=whole[1].turns[:1], failure="EnvError: it broke")
+class InTurns(Ledger):
+    """Seats move in turn; whoever is not to move may only take action 0, `says` it or not."""
+
+    def __init__(self, lives=None, says=True):
+        super().__init__(lives)
+        self.says = says
+
+    def _infos(self):
+        mover = self.agents[self.turn % len(self.agents)] if self.agents else None
+        told = {}
+        for agent in self.possible_agents:
+            mask = np.array([0, 1, 1, 1] if agent == mover else [1, 0, 0, 0], np.int8)
+            told[agent] = {"action_mask": mask} | ({"to_move": agent == mover} if self.says else {})
+        return told
+
+    def reset(self, seed=None, options=None):
+        seen, _ = super().reset(seed, options)
+        return seen, self._infos()
+
+    def step(self, actions):
+        seen, rewards, over, cut, _ = super().step(actions)
+        return seen, rewards, over, cut, self._infos()
 
 
-def test_an_environment_that_fails_in_its_reset_spoils_its_own_episode_only():
-    seats = {"a": Scribe("p"), "b": Scribe("q")}
-    whole = [play(Ledger(), seats, seed) for seed in (1, 2, 3)]
-    make = games(Ledger(), Ledger(breaks_in_reset=True), Ledger())
-    first, spoilt, last = play_many(make, seats, [1, 2, 3], reset_options=[{"level": 4}] * 3)
-    assert [first.turns, last.turns] == [whole[0].turns, whole[2].turns]
-    assert spoilt.failure == "EnvError: it did not start" and spoilt.turns == ()
-    assert (spoilt.seed, spoilt.reset_options) == (2, {"level": 4})
-    assert spoilt.seats == {"a": "p", "b": "q"}
-    assert from_json(to_json(spoilt)) == spoilt
+class Mover(Scribe):
+    def act(self, seen, states):
+        self.calls.append(list(seen))
+        return [Decision(action=2, text="two") for _ in seen], list(states)
 
 
-def test_a_backend_that_fails_at_a_games_start_spoils_that_game_only():
-    class Late(Scribe):
-        def start(self, seed):
-            self.started = getattr(self, "started", 0) + 1
-            if self.started == 2:
-                raise BackendError("no connection")
-            return super().start(seed)
-
-    episodes = play_many(Ledger, {"a": Late("p"), "b": Scribe("q")}, [1, 2, 3])
-    assert [one.failure for one in episodes] == [None, "BackendError: no connection", None]
-    assert [len(one.turns) for one in episodes] == [2, 0, 2]
-
-
-def test_every_environment_that_was_made_is_closed_once():
-    seats = {"a": Scribe("p"), "b": Scribe("q")}
-    made = [Ledger(), Ledger(breaks_at=1), Ledger(breaks_in_reset=True)]
-    play_many(games(*made), seats, [1, 2, 3])
-    assert [env.closed for env in made] == [1, 1, 1]
+def test_a_seat_without_a_say_is_not_asked_and_its_only_action_is_played():
+    one, other = Mover("one"), Mover("other")
+    lives = {"a": 3, "b": 3}
+    episode = play(InTurns(lives), {"a": one, "b": other}, 1)
+    assert [[seen.agent for seen in call] for call in one.calls] == [["a"], ["a"]]
+    assert [[seen.agent for seen in call] for call in other.calls] == [["b"]]
+    for number, turn in enumerate(episode.turns):
+        decided = {step.agent: step.decision for step in turn}
+        mover, waits = ("a", "b") if number % 2 == 0 else ("b", "a")
+        assert decided[mover] == Decision(action=2, text="two")
+        assert decided[waits] == Decision(action=0, asked=False)
+        rewards = {step.agent: step.reward for step in turn}
+        assert rewards[waits] == 100 + 10 * number, "what it is paid meanwhile is kept"
+    assert [len(episode.asked_of(seat)) for seat in "ab"] == [2, 1]
+    assert from_json(to_json(episode)).turns[0][1].decision == episode.turns[0][1].decision
 
 
-def test_environments_are_closed_where_a_game_ends_in_an_error():
-    class Faulty(Scribe):
-        def act(self, seen, states):
-            raise KeyError("a fault of ours")
-
-    made = [Ledger(), Ledger()]
-    with pytest.raises(KeyError):
-        play_many(games(*made), dict.fromkeys("ab", Faulty("p")), [1, 2])
-    assert [env.closed for env in made] == [1, 1]
-    with pytest.raises(ValueError, match="no policy"):
-        play_many(games(*made), {"a": Scribe("p")}, [1])
-    assert made[0].closed == 2
+def test_a_mask_alone_does_not_take_a_seats_say_away():
+    """Where words count, a seat with one legal action still has something to say."""
+    policy = Mover("p")
+    play(InTurns({"a": 2, "b": 2}, says=False), dict.fromkeys("ab", policy), 1)
+    assert [len(call) for call in policy.calls] == [2, 2]
 
 
-def test_play_leaves_the_callers_environment_open():
-    env = Ledger()
-    play(env, dict.fromkeys("ab", Scribe("p")), 1)
-    assert env.closed == 0
-
-
-def test_a_failing_backend_spoils_the_episodes_it_was_asked_for():
-    flaky = Scribe("flaky", fails_at_call=1)
-    seats = {"a": flaky, "b": Scribe("steady")}
-    make = games(Ledger({"a": 1, "b": 1}), Ledger(), Ledger({"a": 1, "b": 3}))
-    over, struck, without = play_many(make, seats, [1, 2, 3])
-    assert over.failure is None and len(over.turns) == 1
-    assert struck.failure == "BackendError: no answer" and len(struck.turns) == 1
-    # The flaky policy's seat had left this game before the failure.
-    assert without.failure is None and len(without.turns) == 3
-    assert len(flaky.calls) == 2, "a spoilt episode is not asked about again"
-
-
-def test_after_a_leaders_failure_its_followers_are_not_asked():
-    leader, follower = Scribe("leader", fails_at_call=0, says="x"), Scribe("follower")
-    seats = {"a": follower, "b": leader}
-    episode = play(Ledger(), seats, 1, speaks_first={"b": ("a",)})
-    assert episode.failure == "BackendError: no answer" and episode.turns == ()
-    assert follower.calls == []
-
-
-def test_other_errors_are_faults_and_not_hidden():
-    class Faulty(Scribe):
-        def act(self, seen, states):
-            raise KeyError("a fault of ours")
-
-    with pytest.raises(KeyError):
-        play(Ledger(), dict.fromkeys("ab", Faulty("p")), 1)
-
-
-def test_a_policy_that_answers_too_few_is_a_fault():
-    class Short(Scribe):
-        def act(self, seen, states):
-            decisions, memories = super().act(seen, states)
-            return decisions[:-1], memories
-
-    with pytest.raises(ValueError, match="shorter"):
-        play(Ledger(), dict.fromkeys("ab", Short("p")), 1)
+def test_a_leader_that_is_not_asked_says_nothing():
+    policy = Mover("p")
+    episode = play(
+        InTurns({"a": 2, "b": 2}), dict.fromkeys("ab", policy), 1, speaks_first={"a": ("b",)}
+    )
+    heard = [{step.agent: step.heard for step in turn} for turn in episode.turns]
+    assert heard == [{"a": (), "b": (("a", "two"),)}, {"a": (), "b": ()}]
 
 
 def test_the_joint_state_before_each_turn_is_kept_where_it_is_asked_for():

@@ -72,12 +72,13 @@ def test_how_a_turn_based_game_reads():
     seen, infos = env.reset(seed=0)
     assert "On your turn 'pass', or what cannot be read, plays the first move" in seen["player_1"]
     assert seen["player_1"].endswith("\nYou see: 7 left")
-    assert seen["player_2"].endswith("\nYou see: 7 left\nIt is not your turn.")
+    assert seen["player_2"].endswith("\nYou see: 7 left\nIt is not your turn: write 'pass'.")
     assert infos["player_1"]["action_mask"].tolist() == [0, 1, 1]
     assert infos["player_2"]["action_mask"].tolist() == [1, 0, 0]
+    assert [infos[seat]["to_move"] for seat in ("player_1", "player_2")] == [True, False]
     seen, _, _, _, infos = env.step({"player_1": "two", "player_2": "pass"})
     assert seen == {
-        "player_1": "You see: 5 left\nIt is not your turn.",
+        "player_1": "You see: 5 left\nIt is not your turn: write 'pass'.",
         "player_2": "You see: 5 left",
     }
     assert infos["player_2"]["action_mask"].tolist() == [0, 1, 1]

@@ -1,5 +1,7 @@
 """Advantages by GAE, against numbers worked by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,15 @@ def test_a_turn_is_one_action():
     assert found.rewards == (0.0, 3.0)
     assert found.discounts == (0.9, 0.9)
     assert found.turns == (0, 1)
+
+
+def test_tokens_that_had_to_come_are_no_actions():
+    chosen = replace(SAMPLE, mask=(1, 0, 0, 0, 0, 0, 0), rewards=(1.0, 3.0), elapsed=(2, 3))
+    found = actions_of(chosen, "token", 0.5)
+    assert found.spans == ((0, 1), (6, 7))  # of an answer without a choice the last one stands
+    assert (found.rewards, found.turns) == ((1.0, 3.0), (0, 1))
+    assert found.discounts == (0.25, 0.125)
+    assert actions_of(chosen, "turn", 0.5).discounts == (0.25, 0.125)
 
 
 def test_tokens_are_actions_and_time_passes_from_turn_to_turn():

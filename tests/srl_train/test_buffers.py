@@ -8,7 +8,7 @@ from srl_train.buffers import SampleBuffer
 from srl_train.samples import TokenSample
 
 
-def sample(number, round_number=0, version=0, allowed=None):
+def sample(number, round_number=0, version=0, allowed=None, agent="a"):
     return TokenSample(
         prompt_ids=(1,),
         completion_ids=(number, 5),
@@ -16,9 +16,10 @@ def sample(number, round_number=0, version=0, allowed=None):
         logprobs=(-0.1, 0.0),
         allowed=allowed,
         turns=((0, 1),),
+        elapsed=(1,),
         rewards=(float(number),),
         episode_return=float(number),
-        group=(round_number, 9, "a"),
+        group=(round_number, 9, agent),
         version=version,
     )
 
@@ -71,16 +72,16 @@ def test_what_is_too_stale_is_dropped_and_counted(version, left, dropped):
     buffer.add(samples(2, 2, version=2))
     taken = buffer.take(version, 0)
     assert (numbers(taken) if taken else None) == left
-    assert buffer.dropped == dropped
+    assert buffer.dropped.total() == dropped
     buffer.take(version, 0)
-    assert buffer.dropped == dropped, "counted twice"
+    assert buffer.dropped.total() == dropped, "counted twice"
 
 
 def test_one_stale_member_drops_its_whole_group():
     buffer = SampleBuffer(2, None, max_staleness=1)
     buffer.add([sample(0, version=0), sample(1, version=3), *samples(2, 2, version=3)])
     assert numbers(buffer.take(3, 0)) == [2, 3]
-    assert buffer.dropped == 2
+    assert buffer.dropped == {"a": 2}
 
 
 def test_dropping_may_leave_too_few_for_the_budget():
@@ -88,7 +89,7 @@ def test_dropping_may_leave_too_few_for_the_budget():
     buffer.add(samples(0, 2, version=0))
     buffer.add(samples(2, 2, version=1))
     assert buffer.take(1, 0) is None
-    assert (len(buffer), buffer.dropped) == (2, 2)
+    assert (len(buffer), buffer.dropped) == (2, {"a": 2})
 
 
 def test_only_whole_groups_are_taken_in():
@@ -107,7 +108,7 @@ def test_the_state_comes_back_through_json():
     restored = SampleBuffer(2, 4, max_staleness=1)
     restored.add(samples(50, 2))
     restored.load_state(state)
-    assert restored.dropped == buffer.dropped == 2
+    assert restored.dropped == buffer.dropped == {"a": 2}
     assert restored.state() == buffer.state()
     for one in (buffer, restored):
         one.add(samples(4, 2, round_number=8, version=2))
@@ -115,3 +116,46 @@ def test_the_state_comes_back_through_json():
     assert taken == buffer.take(2, 8)
     assert taken.samples[0].allowed == allowed
     assert type(taken.samples[0].group) is tuple
+
+
+SEATINGS = [1, 2, 3, 4, 7]
+GROUPS_A_ROUND = 3
+
+
+@pytest.mark.parametrize("agents", SEATINGS)
+@pytest.mark.parametrize("staleness", [0, 1, 2, 5])
+def test_whoever_is_trained_is_trained_alike(agents, staleness):
+    """Every budget up to two rounds, with as many updates a round as it is enough for."""
+    size = 2
+    names = [f"agent_{number}" for number in range(agents)]
+    for budget in range(size, 2 * size * GROUPS_A_ROUND * agents + 1, size):
+        buffer, version = SampleBuffer(size, budget, staleness), 0
+        trained = dict.fromkeys(names, 0)
+        added = 0
+        for round_number in range(12):
+            for name in names:  # as they are made: agent by agent
+                buffer.add(samples(0, size * GROUPS_A_ROUND, round_number=round_number,
+                                   version=version, agent=name))  # fmt: skip
+                added += size * GROUPS_A_ROUND
+            while (taken := buffer.take(version, round_number)) is not None:
+                assert len(taken.samples) == budget and max(taken.staleness) <= staleness
+                for one in taken.samples:
+                    trained[one.group[2]] += 1
+                version += 1
+            counts = trained.values()
+            assert max(counts) - min(counts) <= size, (budget, round_number, trained)
+        assert sum(trained.values()) + buffer.dropped.total() + len(buffer) == added
+        assert version
+
+
+def test_who_is_next_survives_a_checkpoint():
+    buffer = SampleBuffer(2, 2, max_staleness=0)
+    for name in "ab":
+        buffer.add(samples(0, 2, agent=name))
+    assert buffer.take(0, 0).samples[0].group[2] == "a"
+    restored = SampleBuffer(2, 2, max_staleness=0)
+    restored.load_state(json.loads(json.dumps(buffer.state())))
+    for name in "ab":
+        restored.add(samples(0, 2, round_number=1, version=1, agent=name))
+    assert restored.take(1, 1).samples[0].group[2] == "b"
+    assert restored.dropped == {"b": 2}

@@ -14,10 +14,10 @@ def sampled_and_recomputed(run, number):
     episodes = play_groups(run, number)
     pairs = []
     for model, learner in run.learners.items():
-        samples = samples_for(
+        samples, _ = samples_for(
             run.seats_of(model), episodes,
             [{seat: [0.0] * len(e.steps_of(seat)) for seat in run.seats} for e in episodes],
-            discount=1.0, round_number=number, version=run.versions[model],
+            group_size=run.config.rollout.group_size, discount=1.0, round_number=number,
         )  # fmt: skip
         learner.begin_update(samples, 0, run.versions[model])
         trainer = learner._trainer

@@ -58,6 +58,7 @@ def sample(prompt, completion, reward, *, mask=None, logprobs=None, allowed=None
         logprobs=tuple(logprobs or (-1.0,) * len(completion)),
         allowed=allowed,
         turns=answers(mask or (1,) * len(completion)),
+        elapsed=(1,) * len(answers(mask or (1,) * len(completion))),
         rewards=(0.0,) * (len(answers(mask or (1,) * len(completion))) - 1) + (reward,),
         episode_return=reward,
         group=(0, 0, "a"),
