@@ -79,46 +79,92 @@ def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
 def same(one: Tree, other: Tree) -> bool:
     """Whether two expressions are equal, for all values of their variables.
 
-    Raises ImportError where roots, pi or functions need mpmath and it is not installed.
+    Both must be defined over the real numbers at the same points; where neither is at any, they
+    are compared as complex ones. Raises ImportError where roots, pi or functions need mpmath and
+    it is not installed.
     """
     variables = sorted(names(one) | names(other))
-    agreed = 0
-    for at in _points(variables):
-        try:
-            left, right = exact(one, at), exact(other, at)
-        except Unreadable:
-            return _same_in_digits(one, other, variables)
-        except ZeroDivisionError:
-            continue
-        if left != right:
-            return False
-        agreed += 1
-    return agreed > 0
+    try:
+        found = _agree(one, other, variables, exact, lambda at, left, right: bool(left == right))
+    except Unreadable:
+        found = None
+        for real in (True, False):
+            if found is None:
+                found = _agree_in_digits(one, other, variables, real)
+    return bool(found)
 
 
-def _same_in_digits(one: Tree, other: Tree, variables: list[str]) -> bool:
-    numbers = _digits()
-    agreed = 0
+def _agree(
+    one: Tree,
+    other: Tree,
+    variables: list[str],
+    value: Callable[[Tree, dict[str, Fraction]], Any],
+    equal: Callable[[dict[str, Fraction], Any, Any], bool],
+) -> bool | None:
+    """Whether two are equal, and undefined at the same points; None where they always are."""
+    agreed = None
     for at in _points(variables):
-        values = {name: numbers.lift(value) for name, value in at.items()}
-        try:
-            left = _evaluated(one, numbers, values)
-            right = _evaluated(other, numbers, values)
-        except (Unreadable, ZeroDivisionError):
-            continue
-        if abs(left - right) > numbers.tiny * max(1, abs(left)):
+        sides = []
+        for tree in (one, other):
+            try:
+                sides.append(value(tree, at))
+            except ZeroDivisionError:
+                continue
+            except _TooLarge:
+                sides = []
+                break
+        if len(sides) == 1 or (sides and not equal(at, *sides)):
             return False
-        agreed += 1
-    return agreed > 0
+        agreed = agreed or bool(sides) or None
+    return agreed
+
+
+def _agree_in_digits(one: Tree, other: Tree, variables: list[str], real: bool) -> bool | None:
+    coarse, fine = _digits(DIGITS, real), _digits(2 * DIGITS, real)
+
+    def value(tree: Tree, at: Mapping[str, Fraction], numbers: _Numbers = coarse) -> Any:
+        try:
+            return _evaluated(tree, numbers, {name: numbers.lift(at[name]) for name in at})
+        except Unreadable as error:
+            raise _TooLarge(str(error)) from error
+
+    def equal(at: dict[str, Fraction], left: Any, right: Any) -> bool:
+        apart = abs(left - right)
+        if apart <= coarse.tiny * max(abs(left), abs(right)):
+            return True
+        # What rounding left of a difference shrinks with more digits; what is there does not.
+        finer = abs(value(one, at, fine) - value(other, at, fine))
+        return bool(finer <= fine.tiny * apart)
+
+    return _agree(one, other, variables, value, equal)
+
+
+class _TooLarge(ArithmeticError):
+    """At this point the numbers grow too large to be compared."""
 
 
 def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
-    """Values for the variables: arbitrary fractions, always the same."""
-    for place in range(8 if variables else 1):
-        yield {
-            name: Fraction(10_007 * (place + 1) + 7_919 * (index + 1), 7_001 + 13 * place)
-            for index, name in enumerate(variables)
-        }
+    """Values for the variables, always the same: arbitrary fractions, first between 2 and 13,
+    then of all signs, near 0 and large, and whole numbers."""
+    if not variables:
+        yield {}
+        return
+
+    def point(place: int, signed: bool, scale: Fraction, whole: bool = False) -> Any:
+        values = {}
+        for index, name in enumerate(variables):
+            value = Fraction(10_007 * (place + 1) + 7_919 * (index + 1), 7_001 + 13 * place)
+            value = Fraction(17 + 12 * place + 7 * index) if whole else value * scale
+            values[name] = -value if signed and place >> (index % 3) & 1 else value
+        return values
+
+    for place in range(8):
+        yield point(place, False, Fraction(1))
+    for scale in (Fraction(1), Fraction(1, 1009), Fraction(997)):
+        for place in range(1, 8):
+            yield point(place, True, scale)
+    for place in range(4):
+        yield point(place, True, Fraction(1), whole=True)
 
 
 @dataclass(frozen=True)
@@ -184,7 +230,8 @@ _FRACTIONS = _Numbers(lambda value: value, _power, _call, _no_fraction, bounded)
 
 
 @cache
-def _digits() -> _Numbers:
+def _digits(digits: int, real: bool) -> _Numbers:
+    """Numbers of so many digits; where they are `real`, what is none is undefined."""
     try:
         import mpmath
     except ImportError as error:
@@ -193,17 +240,26 @@ def _digits() -> _Numbers:
             'run: pip install "core-srl[tasks]"'
         ) from error
     context = mpmath.mp.clone()
-    context.dps = DIGITS
-    large = context.mpf(10) ** 300
+    context.dps = digits
+    large, tiny = context.mpf(10) ** 300, context.mpf(10) ** -CLOSE
 
     def checked(value: Any) -> Any:
+        if real and isinstance(value, context.mpc):
+            raise ZeroDivisionError
         if not abs(value) < large:
             raise Unreadable("its numbers grow too large")
         return value
 
     def power(base: Any, exponent: Any) -> Any:
-        if abs(exponent) > 1000 or (not base and exponent.real < 0):
+        if abs(exponent) > 1000:
             raise Unreadable("its numbers grow too large")
+        if not base and exponent.real < 0:
+            raise ZeroDivisionError
+        if real and base < 0:
+            for root in (3, 5, 7, 9):  # odd roots of negative numbers are real
+                times = context.nint(exponent * root)
+                if times % root and abs(exponent * root - times) < tiny:
+                    return (-1) ** int(times) * context.power(-base, exponent)
         return context.power(base, exponent)
 
     def call(function: str, value: Any) -> Any:
@@ -222,5 +278,5 @@ def _digits() -> _Numbers:
         call,
         lambda which: +getattr(context, which),
         checked,
-        context.mpf(10) ** -CLOSE,
+        tiny,
     )

@@ -90,3 +90,34 @@ def test_variables():
     assert not same(parse("x"), parse("y")) and same(parse("xy"), parse("y*x"))
     assert same(parse("sin(x)^2 + cos(x)^2"), parse("1"))
     assert not same(parse("1/(x - x)"), parse("1/(x - x)"))  # nowhere defined
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("x", "|x|", False), ("|x|/x", "1", False), ("|x|/x", "x/|x|", True),
+        ("sqrt(x^2)", "x", False), ("sqrt(x^2)", "|x|", True), ("sqrt(x^2)/x", "1", False),
+        ("sqrt(x^2)/x", "|x|/x", True), ("x/x", "1", True), ("x^2/x", "x", True),
+        ("|x y|", "|x| y", False), ("abs(x) abs(y)", "|x y|", True), ("|x - y|", "|y - x|", True),
+        ("(-1)^x", "1", False), ("(-1)^x", "(-1)^(x+2)", True), ("(-1)^x", "(-1)^(x+1)", False),
+        ("(-1)^(2x)", "1", False), ("log(x^2)", "2 log(|x|)", True),
+        ("ln(x^2)", "2 ln(x)", False), ("ln(x y)", "ln(x) + ln(y)", False),
+        ("ln(x^3)", "3 ln(x)", True), ("ln(x/2)", "ln(x) - ln(2)", True), ("ln(x)", "ln|x|", False),
+        ("e^(ln(x))", "x", False), ("ln(e^x)", "x", True), ("sqrt(x)^2", "x", False),
+        ("sqrt(x) sqrt(x)", "sqrt(x)^2", True), ("x^(1/3)", "\\sqrt[3]{x}", True),
+        ("(-8)^(1/3)", "-2", True), ("x^(2/3)", "(x^2)^(1/3)", True),
+        ("x^(3/2)", "x sqrt(x)", True),
+        ("0", "e^(-200)", False), ("e^(-200)", "e^(-201)", False),
+        ("e^(-200)", "(e^(-100))^2", True),
+        ("0", "sin(pi)", True), ("sqrt(8) - 2sqrt(2)", "0", True), ("e^(-200)", "1/e^200", True),
+        ("sqrt(8) - 2sqrt(2) + e^(-200)", "0", False), ("e^600", "e^600 + 1", True),
+        ("e^50 pi", "e^50 pi + 1", False), ("sqrt(2) e^(-300)", "sqrt(3) e^(-300)", False),
+        ("x e^(-300)", "0", False), ("sin(x)^2 + cos(x)^2", "1", True),
+        ("sqrt(-4)", "2 sqrt(-1)", True), ("sqrt(-4)", "2", False), ("sqrt(-x^2)", "|x|", False),
+        ("sqrt(x - 20)", "-sqrt(x - 20)", False), ("1/0", "1/0", False), ("x/(x-x)", "1", False),
+        ("0^(-1)", "0", False), ("e^x", "e^x + 1/10^12", False),
+        ("x + sqrt(2)", "|x| + sqrt(2)", False),
+    ],
+)  # fmt: skip
+def test_compared_on_both_sides_of_zero_near_it_and_far_away(one, other, equal):
+    assert same(parse(one), parse(other)) is equal and same(parse(other), parse(one)) is equal
