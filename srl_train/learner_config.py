@@ -78,7 +78,7 @@ class SurrogateConfig(OptimizerConfig):
     clip: float = 0.2
     """Epsilon of the clipped ratio."""
     beta: float = 0.0
-    """Weight of the divergence from the starting model; 0 keeps no reference model."""
+    """Weight of the divergence from the model as the rounds began; 0 keeps no reference model."""
     loss: Literal["dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo"] = "dapo"
     """TRL's loss_type: how token losses are averaged."""
 

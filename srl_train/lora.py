@@ -17,11 +17,10 @@ from peft import LoraConfig, get_peft_model
 
 from srl_agents.llm.backends.huggingface_quantization import shared_states
 from srl_train.errors import ConfigError
+from srl_train.learners.trl_grpo import ADAPTER
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.models_config import AdapterConfig
-
-ADAPTER = "default"  # the name TRL expects of an adapter it was handed
 
 
 def share(base: Any) -> Any:

@@ -57,7 +57,12 @@ def _write(
             "stages": run.stages.state(),
             "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
             "learners": {
-                model: {"optimizer": optimizers[model], "counters": learner.counters()}
+                model: {
+                    "optimizer": optimizers[model],
+                    "counters": learner.counters(),
+                    # Without stages it is the model as it was loaded, and is so again.
+                    "reference": learner.reference() if run.stages.reports else {},
+                }
                 for model, learner in run.learners.items()
             },
         },
@@ -93,6 +98,8 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         learner.set_weights(checkpoint.tensors(f"models/{model}"))
         learner.load_optimizer_state(state["learners"][model]["optimizer"])
         learner.load_counters(state["learners"][model]["counters"])
+        if state["learners"][model]["reference"]:
+            learner.set_reference(state["learners"][model]["reference"])
         run.buffers[model].load_state(state["buffers"][model])
         run.totals[model] = ModelTotals(**state["totals"][model])
         run.versions[model] = state["versions"][model]

@@ -165,6 +165,8 @@ class MultiModelTrainer:
                     self.save_checkpoint()
         if not stage.finished:
             return
+        for learner in run.learners.values():  # the rounds begin from here
+            learner.set_reference(learner.weights())
         try:
             self._evaluate_stage(name)
         finally:  # what was learned is not lost where games fail

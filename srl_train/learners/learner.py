@@ -52,6 +52,14 @@ class Learner(Protocol):
         """Copy the given values into the trainable parameters."""
         ...
 
+    def reference(self) -> dict[str, Tensor]:
+        """What holds the model back, by parameter name: the live tensors; empty without any."""
+        ...
+
+    def set_reference(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy the given values into the reference, where there is one."""
+        ...
+
     def save_model(self, folder: Any) -> None:
         """Write the model as its users load it: a Hugging Face folder, or a PEFT adapter."""
         ...

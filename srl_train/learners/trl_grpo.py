@@ -30,6 +30,11 @@ from srl_train.learners.trl_stepped import (
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.samples import TokenSample, per_token
 
+ADAPTER = "default"
+"""How TRL calls the adapter of a PeftModel that it was handed."""
+REFERENCE = "ref"
+"""The adapter that it adds where something holds the model back: a copy of that one."""
+
 # One dataset row per sample is all TRL wants to know; the tokens come through rollout_func.
 _ROW = {"prompt": "-"}
 
@@ -146,6 +151,19 @@ class PlayedLearner(SteppedLearner):
         self._samples = ()
         self._trainer._buffered_inputs = None
         return super().end_update()
+
+    def reference(self) -> dict[str, Tensor]:
+        """TRL's reference model, or its reference adapter; empty with a beta of 0."""
+        trainer = self._trainer
+        if not trainer.beta:
+            return {}
+        unwrapped = trainer.accelerator.unwrap_model
+        if trainer.ref_model is not None:
+            held, names = unwrapped(trainer.ref_model), {name: name for name in self._names}
+        else:
+            held = unwrapped(trainer.model)
+            names = {n: n.replace(f".{ADAPTER}.", f".{REFERENCE}.") for n in self._names}
+        return {name: held.get_parameter(there).detach() for name, there in names.items()}
 
     def counters(self) -> dict[str, Any]:
         """The schedule, the steps so far, and where an adaptive entropy bonus stands."""

@@ -163,6 +163,17 @@ class SteppedLearner:
             for name, value in weights.items():
                 self._parameters[name].copy_(sharding.like(value, self._parameters[name]))
 
+    def reference(self) -> dict[str, Tensor]:
+        """What holds the model back (a beta above 0), by parameter name: the live tensors; empty
+        where nothing does."""
+        return {}
+
+    def set_reference(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy the given values into the reference, where there is one."""
+        with torch.no_grad():
+            for name, tensor in self.reference().items():
+                tensor.copy_(weights[name])
+
     def save_model(self, folder: Path) -> None:
         """Write a Hugging Face folder, or a PEFT adapter, with the tokenizer beside it.
 
