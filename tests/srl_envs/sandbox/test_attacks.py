@@ -22,7 +22,18 @@ MODES = {
     "without Landlock": ("landlock",),
     "without namespaces": ("namespaces",),
     "without namespaces and Landlock": ("namespaces", "landlock"),
+    "without the filter": ("seccomp",),
 }
+LEFT_BY_NAMESPACES = {
+    "asks how full the disk is",
+    "locks the library",
+    "leaves a key",
+    "talks to the machine's host",
+    "fills memory files",
+    "listens",  # in a network of its own, where nobody is
+    "opens a netlink socket",
+}
+"""What can be done without the filter, as docs/sandbox.md says."""
 SHARED = [Path(each) for each in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", "/work")]
 
 
@@ -137,11 +148,13 @@ def surroundings(tmp_path_factory):
 @pytest.fixture(scope="module", params=MODES)
 def sandbox(request):
     limits = Limits(wall=5.0, cpu=CPU, memory=128 * 2**20)
+    without = MODES[request.param]
+    minimum = "namespaces" if "seccomp" in without else "filtered"
     try:
-        made = Sandbox(limits, without=MODES[request.param], workers=1)
+        made = Sandbox(limits, without=without, workers=1, minimum=minimum)
     except SandboxError as refusal:
         # The aim stands where the kernel grants too little: then nothing is run at all.
-        assert "Wanted is level filtered" in str(refusal)
+        assert f"Wanted is level {minimum}" in str(refusal)
         yield None
         return
     with made:
@@ -152,6 +165,8 @@ def sandbox(request):
 def test_fails_in_time_and_leaves_nothing(sandbox, surroundings, kind, name):
     if sandbox is None:
         return  # refused: see the fixture
+    if sandbox.protections().level == "namespaces" and name in LEFT_BY_NAMESPACES:
+        return
     surroundings.prepare()
     source = surroundings.filled_in(KINDS[kind][name])
     # An honest run first, so that the worker is there before we look at what is there.
@@ -179,5 +194,5 @@ def test_fails_in_time_and_leaves_nothing(sandbox, surroundings, kind, name):
 
 
 def test_there_are_enough_of_them():
-    assert len(ATTACKS) >= 60
+    assert len(ATTACKS) >= 150 and {name for _, name in ATTACKS} >= LEFT_BY_NAMESPACES
     assert len({name for _, name in ATTACKS}) == len(ATTACKS)
