@@ -29,6 +29,9 @@ class Loading:
     """Of what never trains."""
     attn_implementation: str | None = None
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    trusted: bool = False
+    """Whether the code that a checkpoint's configuration names may run (the environment that 'tiny'
+    was built for)."""
 
     @classmethod
     def of(cls, models: ModelsConfig) -> Loading:
@@ -117,7 +120,7 @@ def load_all(
     for checkpoint, names in saved.items():
         from srl_train.checkpoint_models import load_checkpoint
 
-        loaded = load_checkpoint(checkpoint, list(names.values()), how.device)
+        loaded = load_checkpoint(checkpoint, list(names.values()), how.device, how.trusted)
         found |= {name: loaded[model] for name, model in names.items()}
     return [(name, *found[name]) for name in folders]
 

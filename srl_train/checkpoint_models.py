@@ -21,26 +21,27 @@ from srl_train.players import learning_models
 
 
 def load_checkpoint(
-    folder: Path, names: Sequence[str], device: str
+    folder: Path, names: Sequence[str], device: str, trusted: bool = False
 ) -> dict[str, tuple[HuggingFaceBackend, str | None]]:
     """Name -> (its backend, its adapter there or None) for these models of the checkpoint; raises
     as `checkpoint_modules`."""
-    backends, modules = checkpoint_modules(folder, names, device)
+    backends, modules = checkpoint_modules(folder, names, device, trusted)
     adapted = any(isinstance(module, PeftModel) for module in modules.values())
     return {name: (backends[name], name if adapted else None) for name in names}
 
 
 def checkpoint_modules(
-    folder: Path, names: Sequence[str], device: str
+    folder: Path, names: Sequence[str], device: str, trusted: bool = False
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
     """(name -> what samples for it, name -> the module with its weights) for these models of the
     checkpoint; of adapters one backend samples for all.
 
     Needs what resuming needs: the run's base, and for 'tiny' its environment. Raises ConfigError
-    where these cannot be had, and CheckpointError for damaged or foreign weights.
+    where these cannot be had, UntrustedError where the environment is code that its configuration
+    names and nobody trusts, and CheckpointError for damaged or foreign weights.
     """
     saved = checkpoints.load(folder)
-    config = config_file.from_tree(saved.metadata["config"])
+    config = config_file.from_tree(saved.metadata.get("config"))
     models = dataclasses.replace(config.models, device=device)  # type: ignore[arg-type]
     bases = dict(zip(models.names, models.bases, strict=True))
     wanted = {name: bases[name] for name in names}
@@ -51,7 +52,7 @@ def checkpoint_modules(
             "object, and cannot be built again: give the models of the ended run"
         )
     if TINY in wanted.values() or models.partner_notes:
-        make_env = environment_maker(config)
+        make_env = environment_maker(config, trusted=trusted)
     else:
         make_env = _no_environment
     backends, modules = learning_models(models, wanted, make_env, config.seed)

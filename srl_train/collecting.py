@@ -24,7 +24,7 @@ from srl_train.config import RunConfig
 from srl_train.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
 from srl_train.models_config import ModelsConfig
-from srl_train.named_models import base_named, models_of_run, named_models
+from srl_train.named_models import models_of_run, named_models
 from srl_train.trained_models import as_trained, models_section, notes_of
 
 
@@ -172,10 +172,7 @@ def _cast(
         if set(wanted) != set(agents):
             raise ConfigError(f"seats: {error}") from error
         seated = {}
-    own = {
-        name: base_named("models.base", base)
-        for name, base in zip(config.models.names, config.models.bases, strict=True)
-    }
+    own = dict(zip(config.models.names, config.models.bases, strict=True))
     own |= config.models.frozen
     there = {} if trained is None else models_of_run(trained)
     own |= there
@@ -208,7 +205,7 @@ def _cast(
                 models = as_trained(named.run, models_section(named.run), name)
                 models = dataclasses.replace(models, device=config.models.device)
             notes = notes_of(models, env, named.run)
-            loaded[named.run, source] = _writer(source, models, notes, make_env, view)
+            loaded[named.run, source] = _writer(source, models, notes, make_env, view, trusted)
         found[seat] = loaded[named.run, source]
     return found
 
@@ -219,6 +216,7 @@ def _writer(
     notes: PartnerNotes | None,
     make_env: Callable[[], Any],
     view: TextView,
+    trusted: bool,
 ) -> Policy:
     if is_api_name(source):
         if models.constrained:
@@ -231,7 +229,7 @@ def _writer(
     [(_, backend, adapter)] = load_all(
         {Path(source).name: source},
         make_env,
-        Loading.of(models),
+        dataclasses.replace(Loading.of(models), trusted=trusted),
         notes=notes,
     )
     return TextPolicy(

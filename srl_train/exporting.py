@@ -22,15 +22,18 @@ from srl_train.named_models import NamedModels, is_checkpoint
 from srl_train.trained_models import config_tree, models_section
 
 
-def export(named: NamedModels, name: str, folder: Path, *, merge: bool = False) -> None:
+def export(
+    named: NamedModels, name: str, folder: Path, *, merge: bool = False, trusted: bool = False
+) -> None:
     """Write the model `name` of `named` into `folder`, whole or not at all: a whole model, or an
     adapter, with `merge` added to its base; its tokenizer with the chat template; a README.md.
+    `trusted` is as in `checkpoint_modules`.
 
     Raises ConfigError where the folder holds something, or there is nothing to merge.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already: give another folder, or remove it")
-    backend = _loaded(named, name)
+    backend = _loaded(named, name, trusted)
     if merge and not isinstance(backend.model, PeftModel):
         raise ConfigError(f"{name} is a whole model, there is nothing to merge: leave --merge out")
     if merge:
@@ -82,10 +85,10 @@ def push(folder: Path, repository: str, *, private: bool = False) -> str:
     return str(address)
 
 
-def _loaded(named: NamedModels, name: str) -> HuggingFaceBackend:
+def _loaded(named: NamedModels, name: str, trusted: bool) -> HuggingFaceBackend:
     source = named.sources[name]
     if named.run is not None and is_checkpoint(named.run):
-        backends, modules = checkpoint_modules(named.run, [name], "cpu")
+        backends, modules = checkpoint_modules(named.run, [name], "cpu", trusted)
         return backends[name].with_model(modules[name])
     how = Loading("cpu") if named.run is None else Loading("cpu", models_section(named.run).dtype)
     return load_backend(source, _no_environment, how)

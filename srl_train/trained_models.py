@@ -31,7 +31,7 @@ def config_tree(place: Path) -> Any:
     Raises ConfigError where it cannot be read.
     """
     if is_checkpoint(place):
-        return _metadata(place)["config"]
+        return _metadata(place).get("config")
     path = place / "config.yaml"
     if not path.is_file():
         raise ConfigError(f"{path} is missing: a run's folder holds its configuration")

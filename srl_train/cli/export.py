@@ -27,6 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--push-to-hub", metavar="REPO", help="upload the folder there, such as you/model"
     )
+    parser.add_argument(
+        "--trust", action="store_true",
+        help="of a checkpoint trained from 'tiny': run the code that its configuration names as "
+        "its environment",
+    )  # fmt: skip
     parser.add_argument("--private", action="store_true", help="make REPO a private one")
 
 
@@ -46,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
     for name in named.sources:
         folder = args.folder if len(named.sources) == 1 else args.folder / name
-        export(named, name, folder, merge=args.merge)
+        export(named, name, folder, merge=args.merge, trusted=args.trust)
         print(f"written: {folder}")
     if args.push_to_hub is not None:
         print(f"pushed: {push(args.folder, args.push_to_hub, private=args.private)}")

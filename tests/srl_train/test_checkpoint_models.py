@@ -95,3 +95,21 @@ def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_pat
         named_models(str(tmp_path / "run"))
     with pytest.raises(ConfigError, match="srl export"):
         assemble(short_run(models__base=f"{saved}:model_0"))
+
+
+def test_an_environment_of_its_own_code_is_made_only_for_those_who_trust_it(
+    short_run, tmp_path, capsys
+):
+    config = short_run(
+        environment__name="srl_envs.coop_compete_v0:parallel_env",
+        environment__options={"variant": "pair", "num_agents": 2, "max_cycles": 2},
+        models__base="tiny",
+        rounds=1,
+    )
+    trainer = MultiModelTrainer(config, tmp_path / "run")
+    trainer.fit()
+    [saved] = trainer.files.checkpoints.iterdir()
+    words = ["export", f"{saved}:model_0", str(tmp_path / "out")]
+    assert main(words) == 2
+    assert "srl_envs.coop_compete_v0:parallel_env" in capsys.readouterr().err
+    assert main([*words, "--trust"]) == 0

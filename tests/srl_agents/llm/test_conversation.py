@@ -168,3 +168,14 @@ def test_an_answer_is_tokenised_once(counting):
     assert chat.answer("deliver") == chat.answer("deliver") == tuple(b"deliver")
     assert chat.answer("pass") == tuple(b"pass")
     assert calls == [["deliver"], ["pass"]]
+
+
+def test_a_template_is_told_what_stands_beside_the_messages(tokenizer_of):
+    template = LLAMA + "{% if add_generation_prompt and not thinks %}{{ 'no thoughts' }}{% endif %}"
+    tokenizer = tokenizer_of(template, DIALECTS["llama"][1], None)
+    turn = Turn("hello", rules="be kind")
+    [[quiet], [thinking]] = (
+        ChatFormat(tokenizer, (), told).prompts([turn]) for told in ({}, {"thinks": True})
+    )
+    assert tokenizer.decode(quiet).endswith("no thoughts")
+    assert not tokenizer.decode(thinking).endswith("no thoughts")
