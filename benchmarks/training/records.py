@@ -25,6 +25,7 @@ from srl_train.run_files import write_whole
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
 ACCELERATORS = ("/dev/nvidia0", "/dev/kfd")
+CHANGES = "+changes"
 # What the numbers come from: results that were pasted since do not count as a change.
 SOURCES = ("srl_envs", "srl_agents", "srl_train", "benchmarks/*.py", "examples", "pyproject.toml")
 
@@ -44,13 +45,35 @@ class Check:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the result goes, beside standard output."""
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the record there")
+    refuse_dirty = _Recording  # before anything is measured
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", action=refuse_dirty, help="also write the record there"
+    )
     parser.add_argument(
         "--docs",
         type=Path,
         metavar="FILE",
+        action=refuse_dirty,
         help="also put the tables into this file, between the command's markers",
     )
+
+
+class _Recording(argparse.Action):
+    """A file to record in; refused where the measured sources differ from their commit."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        if _commit().endswith(CHANGES):
+            parser.error(
+                f"{option_string}: the sources differ from their commit, and a record would name a "
+                "commit that gives other numbers: commit them, or leave the option out"
+            )
+        setattr(namespace, self.dest, values)
 
 
 def add_overrides(parser: argparse.ArgumentParser) -> None:
@@ -80,8 +103,14 @@ def settings_of(overrides: Iterable[str]) -> dict[str, Any]:
 def keep(
     name: str, result: Mapping[str, Any], markdown: str, asked: argparse.Namespace
 ) -> dict[str, Any]:
-    """Print the tables, write what `--json` and `--docs` ask for, and return the whole record."""
+    """Print the tables, write what `--json` and `--docs` ask for, and return the whole record.
+
+    Raises RuntimeError for a record of sources that were changed while they were measured.
+    """
     found = circumstances()
+    if found["commit"].endswith(CHANGES) and (asked.json or asked.docs):
+        print(markdown)
+        raise RuntimeError("the sources changed while they were measured: nothing was recorded")
     record = {"benchmark": name, "circumstances": found, "result": dict(result)}
     print(markdown)
     if asked.json is not None:
@@ -170,4 +199,4 @@ def _commit() -> str:
     head = git("rev-parse", "--short", "HEAD")
     if head is None:
         return "unknown (not a git checkout)"
-    return head + ("+changes" if git("status", "--porcelain", "--", *SOURCES) else "")
+    return head + (CHANGES if git("status", "--porcelain", "--", *SOURCES) else "")

@@ -1,6 +1,6 @@
 """Where selfish and cooperative training end in team_battle: examples/team_battle.yaml, every mode.
 
-python -m benchmarks.training.team_battle [--seeds 0] [--out FOLDER]
+python -m benchmarks.training.team_battle [--seeds 0 1 2] [--out FOLDER]
 
 FOLDER gets one run per mode and seed and, per seed, comparison_SEED.html: the report that shows
 them side by side. Exit code 1 if a target is missed.
@@ -152,7 +152,7 @@ def markdown(result: Mapping[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, help="keep the runs and the comparison there")
     records.add_overrides(parser)
     records.add_arguments(parser)

@@ -40,6 +40,12 @@ def test_targets_can_be_missed(ppo, held):
     assert [check.held for check in algorithms.checks({"runs": runs})] == held
 
 
+def test_a_bad_seed_is_not_hidden_by_the_mean():
+    pairs = [("GRPO", 2.0), ("PPO", 2.6), ("GRPO", 2.0), ("PPO", 1.7)]
+    runs = [run(name, 1.0, end, seed=n // 2) for n, (name, end) in enumerate(pairs)]
+    assert [check.held for check in algorithms.checks({"runs": runs})] == [True, True, False]
+
+
 def test_rounds_are_timed_in_processes_of_their_own(small_setting):
     setting = {name: value for name, value in small_setting.items()
                if name.partition(".")[2] not in ("options", "count")}  # fmt: skip

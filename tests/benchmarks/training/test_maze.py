@@ -50,11 +50,19 @@ def test_the_mazes_are_of_the_simple_size():
 
 
 def test_targets_can_be_missed():
-    good = {"after": {"success": 0.80}, "layouts_in_both": 0, "wall_seconds": 599.0}
-    bad = {"after": {"success": 0.79}, "layouts_in_both": 1, "wall_seconds": 601.0}
+    def run(success, shared, seconds):
+        after = {"success": success, "standard_error": 0.02}
+        return {"after": after, "layouts_in_both": shared, "wall_seconds": seconds}
 
     def held(*runs):
         return [check.held for check in maze.checks({"runs": runs})]
 
+    good, bad = run(0.80, 0, 599.0), run(0.79, 1, 601.0)
     assert held(good) == [True] * 3
     assert held(good, bad) == [False] * 3
+
+
+def test_models_are_compared_with_a_walker_that_needs_no_training():
+    model = {"success": 0.80, "standard_error": 0.03}
+    walker = {"success": 0.85, "standard_error": 0.04}
+    assert maze.against(model, walker) == pytest.approx((-0.05, 0.05))

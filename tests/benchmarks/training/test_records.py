@@ -23,7 +23,8 @@ def test_a_file_without_the_markers_is_refused(text):
         records.pasted(text, "one", "new")
 
 
-def test_results_are_kept_with_their_circumstances(tmp_path, capsys):
+def test_results_are_kept_with_their_circumstances(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(records, "_commit", lambda: "0123abc")
     docs, json_file = tmp_path / "results.md", tmp_path / "one.json"
     docs.write_text("<!-- one: begin -->\n<!-- one: end -->\n")
     records.keep("one", {"x": 1}, "| x |", argparse.Namespace(json=json_file, docs=docs))
@@ -35,6 +36,22 @@ def test_results_are_kept_with_their_circumstances(tmp_path, capsys):
     text = docs.read_text()
     assert circumstances["commit"] in text and "| x |" in text
     assert "CPU cores" in circumstances["machine"]
+
+
+def test_changed_sources_are_not_recorded(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(records, "_commit", lambda: "0123abc+changes")
+    parser = argparse.ArgumentParser()
+    records.add_arguments(parser)
+    for option in ("--json", "--docs"):
+        with pytest.raises(SystemExit):
+            parser.parse_args([option, str(tmp_path / "one")])
+        assert "the sources differ from their commit" in capsys.readouterr().err
+    asked = parser.parse_args([])
+    records.keep("one", {}, "| x |", asked)  # to look at, not to keep
+    asked.json = tmp_path / "one.json"  # changed while it was measured
+    with pytest.raises(RuntimeError, match="nothing was recorded"):
+        records.keep("one", {}, "| x |", asked)
+    assert not asked.json.exists()
 
 
 def test_settings_are_read_as_yaml():
