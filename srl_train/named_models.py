@@ -73,9 +73,12 @@ def base_named(setting: str, base: str) -> str:
     Raises ConfigError, which begins with `setting`, for a folder that is not there or holds no
     model, and for a name that stands for several.
     """
-    if is_api_name(base) or ("/" not in base and not Path(base).exists()):
-        if base != TINY and get_close_matches(base, [TINY], cutoff=0.8):
-            raise ConfigError(f"{setting} is {base!r}: did you mean {TINY!r}?")
+    if base == TINY or is_api_name(base):
+        return base
+    if not ("/" in base or ":" in base or Path(base).exists()):  # one of the hub's oldest names
+        here = [path.name for path in Path().iterdir() if path.is_dir()]
+        if near := get_close_matches(base, [TINY, *here], n=1, cutoff=0.8):
+            raise ConfigError(f"{setting} is {base!r}: did you mean {near[0]!r}?")
         return base
     try:
         named = named_models(base)

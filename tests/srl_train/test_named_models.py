@@ -84,14 +84,19 @@ def test_training_refuses_a_mistyped_base_and_names_the_setting(here, short_run)
             assemble(config)
 
 
-def test_a_mistyped_tiny_is_no_hub_name(here):
-    with pytest.raises(ConfigError, match="did you mean 'tiny'"):
-        base_named("models.base", "tinny")
+def test_a_name_of_one_word_is_the_hubs_unless_something_here_is_called_nearly_so(here):
+    assert base_named("models.base", "gpt2") == "gpt2"
+    (here / "first_run").mkdir()
+    for slip, meant in (("tinny", "tiny"), ("frist_run", "first_run")):
+        with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
+            base_named("models.base", slip)
 
 
 def test_a_base_may_be_named_as_on_the_command_line(here):
     assert base_named("models.base", "runs/demo") == str(here / "runs/demo/models/model_0")
     assert base_named("models.base", "runs/demo:model_0") == str(here / "runs/demo/models/model_0")
+    (here / "demo").symlink_to(here / "runs/demo")
+    assert base_named("models.base", "demo:model_0") == str(here / "demo/models/model_0")
     (here / "runs/demo/models/model_1").mkdir()
     (here / "runs/demo/models/model_1/config.json").write_text("{}")
     with pytest.raises(ConfigError, match="holds 2 models: give one, such as runs/demo:model_0"):
