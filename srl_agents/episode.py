@@ -102,6 +102,10 @@ class Episode:
         """The steps in which the seat was asked, in order."""
         return tuple(step for step in self.steps_of(agent) if step.decision.asked)
 
+    def end_of(self, agent: str) -> Mapping[str, Any]:
+        """The seat's last info; nothing where it never had a turn."""
+        return next((step.info for step in self.steps_of(agent)[-1:]), {})
+
     def returns(self) -> dict[str, float]:
         """Seat -> sum of its raw rewards."""
         totals = dict.fromkeys(self.seats, 0.0)

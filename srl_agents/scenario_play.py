@@ -243,7 +243,7 @@ def scored(
     background = [one.background_return for one in scores if one.background_return is not None]
     reported = {name for one in scores for name in one.outcomes}
     focal = {episode.seats[seat]: None for episode in played for seat in scenario.focal}
-    ends = [episode.steps_of(scenario.focal[0])[-1].info for episode in good]
+    ends = [episode.end_of(scenario.focal[0]) for episode in good]
     is_task = len(scenario.focal) == 1 and "problem" in ends[0]
     return ScenarioScore(
         scenario=scenario,
@@ -289,7 +289,7 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
     """What the infos of the focal seats report of this episode."""
     steps = {seat: episode.steps_of(seat) for seat in scenario.focal}
-    last = {seat: own[-1].info for seat, own in steps.items()}
+    last = {seat: episode.end_of(seat) for seat in steps}
     found: dict[str, float] = {}
     for name in AT_THE_END:
         reported = [info[name] for info in last.values() if info.get(name) is not None]

@@ -147,7 +147,7 @@ def asked(info: Mapping[str, Any], start: int) -> str:
 
 def _problem(scenario: Scenario, start: int, played: Sequence[Episode]) -> ProblemScore:
     [seat] = scenario.focal
-    ends = [one.steps_of(seat)[-1].info for one in played if one.failure is None]
+    ends = [one.end_of(seat) for one in played if one.failure is None]
     if any("success" not in info for info in ends):
         refuse_unsolvable(scenario)
     said = ends[0] if ends else {}
@@ -156,7 +156,7 @@ def _problem(scenario: Scenario, start: int, played: Sequence[Episode]) -> Probl
         problem=asked(said, start),
         kinds={kind: _plain(said[kind]) for kind in KINDS if said.get(kind) is not None},
         n=len(ends),
-        c=sum(bool(info["success"]) for info in ends),
+        c=sum(bool(info.get("success")) for info in ends),
     )
 
 

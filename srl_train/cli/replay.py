@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from srl_agents.episode import Episode, read_jsonl
 from srl_agents.errors import EpisodeError
@@ -43,7 +45,17 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None and args.out.suffix not in SUFFIXES:
         raise ConfigError(f"--out is {args.out}: give a name that ends in {' or '.join(SUFFIXES)}")
     first, last = _turns(args.turns, len(episode.turns))
-    env = remade(episode, None if args.out is None else "rgb_array", trusted=args.trust)
+    mode = None if args.out is None else "rgb_array"
+    with closing(remade(episode, mode, trusted=args.trust)) as env:
+        told = _replayed(args, path, episode, env, first, last)
+    print(told)
+    return 0
+
+
+def _replayed(
+    args: argparse.Namespace, path: Path, episode: Episode, env: Any, first: int, last: int
+) -> str:
+    """Play it and write it; returns what there is to say of that."""
     speed = env.metadata["render_fps"] if args.fps is None else args.fps
     if not 0 < speed <= MOST_FRAMES:
         raise ConfigError(f"--fps is {speed:g}: give a number above 0, at most {MOST_FRAMES}")
@@ -53,8 +65,7 @@ def run(args: argparse.Namespace) -> int:
             if getattr(args, option) is not None:
                 raise ConfigError(f"--{option} is of the animation: give --out FILE as well")
         turns = sum(1 for _ in moments) - 1
-        print(f"{path}, episode {args.episode}: {turns} turns played again as recorded")
-        return 0
+        return f"{path}, episode {args.episode}: {turns} turns played again as recorded"
     # The whole record is checked, also the turns that are not shown.
     frames = (frame for turn, frame in moments if first <= turn <= last)
     # Only now: to check a record needs no page.
@@ -65,8 +76,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         view = getattr(env.unwrapped, "text_view", None)
         write_html(episode, frames, args.out, 1 / speed, first=first, view=view)
-    print(f"{args.out}: {last - first + 1} frames of {args.episodes}, episode {args.episode}")
-    return 0
+    return f"{args.out}: {last - first + 1} frames of {args.episodes}, episode {args.episode}"
 
 
 def _newest(folder: Path) -> Path:

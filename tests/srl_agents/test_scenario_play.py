@@ -118,6 +118,13 @@ def test_failed_episodes_are_counted_and_left_out():
     assert broken.focal_return is None and "on fire" in broken.failure
 
 
+def test_a_focal_seat_that_never_has_a_turn_earns_nothing():
+    game = "tests.srl_envs.third_party_games:knock_out"
+    one = Scenario("knock_out", game, "x", ("player_1",), {"player_0": "uniform"}, {})
+    found = score(one, Uniform(2), episodes=32)
+    assert found.failed == 0 and {e.focal_return for e in found.episodes} == {0.0, 1.0}
+
+
 def test_all_episodes_failing_is_an_error():
     with pytest.raises(RolloutError, match=r"every episode of coop_compete_pair_v0\..*on fire"):
         score(PAIR, Failing("broken"), episodes=2)

@@ -1,9 +1,11 @@
-"""Small games as others write them: PettingZoo's interface, and none of our own machinery."""
+"""Small games as others write them: PettingZoo's interface."""
 
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils import AgentSelector
+
+from srl_envs.third_party import with_text
 
 
 class NeverTwice(ParallelEnv):
@@ -185,3 +187,37 @@ class InCycles(Nim):
         if self._turns.is_last() and self.left <= 1:
             self.terminations = dict.fromkeys(self.agents, True)
         self.agent_selection = self._turns.next()
+
+
+class KnockOut(ParallelEnv):
+    """player_0 chooses first; on "left" the game is over before player_1 has a turn."""
+
+    metadata = {"name": "knock_out_v0"}  # noqa: RUF012
+    render_mode = None
+    possible_agents = ("player_0", "player_1")
+
+    def observation_space(self, agent):
+        return spaces.Discrete(3)
+
+    def action_space(self, agent):
+        return spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.turn = ["player_0"], 0
+        return {"player_0": 0}, {"player_0": {}}
+
+    def step(self, actions):
+        self.turn += 1
+        played = list(actions)
+        pays = {agent: float(action) for agent, action in actions.items()}
+        self.agents = ["player_1"] if self.turn == 1 and actions["player_0"] == 1 else []
+        seen = dict.fromkeys({*played, *self.agents}, self.turn)
+        over = dict.fromkeys(played, True)
+        return seen, pays, over, dict.fromkeys(played, False), {agent: {} for agent in seen}
+
+    def close(self):
+        pass
+
+
+def knock_out():
+    return with_text(KnockOut(), rules="Right pays.", answers=("left", "right"))

@@ -1,52 +1,12 @@
 """Training where not every seat has a say in every turn: games in turns, seats without a turn."""
 
-from typing import ClassVar
-
 import numpy as np
 import pytest
-from gymnasium import spaces
-from pettingzoo import ParallelEnv
 
 from srl_envs.third_party import with_text
 from srl_train.assembly import assemble
 from srl_train.rounds import run_round
-from tests.srl_envs.third_party_games import Nim
-
-WORDS = ("left", "right")
-
-
-class KnockOut(ParallelEnv):
-    """player_0 chooses first; on "left" the game is over before player_1 has a turn."""
-
-    metadata: ClassVar = {"name": "knock_out_v0", "is_parallelizable": True}
-    render_mode = None
-    possible_agents: ClassVar = ["player_0", "player_1"]
-
-    def observation_space(self, agent):
-        return spaces.Discrete(3)
-
-    def action_space(self, agent):
-        return spaces.Discrete(2)
-
-    def reset(self, seed=None, options=None):
-        self.agents, self.turn = ["player_0"], 0
-        return {"player_0": 0}, {"player_0": {}}
-
-    def step(self, actions):
-        self.turn += 1
-        played = list(actions)
-        pays = {agent: float(action) for agent, action in actions.items()}
-        self.agents = ["player_1"] if self.turn == 1 and actions["player_0"] == 1 else []
-        seen = dict.fromkeys({*played, *self.agents}, self.turn)
-        over = dict.fromkeys(played, True)
-        return seen, pays, over, dict.fromkeys(played, False), {agent: {} for agent in seen}
-
-    def close(self):
-        pass
-
-
-def knock_out():
-    return with_text(KnockOut(), rules="Right pays.", answers=WORDS)
+from tests.srl_envs.third_party_games import Nim, knock_out
 
 
 def nim():
