@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import numpy as np
 
 from srl_agents.errors import EpisodeError
 from srl_agents.whole_files import whole_file
+from srl_envs.errors import DocumentError
+from srl_envs.untrusted import MAX_BYTES, read_json
 
 SCHEMA_VERSION = 3
 """2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record; 3
@@ -111,7 +115,7 @@ class Episode:
         totals = dict.fromkeys(self.seats, 0.0)
         for turn in self.turns:
             for step in turn:
-                totals[step.agent] += step.reward
+                totals[step.agent] = totals.get(step.agent, 0.0) + step.reward
         return totals
 
 
@@ -140,8 +144,8 @@ def from_json(line: str) -> Episode:
     Raises EpisodeError for text that is not an episode of this schema version.
     """
     try:
-        record = json.loads(line)
-    except ValueError as error:
+        record = read_json(line, constants=True)
+    except DocumentError as error:
         raise EpisodeError(f"not a line of JSON ({error}): {line[:80]!r}") from error
     version = record.get("schema_version") if isinstance(record, dict) else None
     if version != SCHEMA_VERSION:
@@ -150,19 +154,11 @@ def from_json(line: str) -> Episode:
             "record the episodes again with this release"
         )
     try:
-        return Episode(
-            environment=record["environment"],
-            seed=record["seed"],
-            seats=dict(record["seats"]),
-            turns=tuple(tuple(_step(step) for step in turn) for turn in record["turns"]),
-            failure=record["failure"],
-            extra=_revived(record["extra"]),
-            states=None if record["states"] is None else tuple(map(_revived, record["states"])),
-            made_as=_made_as(record["made_as"]),
-            reset_options=dict(_revived(record["reset_options"])),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise EpisodeError(f"an episode record lacks or mistypes a field: {error!r}") from error
+        return _episode(record)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise EpisodeError(
+            f"an episode record lacks or mistypes a field: {type(error).__name__}: {error!s:.200}"
+        ) from error
 
 
 def is_plain(value: Any) -> bool:
@@ -189,7 +185,8 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
     Raises EpisodeError naming the line that is not an episode of this schema version.
     """
     with Path(path).open("rb") as file:
-        for number, line in enumerate(file, start=1):
+        lines = iter(partial(file.readline, MAX_BYTES + 1), b"")
+        for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
@@ -227,43 +224,84 @@ def _step_record(step: AgentStep) -> dict[str, Any]:
     }
 
 
+# A record may be anybody's: every field is of the type that `to_json` writes, or is refused.
+
+
+def _episode(record: Mapping[str, Any]) -> Episode:
+    states, seats = record["states"], _a(dict, record["seats"])
+    return Episode(
+        environment=_a(str, record["environment"]),
+        seed=_a(int, record["seed"]),
+        seats={agent: _a(str, who) for agent, who in seats.items()},
+        turns=tuple(tuple(map(_step, _a(list, turn))) for turn in _a(list, record["turns"])),
+        failure=_or_none(str, record["failure"]),
+        extra=_a(dict, _revived(record["extra"])),
+        states=None if states is None else tuple(_a(np.ndarray, _revived(s)) for s in states),
+        made_as=_made_as(record["made_as"]),
+        reset_options=_a(dict, _revived(record["reset_options"])),
+    )
+
+
 def _step(record: Mapping[str, Any]) -> AgentStep:
-    decision, tokens = record["decision"], record["decision"]["tokens"]
+    decision = record["decision"]
+    tokens, logprob = decision["tokens"], decision["logprob"]
     return AgentStep(
-        agent=record["agent"],
+        agent=_a(str, record["agent"]),
         observation=_revived(record["observation"]),
         decision=Decision(
             action=_revived(decision["action"]),
-            text=decision["text"],
+            text=_or_none(str, decision["text"]),
             tokens=None if tokens is None else _tokens(tokens),
-            logprob=decision["logprob"],
-            parse_failure=decision["parse_failure"],
-            asked=decision["asked"],
+            logprob=None if logprob is None else _number(logprob),
+            parse_failure=_or_none(str, decision["parse_failure"]),
+            asked=_a(bool, decision["asked"]),
         ),
-        reward=record["reward"],
-        info=_revived(record["info"]),
-        heard=tuple((speaker, words) for speaker, words in record["heard"]),
+        reward=_number(record["reward"]),
+        info=_a(dict, _revived(record["info"])),
+        heard=tuple((_a(str, who), _a(str, words)) for who, words in record["heard"]),
     )
 
 
 def _made_as(record: Any) -> dict[str, Any] | None:
     if record is None:
         return None
-    made: dict[str, Any] = dict(_revived(record))
-    if not all(isinstance(word, str) for word in (made["name"], *dict(made["options"]))):
-        raise TypeError(f"made_as names what is no text: {record!r}")
+    made: dict[str, Any] = _a(dict, _revived(record))
+    for word in (made["name"], *_a(dict, made["options"])):
+        _a(str, word)
     return made
 
 
 def _tokens(record: Mapping[str, Any]) -> Tokens:
     allowed = record["allowed"]
     return Tokens(
-        prompt_ids=tuple(record["prompt_ids"]),
-        completion_ids=tuple(record["completion_ids"]),
-        logprobs=tuple(record["logprobs"]),
-        model=record["model"],
-        allowed=None if allowed is None else tuple(tuple(ids) for ids in allowed),
+        prompt_ids=_ids(record["prompt_ids"]),
+        completion_ids=_ids(record["completion_ids"]),
+        logprobs=tuple(map(_number, _a(list, record["logprobs"]))),
+        model=_a(str, record["model"]),
+        allowed=None if allowed is None else tuple(map(_ids, _a(list, allowed))),
     )
+
+
+def _ids(value: Any) -> tuple[int, ...]:
+    return tuple(_a(int, each) for each in _a(list, value))
+
+
+def _number(value: Any) -> float:
+    """A number as it was written, whole ones too, that a float can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r:.80} is no number")
+    float(value)
+    return value
+
+
+def _a(kind: type[Any], value: Any) -> Any:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TypeError(f"{value!r:.80} is no {kind.__name__}")
+    return value
+
+
+def _or_none(kind: type[Any], value: Any) -> Any:
+    return None if value is None else _a(kind, value)
 
 
 # JSON knows no arrays, numpy scalars, tuples or keys that are no text; each is written as a
@@ -293,14 +331,39 @@ def _revived(value: Any) -> Any:
     if isinstance(value, dict):
         tag = value.get(_TAG)
         if tag == "array":
-            return np.array(value["data"], dtype=value["dtype"]).reshape(value["shape"])
+            shape = _ids(value["shape"])
+            if min(shape, default=0) < 0:
+                raise ValueError(f"{shape} is no shape")
+            return _array(_a(list, value["data"]), value["dtype"]).reshape(shape)
         if tag == "scalar":
-            return np.dtype(value["dtype"]).type(value["data"])
+            return _array([value["data"]], value["dtype"])[0]
         if tag == "tuple":
-            return tuple(_revived(entry) for entry in value["data"])
+            return tuple(_revived(entry) for entry in _a(list, value["data"]))
         if tag == "mapping":
             return {_revived(key): _revived(entry) for key, entry in value["data"]}
         return {key: _revived(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [_revived(entry) for entry in value]
     return value
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "b": (bool,), "i": (int,), "u": (int,), "f": (int, float), "U": (str,)
+}  # fmt: skip
+"""Kind of an array -> what its data are in JSON; no other kind is read."""
+_DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
+
+
+def _array(data: list[Any], dtype: Any) -> np.ndarray:
+    """The data in one dimension: no larger than they are in the record."""
+    known = _DTYPE.fullmatch(_a(str, dtype))
+    if known is None:
+        raise ValueError(f"arrays of {dtype!r:.40} are not read")
+    allowed = _KINDS[dtype[1]]
+    for entry in data:
+        if not isinstance(entry, allowed) or (isinstance(entry, bool) and bool not in allowed):
+            raise TypeError(f"{entry!r:.40} does not fit into an array of {dtype}")
+    if known[1] and int(known[1]) > max(map(len, data), default=1):
+        raise ValueError(f"no text of an array of {dtype} is that long")
+    with np.errstate(over="raise"):
+        return np.array(data, dtype=dtype)

@@ -22,17 +22,20 @@ MAX_BYTES = 64 * 2**20
 """Of one document: a line of JSON Lines, a JSON file, a YAML file."""
 
 
-def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> Any:
+def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool = False) -> Any:
     """The value of a JSON document.
 
     Raises DocumentError for anything that is not JSON as RFC 8259 has it (NaN and Infinity are
-    not), numbers beyond a float's range or of more than 4,300 digits, more than `max_bytes` bytes,
-    and more than MAX_NESTING containers within each other.
+    not; with `constants` they are read all the same, as Python writes them), numbers beyond a
+    float's range or of more than 4,300 digits, more than `max_bytes` bytes, and more than
+    MAX_NESTING containers within each other.
     """
     if len(text) > max_bytes:
         raise DocumentError(f"{len(text)} bytes, at most {max_bytes} are read")
     with _one_kind_of_error():
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        value = json.loads(
+            text, parse_constant=None if constants else _refuse_constant, parse_float=_finite
+        )
     check_nesting(value)
     return value
 
