@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from srl_envs.errors import DocumentError
@@ -61,6 +62,15 @@ def _one_kind_of_error() -> Iterator[None]:
         raise
     except ValueError as error:  # JSONDecodeError, UnicodeDecodeError, or an integer too long
         raise DocumentError(f"not JSON: {error}") from error
+
+
+def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """What a file holds. Raises DocumentError for more than `max_bytes`, OSError as the system."""
+    with path.open("rb") as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise DocumentError(f"more than {max_bytes} bytes")
+    return content
 
 
 def check_nesting(value: Any, limit: int = MAX_NESTING) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from transformers.utils import find_adapter_config_file
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend, source_of
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.errors import ConfigError
 from srl_train.learners.upstream_warnings import quiet_upstream
 
@@ -31,7 +31,7 @@ def adapter_base(name: str) -> str | None:
         settings = find_adapter_config_file(source, **revised)
         if settings is None:
             return None
-        base = json.loads(Path(settings).read_text(encoding="utf-8"))["base_model_name_or_path"]
+        base = read_json(read_bytes(Path(settings)))["base_model_name_or_path"]
     except KeyError:
         base = None
     except (OSError, ValueError, TypeError) as error:

@@ -27,12 +27,16 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from srl_envs.errors import DocumentError
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.errors import CheckpointError, CheckpointNotFound
 from srl_train.manifests import has_all_files, read_manifest, seal, to_disk, verify
 from srl_train.plain_state import join_tensors, split_tensors
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DESCRIBED = ("manifest.json", "metadata.json", "state.json")
+LARGEST_STATE = 2**30
+"""Bytes of state.json, which holds the samples that wait in buffers."""
 _SAVING, _REPLACED, _REMOVED = ".saving.", ".replaced.", ".removed."
 
 
@@ -138,13 +142,14 @@ def load(path: Path) -> Checkpoint:
     manifest = read_manifest(found)
     for name in manifest["files"]:
         verify(found, name, manifest)
-    plain = json.loads((found / "state.json").read_text(encoding="utf-8"))
+    # Both were verified; a state holds what it holds, infinities and large buffers among it.
+    plain = _read(found / "state.json", constants=True)
     return Checkpoint(
         path=found,
         checkpoint_id=manifest["checkpoint_id"],
         round=manifest["round"],
         state=join_tensors(load_file(found / "state.safetensors"), plain),
-        metadata=json.loads((found / "metadata.json").read_text(encoding="utf-8")),
+        metadata=_mapping(found / "metadata.json"),
     )
 
 
@@ -173,8 +178,22 @@ def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
     """What metadata.json says, without reading the rest; errors as `load`."""
     found = _find(directory, checkpoint_id)
     verify(found, "metadata.json", read_manifest(found))
-    metadata: dict[str, Any] = json.loads((found / "metadata.json").read_text(encoding="utf-8"))
-    return metadata
+    return _mapping(found / "metadata.json")
+
+
+def _read(file: Path, *, constants: bool = False) -> Any:
+    try:
+        content = read_bytes(file, LARGEST_STATE)
+        return read_json(content, max_bytes=LARGEST_STATE, constants=constants)
+    except DocumentError as error:
+        raise CheckpointError(f"{file} cannot be read: {error}") from error
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    found = _read(file)
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{file} holds a {type(found).__name__}, not a mapping")
+    return found
 
 
 def prune(directory: Path, keep: int) -> list[str]:

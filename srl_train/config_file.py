@@ -13,10 +13,13 @@ from typing import Any, Literal, TypeVar
 
 import yaml
 
+from srl_envs.errors import DocumentError
+from srl_envs.untrusted import read_bytes
 from srl_train.bounds import default_of
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.models_config import LEFT_OUT_AS_IN
+from srl_train.strict_yaml import MAX_YAML, read_yaml
 
 Section = TypeVar("Section")
 
@@ -27,49 +30,30 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunCon
     Raises ConfigError for an unknown key (naming the nearest), a wrong type or a value outside
     its bounds.
     """
+    tree = read_tree(path)
+    return from_tree({} if tree is None else tree, overrides)
+
+
+def read_tree(path: str | Path) -> Any:
+    """What a YAML file holds; raises ConfigError where it cannot be read."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_bytes(Path(path), MAX_YAML).decode("utf-8")
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
-    tree = parse(text, str(path))
-    return from_tree({} if tree is None else tree, overrides)
+    except DocumentError as error:
+        raise ConfigError(f"{path}: {error}, which is no configuration") from error
+    return parse(text, str(path))
 
 
 def parse(text: str, where: str) -> Any:
-    """What the YAML text holds; raises ConfigError, beginning with `where`, for text that is not
-    YAML and for a key that stands twice in one mapping, of which only the last would be read."""
+    """What the YAML text holds; raises ConfigError, beginning with `where`, for what `read_yaml`
+    refuses."""
     try:
-        return yaml.load(text, _StrictLoader)
-    except _Twice as error:
-        raise ConfigError(f"{where}, {error}") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-13-01
-        raise ConfigError(f"{where} is not YAML: {' '.join(str(error).split())}") from error
-
-
-class _Twice(Exception):
-    """A key stands twice in one mapping."""
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML's safe loader, which refuses what it would otherwise drop without a word."""
-
-    def compose_mapping_node(self, anchor: Any) -> Any:
-        """The mapping as nodes; raises _Twice for a key that stands in it twice."""
-        node = super().compose_mapping_node(anchor)
-        first: dict[Any, int] = {}
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                line = key.start_mark.line + 1
-                name = self.construct_object(key)  # 'yes' and 'true' are the same key
-                if name in first:
-                    raise _Twice(
-                        f"line {line}: {key.value!r} stands there already, in line "
-                        f"{first[name]}: put both into one"
-                    )
-                first[name] = line
-        return node
+        return read_yaml(text)
+    except DocumentError as error:
+        raise ConfigError(f"{where}: {error}") from error
 
 
 def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfig:

@@ -6,9 +6,11 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
+from srl_envs.errors import DocumentError
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.errors import CheckpointError
 
 FORMAT = 2
@@ -38,8 +40,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The folder's manifest; raises CheckpointError if there is none that this release reads."""
     file = folder / _NAME
     try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        manifest = read_json(read_bytes(file))
+    except (OSError, DocumentError) as error:
         raise CheckpointError(f"{file} cannot be read ({error}): {_what_to_do(folder)}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CheckpointError(
@@ -47,7 +49,29 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         )
     if missing := {"checkpoint_id", "round", "sequence", "files"} - manifest.keys():
         raise CheckpointError(f"{file} lacks {', '.join(sorted(missing))}: {_what_to_do(folder)}")
+    if not _is_sound(manifest):
+        raise CheckpointError(f"{file} is not as this release writes it: {_what_to_do(folder)}")
     return manifest
+
+
+def _is_sound(manifest: Mapping[str, Any]) -> bool:
+    """Whether every entry is of its type, and every file's name leads into the folder."""
+    files = manifest["files"]
+    if type(manifest["round"]) is not int or type(manifest["sequence"]) is not int:
+        return False
+    return (
+        isinstance(manifest["checkpoint_id"], str)
+        and isinstance(files, Mapping)
+        and all(
+            isinstance(told, Mapping)
+            and type(told.get("bytes")) is int
+            and isinstance(told.get("sha256"), str)
+            and not PurePath(name).is_absolute()
+            and ".." not in PurePath(name).parts
+            and "\0" not in name
+            for name, told in files.items()
+        )
+    )
 
 
 def has_all_files(folder: Path, manifest: Mapping[str, Any]) -> bool:
@@ -64,7 +88,7 @@ def verify(folder: Path, name: str, manifest: Mapping[str, Any]) -> None:
     file = folder / name
     if not file.is_file():
         raise CheckpointError(f"{file} is missing: {_what_to_do(folder)}")
-    if _fingerprint(file) != manifest["files"][name]:
+    if _fingerprint(file) != manifest["files"].get(name):
         raise CheckpointError(f"{file} is not as it was written: {_what_to_do(folder)}")
 
 

@@ -12,7 +12,9 @@ from typing import Any
 from srl_agents.episode import Episode
 from srl_agents.llm.conversation import ChatFormat
 from srl_agents.llm.partner_notes import PartnerNotes
+from srl_envs.errors import DocumentError
 from srl_envs.text import TextView
+from srl_envs.untrusted import read_json
 from srl_train.demonstrations import Part, conversation, numbered_lines
 from srl_train.errors import DataError
 
@@ -118,8 +120,8 @@ def read_preferences(path: str | Path) -> list[dict[str, Any]]:
 
 def _parsed(path: str | Path, number: int, line: str) -> Any:
     try:
-        return json.loads(line)
-    except ValueError as error:
+        return read_json(line)
+    except DocumentError as error:
         raise DataError(f"{path}, line {number}: not a line of JSON ({error})") from error
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from srl_agents.llm.partner_notes import PartnerNotes, notes_for
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train import config_file
 from srl_train.errors import ConfigError
 from srl_train.models_config import ModelsConfig
@@ -35,10 +35,7 @@ def config_tree(place: Path) -> Any:
     path = place / "config.yaml"
     if not path.is_file():
         raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
-    try:
-        return config_file.parse(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
+    return config_file.read_tree(path)
 
 
 def as_trained(place: Path, models: ModelsConfig, name: str) -> ModelsConfig:
@@ -54,7 +51,7 @@ def as_trained(place: Path, models: ModelsConfig, name: str) -> ModelsConfig:
         if is_checkpoint(place):
             states = _metadata(place)["model_states"]
         else:
-            states = json.loads(path.read_text(encoding="utf-8"))["models"]
+            states = read_json(read_bytes(path))["models"]
         seats = states[name]["seats"]
         own = {seat: models.seat_sampling.get(seat, models.sampling) for seat in seats}
         first = next(iter(own.values()))

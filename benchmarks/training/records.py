@@ -18,9 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from srl_train.run_files import write_whole
+from srl_train.strict_yaml import read_yaml
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
@@ -97,7 +96,7 @@ def settings_of(overrides: Iterable[str]) -> dict[str, Any]:
     for key, equals, value in pairs:
         if not equals:
             raise ValueError(f"--set {key + value!r}: give KEY=VALUE")
-    return {key.strip(): yaml.safe_load(value) for key, _, value in pairs}
+    return {key.strip(): read_yaml(value) for key, _, value in pairs}
 
 
 def keep(

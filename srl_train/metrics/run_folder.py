@@ -6,20 +6,20 @@ missing. Only what is damaged beyond that is a RunFolderError.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from srl_agents.episode import Episode, read_jsonl
 from srl_agents.errors import EpisodeError
+from srl_envs.errors import DocumentError
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.sinks import read_metrics
 from srl_train.stage_state import ORDER
+from srl_train.strict_yaml import MAX_YAML, read_yaml
 
 
 @dataclass(frozen=True)
@@ -216,8 +216,8 @@ def _summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
         )
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        found = read_json(read_bytes(path))
+    except DocumentError as error:
         raise RunFolderError(f"{path} is not JSON ({error}); remove it or run again") from error
     if not isinstance(found, dict):
         raise RunFolderError(f"{path} holds a {type(found).__name__}, not a mapping")
@@ -235,12 +235,11 @@ def _config(path: Path, notes: list[str]) -> tuple[str, Mapping[str, Any]]:
     if not path.exists():
         notes.append("config.yaml is not there: what the run was told is unknown.")
         return "", {}
-    text = path.read_text(encoding="utf-8", errors="replace")
     try:
-        tree = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        where = " ".join(str(error).split())
-        raise RunFolderError(f"{path} is not YAML ({where}); restore it") from error
+        text = read_bytes(path, MAX_YAML).decode("utf-8", "replace")
+        tree = read_yaml(text)
+    except DocumentError as error:
+        raise RunFolderError(f"{path} is not YAML ({error}); restore it") from error
     return text, tree if isinstance(tree, dict) else {}
 
 

@@ -18,6 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from srl_agents.whole_files import whole_file
+from srl_envs.errors import DocumentError
+from srl_envs.untrusted import read_json
 from srl_train.metrics.errors import MetricsError
 
 NOT_FINITE = "not_finite"
@@ -89,7 +91,13 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Raises MetricsError, with the line's number, for a damaged line before the last.
     """
-    return [_restored(row) for _, row in _whole_lines(Path(path))]
+    rows = []
+    for _, row in _whole_lines(Path(path)):
+        try:
+            rows.append(_restored(row))
+        except (LookupError, TypeError, ValueError) as error:
+            raise MetricsError(f"{path}: a row's {NOT_FINITE} names no place in it") from error
+    return rows
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -135,8 +143,8 @@ def _whole_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
     whole: list[tuple[bytes, dict[str, Any]]] = []
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
-        except ValueError as error:  # not JSON, or not even UTF-8
+            row = read_json(line)
+        except DocumentError as error:
             if number == len(lines):
                 break
             raise MetricsError(

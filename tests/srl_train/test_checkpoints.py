@@ -153,6 +153,11 @@ def test_damage_is_recognised_and_the_file_named(tmp_path, name, damage):
         assert list_checkpoints(tmp_path) == []
 
 
+def manifest(**changed):
+    whole = {"format": 2, "checkpoint_id": "x", "round": 1, "sequence": 1, "files": {}}
+    return json.dumps(whole | changed)
+
+
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
@@ -160,6 +165,14 @@ def test_damage_is_recognised_and_the_file_named(tmp_path, name, damage):
         ("{", "cannot be read"),
         ('{"format": 999}', "is not of format 2"),
         ('{"format": 2, "files": {}}', "lacks checkpoint_id, round, sequence"),
+        ("[" * 100_000, "nested deeper"),
+        (manifest(files=[]), "is not as this release writes it"),
+        (manifest(files={"a": 3}), "is not as this release writes it"),
+        (manifest(files={"a": {"bytes": "1", "sha256": ""}}), "is not as this release"),
+        (manifest(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}), "is not as this release"),
+        (manifest(files={"../x": {"bytes": 1, "sha256": ""}}), "is not as this release writes"),
+        (manifest(sequence="last"), "is not as this release writes it"),
+        (manifest(checkpoint_id=None), "is not as this release writes it"),
     ],
 )
 def test_a_folder_without_a_good_manifest_is_never_listed(tmp_path, manifest, message):
@@ -170,6 +183,8 @@ def test_a_folder_without_a_good_manifest_is_never_listed(tmp_path, manifest, me
     assert list_checkpoints(tmp_path) == []
     with pytest.raises(CheckpointError, match=message):
         load(path)
+    save_round(tmp_path, 2)
+    assert list_checkpoints(tmp_path) == ["round_00000002"]
 
 
 @pytest.mark.parametrize(

@@ -190,11 +190,11 @@ WRONG = [
     ("[]", "a configuration is a mapping of sections, got list"),
     ("0", "a configuration is a mapping of sections, got int"),
     ("false", "a configuration is a mapping of sections, got bool"),
-    ("grpo: {clip: 0.1}\nseed: 1\ngrpo: {beta: 0.1}", "run.yaml, line 3: 'grpo' stands there"),
+    ("grpo: {clip: 0.1}\nseed: 1\ngrpo: {beta: 0.1}", "run.yaml: line 3: 'grpo' stands there"),
     ("grpo: {clip: 0.1, 'clip': 0.2}", "line 1: 'clip' stands there already, in line 1"),
     ("yes: 1\ntrue: 2", "line 2: 'true' stands there already, in line 1"),
-    ("a: [", "is not YAML"),
-    ("rounds: 2026-13-01", "is not YAML"),
+    ("a: [", ": not YAML"),
+    ("rounds: 2026-13-01", ": not YAML"),
 ]
 
 

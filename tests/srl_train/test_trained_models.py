@@ -168,7 +168,7 @@ def test_a_run_that_has_not_ended_says_so(who, tmp_path):
 
 @pytest.mark.parametrize(
     "text, says",
-    [("models: [", "config.yaml is not YAML"), ("models: {cuont: 2}", "did you mean 'count'")],
+    [("models: [", "config.yaml: not YAML"), ("models: {cuont: 2}", "did you mean 'count'")],
 )
 def test_a_damaged_configuration_is_told(text, says, run_folder):
     run = run_folder()

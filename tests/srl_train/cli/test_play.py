@@ -137,7 +137,7 @@ def test_several_games_are_recorded_and_play_again(play, tmp_path):
         (["coop_compete"], "there is no environment 'coop_compete'"),
         (["bandit_v0", "--seat", "left"], "--seat is 'left': the seats are agent_0"),
         (["bandit_v0", "--set", "arms"], "--set 'arms': give KEY=VALUE"),
-        (["bandit_v0", "--set", "a=[1"], "--set 'a=[1': the value is not YAML"),
+        (["bandit_v0", "--set", "a=[1"], "--set 'a=[1': the value: not YAML"),
         (["bandit_v0", "--episodes", "0"], "--episodes is 0: give 1 or more"),
         (["bandit_v0", "--seed", "-1"], "--seed is -1: give 0 or more"),
         (["bandit_v0", "--seat", ""], "--seat is '': the seats are agent_0"),

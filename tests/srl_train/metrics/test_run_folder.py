@@ -100,6 +100,15 @@ def test_rounds_written_twice_are_shown_once_and_told(tmp_path):
         ("config.yaml", "a: [", RunFolderError, "config.yaml is not YAML"),
         ("metrics.jsonl", '{"a": 1}\n', RunFolderError, "line 1 is not a round"),
         ("metrics.jsonl", "x\n{}\n", MetricsError, "line 1 is damaged"),
+        ("metrics.jsonl", "[" * 100_000 + "\n{}\n", MetricsError, "line 1 is damaged"),
+        (
+            "metrics.jsonl",
+            '{"not_finite": [[["a", "b"], "nan"]]}\n',
+            MetricsError,
+            "names no place",
+        ),
+        ("metrics.jsonl", '{"not_finite": 3}\n', MetricsError, "names no place"),
+        ("summary.json", '{"a": ' * 1000 + "1" + "}" * 1000, RunFolderError, "nested deeper"),
     ],
 )
 def test_damage_is_told_in_one_line(tmp_path, name, content, error, says):
