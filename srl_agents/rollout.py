@@ -16,6 +16,7 @@ import numpy as np
 
 from srl_agents.episode import AgentStep, Decision, Episode, is_plain
 from srl_agents.errors import BackendError
+from srl_agents.long_work import LongWork
 from srl_agents.policy import Policy, Seen
 from srl_agents.seeding import of_seats
 from srl_envs.errors import EnvError
@@ -86,6 +87,7 @@ def _to_the_end(
     games: Sequence[_Game], seats: Mapping[str, Policy], speaks_first: SpeaksFirst
 ) -> None:
     """Play the games in lock-step."""
+    work, turn = LongWork(f"playing {len(games)} games"), 0
     playing = [game for game in games if game.playing]
     while playing:
         decided: list[dict[str, Decision]] = [{} for _ in playing]
@@ -95,6 +97,8 @@ def _to_the_end(
             if game.failure is None:
                 game.advance(choices, speaks_first)
         playing = [game for game in playing if game.playing]
+        turn += 1
+        work.at(f"turn {turn}, {len(games) - len(playing)} are over")
 
 
 @dataclass

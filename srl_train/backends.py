@@ -12,6 +12,7 @@ from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface_quantization import Quantization
 from srl_agents.llm.partner_notes import PartnerNotes
+from srl_agents.long_work import announced
 from srl_train.adapter_folders import adapter_base, attach, own_tokenizer
 from srl_train.errors import ConfigError
 from srl_train.models_config import ModelsConfig
@@ -134,12 +135,13 @@ def _base_of(adapter: str, base: str, how: Loading) -> HuggingFaceBackend:
 
 
 def _whole(source: str, how: Loading, name: str | None) -> HuggingFaceBackend:
-    return HuggingFaceBackend.load(
-        source,
-        device=how.device,
-        dtype=how.dtype,
-        quantization=how.quantization,
-        attn_implementation=how.attn_implementation,
-        chat_template_kwargs=how.chat_template_kwargs,
-        name=name,
-    )
+    with announced(f"loading {source}"):
+        return HuggingFaceBackend.load(
+            source,
+            device=how.device,
+            dtype=how.dtype,
+            quantization=how.quantization,
+            attn_implementation=how.attn_implementation,
+            chat_template_kwargs=how.chat_template_kwargs,
+            name=name,
+        )

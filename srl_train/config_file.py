@@ -118,7 +118,9 @@ def _build(kind: type, tree: Any, path: str) -> Any:
         if dataclasses.is_dataclass(hints[key]) and isinstance(value, Mapping):
             # What is left out keeps the section's own default, which may differ from its class's;
             # but not beside a name: the options of one game are not those of another.
-            left_out = {} if "name" in value else to_tree(default_of(known[key]))
+            left_out = {} if "name" in value else to_tree(_left_out(kind, known[key], tree))
+            for hanging in getattr(hints[key], "LEFT_OUT", ()):  # found out where it stands
+                left_out.pop(hanging, None)
             own = {
                 name: {**left_out[name], **given}
                 if isinstance(given, Mapping) and isinstance(left_out.get(name), Mapping)
@@ -128,7 +130,7 @@ def _build(kind: type, tree: Any, path: str) -> Any:
             value = {**left_out, **own}
         beside = known[key].metadata.get(LEFT_OUT_AS_IN)
         if beside is not None and isinstance(value, Mapping):
-            shared = to_tree(values.get(beside, default_of(known[beside])))
+            shared = to_tree(values.get(beside, _left_out(kind, known[beside], tree)))
             value = {
                 name: {**shared, **own} if isinstance(own, Mapping) else own
                 for name, own in value.items()
@@ -140,6 +142,12 @@ def _build(kind: type, tree: Any, path: str) -> Any:
         raise
     except ValueError as error:  # a nested dataclass of another package checked its own values
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _left_out(kind: type, field: dataclasses.Field[Any], told: Mapping[str, Any]) -> Any:
+    """The field's default, which may hang on what else the section is told."""
+    hangs_on: Mapping[str, Any] = getattr(kind, "LEFT_OUT", {})
+    return hangs_on[field.name](told) if field.name in hangs_on else default_of(field)
 
 
 def _takes_from_beside(field: dataclasses.Field[Any] | None) -> bool:

@@ -12,7 +12,6 @@ from math import ceil
 from os import PathLike
 from typing import Any, Literal
 
-from srl_agents.llm.sampling import Sampling
 from srl_envs import catalogue
 from srl_train.config import (
     READ_BY_MODES,
@@ -155,8 +154,6 @@ class MultiModelConfig:
             models=ModelsConfig(
                 count=self.num_models,
                 base=bases,
-                # A choice takes the tiny model two tokens, a large one a few and an end of turn.
-                sampling=Sampling(max_new_tokens=4 if set(bases) == {"tiny"} else 16),
                 device=_DEVICES[self.num_gpus],
             ),
             mode=self._mode(),

@@ -15,11 +15,11 @@ from srl_agents.policy import Policy
 from srl_envs.scenarios import Scenario
 from srl_train.api_seats import chat_policy, refuse_constrained
 from srl_train.errors import ConfigError
-from srl_train.models_config import ModelsConfig
+from srl_train.models_config import USUAL_SAMPLING, ModelsConfig
 from srl_train.named_models import named_models
 from srl_train.trained_models import as_trained, models_section, notes_of
 
-SAMPLING = Sampling(max_new_tokens=32)  # for models that no run says anything of
+SAMPLING = USUAL_SAMPLING  # for models that no run says anything of
 API_SAMPLING = Sampling(max_new_tokens=2048)  # where reasoning that is not shown counts as well
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from srl_agents.llm.backends.api_names import is_api_name
 from srl_agents.llm.sampling import Sampling
@@ -35,9 +35,26 @@ class AdapterConfig:
         within("models.adapters.dropout", self.dropout, 0.0, 0.99)
 
 
+EMBEDDED_SAMPLING = Sampling(max_new_tokens=4)
+USUAL_SAMPLING = Sampling(max_new_tokens=32)
+
+
+def sampling_beside(told: Mapping[str, Any]) -> Sampling:
+    """What `sampling` is where the section `models`, as `told`, leaves it out."""
+    base, frozen = told.get("base", "tiny"), told.get("frozen") or {}
+    bases = list(base) if isinstance(base, list | tuple) else [base]
+    bases += frozen.values() if isinstance(frozen, Mapping) else []
+    return EMBEDDED_SAMPLING if all(one == "tiny" for one in bases) else USUAL_SAMPLING
+
+
 @dataclass(frozen=True)
 class ModelsConfig:
     """Which models learn."""
+
+    LEFT_OUT: ClassVar[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
+        "sampling": sampling_beside
+    }
+    """Field -> what it is where it is left out, given the section as a file has it."""
 
     count: int = 4
     """How many models train at once; they are called model_0, model_1, ..."""
@@ -49,8 +66,9 @@ class ModelsConfig:
     'openai:gpt-5-mini' (docs/api_models.md); `seats` says where they sit."""
     adapters: AdapterConfig | None = None
     """Train LoRA adapters on one shared base instead of full models."""
-    sampling: Sampling = field(default_factory=lambda: Sampling(max_new_tokens=4))
-    """How answers are sampled, in training and evaluation."""
+    sampling: Sampling = EMBEDDED_SAMPLING
+    """How answers are sampled, in training and evaluation. Where max_new_tokens is left out it is
+    4 for the embedded model, which answers in a word, and 32 beside any other model."""
     seat_sampling: Mapping[str, Sampling] = field(
         default_factory=dict, metadata={LEFT_OUT_AS_IN: "sampling"}
     )
@@ -73,6 +91,8 @@ class ModelsConfig:
     """Hold what never trains, the adapters' shared base and frozen models, in 4 or 8 bits."""
 
     def __post_init__(self) -> None:
+        if self.sampling is EMBEDDED_SAMPLING:  # left out
+            object.__setattr__(self, "sampling", sampling_beside(vars(self)))
         at_least("models.count", self.count, 1)
         if not isinstance(self.base, str) and len(self.base) != self.count:
             raise ConfigError(

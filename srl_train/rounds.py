@@ -14,7 +14,8 @@ from torch import Tensor
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
-from srl_train import round_metrics
+from srl_agents.long_work import LongWork
+from srl_train import round_metrics, unread
 from srl_train.buffers import Taken
 from srl_train.errors import TrainingError
 from srl_train.learners.sharding import full
@@ -74,6 +75,7 @@ def run_round(run: Run, number: int) -> RoundResult:
     for model, account in accounts.items():
         account.weight_change = _distance(before[model], run.learners[model].weights())
     run.end_round(kept)
+    warned = unread.warn(run, kept)
     row = round_metrics.row(
         run,
         number,
@@ -84,7 +86,7 @@ def run_round(run: Run, number: int) -> RoundResult:
         accounts=accounts,
         seconds={"rollout": played - began, "train": time.perf_counter() - played},
     )
-    return RoundResult(row, tuple(episodes))
+    return RoundResult({**row, "warnings": warned} if warned else row, tuple(episodes))
 
 
 def play_groups(run: Run, number: int) -> list[Episode]:
@@ -128,7 +130,9 @@ def update_wave(
         seed = seeding.of_update(run.config.seed, context.round, index, wave)
         version = run.versions[model]
         steps[model] = run.learners[model].begin_update(taken.samples, seed, version)
+    work = LongWork("updating the models")
     for step in range(max(steps.values())):
+        work.at(f"step {step} of {max(steps.values())}")
         now = context._replace(step=step)
         gradients: dict[str, Mapping[str, Tensor] | None] = {
             model: run.learners[model].compute_gradients() if step < steps[model] else None

@@ -84,6 +84,8 @@ class Run:
     next_round: int = 0
     seconds: float = 0.0
     """Time spent in rounds, over all resumptions."""
+    warnings: dict[str, str] = field(default_factory=dict)
+    """Cause -> what was warned of; once each."""
     evaluations: dict[str, Any] = field(default_factory=dict)
     """When ("before", "after_sft", "after_dpo", "after") -> what was measured then."""
 

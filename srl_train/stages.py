@@ -15,6 +15,7 @@ from typing import Any
 
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.llm.partner_notes import notes_for
+from srl_agents.long_work import watched
 from srl_agents.seeding import STAGE_WAVES
 from srl_train import processes, round_metrics
 from srl_train.buffers import Taken
@@ -279,7 +280,7 @@ class Stage:
                 notes = notes_for(env)
         if isinstance(self.config, SftConfig):
             found = []
-            for index, seat in parts:
+            for index, seat in watched(f"{self.name}, preparing {model}'s data", parts):
                 one = demonstration(
                     self._episodes[index],
                     seat,

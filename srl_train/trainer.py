@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.errors import RolloutError
-from srl_train import checkpoints, config_file, evaluation, processes, resuming
+from srl_train import checkpoints, config_file, evaluation, processes, resuming, unread
 from srl_train.assembly import assemble
 from srl_train.config import RunConfig
 from srl_train.errors import CheckpointNotFound, TrainingError
@@ -347,6 +347,7 @@ class MultiModelTrainer:
             if measured["raw_reward"] is None:
                 raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
             self.run.evaluations[when] = measured
+            unread.warn(self.run, [one for one in played if one.failure is None])
 
     def _write_summary(self) -> None:
         if not self._record:
@@ -362,6 +363,7 @@ class MultiModelTrainer:
                 "models": self.get_model_performance_summary(),
                 "baselines": dict(run.baselines),
                 "evaluation": run.evaluations,
+                "warnings": list(run.warnings.values()),
                 "stages": run.stages.reports,
                 "api_usage": {
                     name: asdict(model.usage) for name, model in run.players.chat_models.items()

@@ -25,6 +25,7 @@ from srl_agents.llm.constrained import answer_tree
 from srl_agents.llm.conversation import ChatFormat, Turn
 from srl_agents.llm.partner_notes import PartnerNotes
 from srl_agents.llm.tiny_dialogues import Dialogue, random_dialogues
+from srl_agents.long_work import LongWork, watched
 
 try:
     import tokenizers
@@ -99,7 +100,6 @@ def folder(
     digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:20]
     target = cache_folder() / "tiny" / digest
     if not target.is_dir():
-        log.info("building the embedded model once: %s", target)
         with _alone_on_one_thread(seed):
             model, tokenizer = _build(dialogues, size, seed, steps, learning_rate)
             _save(target, model, tokenizer)
@@ -136,10 +136,14 @@ def _build(
     )
     model = LlamaForCausalLM(config)
     chat = ChatFormat(tokenizer)
-    lessons = [_lesson(dialogue, chat) for dialogue in dialogues]
+    lessons = [
+        _lesson(dialogue, chat)
+        for dialogue in watched("embedded model, preparing its games", dialogues)
+    ]
     rng = np.random.default_rng(seed)
-    for _ in range(ROUNDS):
-        illegal = _warm_start(model, lessons, rng, steps, learning_rate)
+    for number in range(ROUNDS):
+        work = LongWork(f"embedded model, warm start {number + 1} of at most {ROUNDS}")
+        illegal = _warm_start(model, lessons, rng, steps, learning_rate, work)
         if illegal < ILLEGAL_SHARE:
             break
     else:
@@ -188,7 +192,12 @@ def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
 
 
 def _warm_start(
-    model: Any, lessons: Sequence[_Lesson], rng: np.random.Generator, steps: int, rate: float
+    model: Any,
+    lessons: Sequence[_Lesson],
+    rng: np.random.Generator,
+    steps: int,
+    rate: float,
+    work: LongWork,
 ) -> float:
     """Train in place; returns the share of answers that are not legal at the end."""
     model.train()
@@ -209,6 +218,7 @@ def _warm_start(
         schedule.step()
         optimizer.zero_grad()
         illegal.append(share)
+        work.at(f"{(step + 1) / steps:.0%}")
     return float(np.mean(illegal[-2 * len(lengths) :]))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from srl_agents.llm.partner_notes import History, PartnerNotes
+from srl_agents.long_work import LongWork
 from srl_envs.text import (
     ParseFailure,
     TextView,
@@ -64,7 +65,9 @@ def random_dialogues(
     rng = np.random.default_rng(seed)
     dialogues = []
     played = 0.0
+    work = LongWork("embedded model, playing games to start from")
     while played < games:
+        work.at(f"{played / games:.0%}")
         with closing(make_env()) as env:
             view = getattr(env.unwrapped, "text_view", None)
             if view is None:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
+from srl_train.cli import notices
+
 COMMANDS = {
     "train": "train several models at once, as a configuration says",
     "collect": "play games, and write those worth learning from",
@@ -46,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        code: int = importlib.import_module(f"srl_train.cli.{args.command}").run(args)
+        with notices.shown(quiet=getattr(args, "quiet", False)) as args.notices:
+            code: int = importlib.import_module(f"srl_train.cli.{args.command}").run(args)
         sys.stdout.flush()
     except _own_errors() as error:
         print(f"srl: error: {' '.join(str(error).split())}", file=sys.stderr)

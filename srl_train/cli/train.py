@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from srl_agents.long_work import announced
 from srl_train import config_file
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
@@ -49,14 +50,17 @@ def run(args: argparse.Namespace) -> int:
     # Its threads cost more than they save on batches of a few short texts.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # Only now: a wrong configuration should not wait for torch to load.
-    from transformers.utils import logging as transformers_logging
+    with announced("loading torch, transformers and TRL"):
+        from transformers.utils import logging as transformers_logging
 
-    from srl_train import processes
-    from srl_train.metrics import Progress
-    from srl_train.trainer import MultiModelTrainer
+        from srl_train import processes
+        from srl_train.metrics import Progress
+        from srl_train.trainer import MultiModelTrainer
 
     transformers_logging.disable_progress_bar()  # its bars would be drawn over ours
-    sinks = () if args.quiet else (Progress(config.rounds, log_every=config.logging.every),)
+    progress = Progress(config.rounds, log_every=config.logging.every)
+    sinks = () if args.quiet else (progress,)
+    args.notices.screen = None if args.quiet else progress
     trainer = MultiModelTrainer(config, folder, sinks=sinks)
     if args.resume:
         trainer.load_checkpoint()

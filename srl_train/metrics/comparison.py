@@ -58,7 +58,7 @@ def render(runs: Sequence[tuple[str, Run]]) -> str:
         f"<header><h1>{escaped(environments)}: {len(runs)} runs side by side</h1>"
         f'<div class="quiet">{escaped(" · ".join(label for label, _ in runs))}</div></header>'
     )
-    partial = [f"<p><b>{escaped(label)}</b></p>{notes(run)}" for label, run in runs if run.notes]
+    partial = [f"<p><b>{escaped(label)}</b></p>{box}" for label, run in runs if (box := notes(run))]
     several = any(len(entry.runs) > 1 for entry in compared)
     caption = how_drawn(max(len(run.rows) for _, run in runs))
     if several:

@@ -156,7 +156,8 @@ def in_words(run: Run) -> list[str]:
         told = f"{head.start:.4f} -> {head.end:.4f} (first and last rounds)"
     else:
         return [f"{run.environment}: no reward is recorded yet"]
-    lines = [f"{run.environment}: mean raw reward {told}"]
+    warned = [f"warning: {line}" for line in run.warnings]
+    lines = [*warned, f"{run.environment}: mean raw reward {told}"]
     for stage in run.stages:
         measured = number_at(run.summary, "evaluation", f"after_{stage}", "raw_reward")
         if math.isfinite(measured):

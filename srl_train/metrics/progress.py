@@ -38,6 +38,7 @@ class Progress:
         self._clock = clock
         self._live = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         self._drawn = 0
+        self._shown: list[str] = []
         self._seconds: deque[float] = deque(maxlen=RECENT_ROUNDS)
         self._last: float | None = None
         self._first_reward: float | None = None
@@ -45,8 +46,7 @@ class Progress:
     def write(self, row: Mapping[str, Any]) -> None:
         """Show the row of one finished round, or of one pass of a stage."""
         if "stage" in row:
-            self._stream.write(_stage_line(row) + "\n")
-            self._stream.flush()
+            self.say(_stage_line(row))
             return
         now = self._clock()
         # Before the first row stand warm start and evaluation: they say nothing about a round.
@@ -56,13 +56,31 @@ class Progress:
         if self._first_reward is None:
             self._first_reward = row["environment"]["raw_reward"]
         if self._live:
-            self._redraw(self._block(row))
+            self._shown = self._block(row)
+            self._redraw(self._shown)
             return
         done = row["round"] + 1
         if self._drawn == 0 or done % self._log_every == 0 or done == self._rounds:
             self._drawn += 1
             self._stream.write(self._plain_line(row) + "\n")
             self._stream.flush()
+
+    def status(self, line: str) -> None:
+        """Show what is going on: on a terminal below the block, until the next row."""
+        if self._live:
+            self._redraw([*self._shown, line])
+        else:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    def say(self, line: str) -> None:
+        """Show a line that stays."""
+        if self._live:  # above the block; it is not cut, for it will not be redrawn
+            self._redraw([])
+            self._stream.write(line + "\n")
+            self._redraw(self._shown)
+        else:
+            self.status(line)
 
     def close(self) -> None:
         """Leave the last block standing; what is printed next starts below it."""

@@ -99,9 +99,13 @@ def _drawn(run: Run, name: str, caption: str) -> str | None:
 
 
 def notes(run: Run) -> str:
-    """What is missing, as a box; empty where nothing is."""
-    items = "".join(f"<li>{escaped(note)}</li>" for note in run.notes)
-    return f'<div class="notes">This report is partial.<ul>{items}</ul></div>' if items else ""
+    """What was warned of and what is missing, as boxes; empty where nothing is."""
+    boxes = (("Warnings of the run.", run.warnings), ("This report is partial.", run.notes))
+    return "".join(
+        f'<div class="notes">{title}<ul>{items}</ul></div>'
+        for title, told in boxes
+        if (items := "".join(f"<li>{escaped(line)}</li>" for line in told))
+    )
 
 
 def _cards(run: Run) -> str:

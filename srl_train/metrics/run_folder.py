@@ -91,6 +91,14 @@ class Run:
         return [row["round"] for row in self.rows]
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was warned of while the run went on; each once."""
+        places = (self.summary, *self.rows)
+        told = [line for place in places if isinstance(found := place.get("warnings"), list)
+                for line in found]  # fmt: skip
+        return tuple(dict.fromkeys(map(str, told)))
+
+    @property
     def baselines(self) -> dict[str, float]:
         """Name of a way to play -> its mean raw reward per seat and step."""
         found = self.summary.get("baselines") or {}

@@ -107,3 +107,29 @@ def test_a_pass_of_a_stage_is_a_line_of_its_own(stream, monkeypatch):
     lines = shown.getvalue().splitlines()
     assert lines[0] == "sft pass 1 | loss model_0 0.6000, model_1 0.6000 | 1.50 s"
     assert "round 1/2" in lines[1]
+
+
+def test_what_is_going_on_stands_below_the_block_until_the_next_row(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    progress = Progress(40, stream)
+    progress.status("warming up")
+    progress.status("warmer")
+    assert on_screen(stream.getvalue()) == ["$ srl train", "warmer"]
+    progress.write(row(0))
+    progress.say("warning: odd answers")
+    progress.status("playing")
+    screen = on_screen(stream.getvalue())
+    assert screen[:2] == ["$ srl train", "warning: odd answers"]
+    assert "round 1/40" in screen[2] and screen[-1] == "playing"
+    progress.write(row(1))
+    assert len(on_screen(stream.getvalue())) == len(screen) - 1
+
+
+def test_what_is_going_on_is_a_line_where_there_is_no_terminal():
+    stream = io.StringIO()
+    progress = Progress(3, stream)
+    progress.status("warming up")
+    progress.say("warning: odd answers")
+    assert stream.getvalue() == "warming up\nwarning: odd answers\n"

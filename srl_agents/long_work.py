@@ -1,0 +1,53 @@
+"""Signs of life from work that may take long: a line every few seconds, none where it is quick."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+
+FIRST, BETWEEN = 2.0, 5.0
+"""Seconds until the first line, and between two."""
+
+log = logging.getLogger(__name__)
+
+
+class LongWork:
+    """Says how far a piece of work has come, by `logging` at level INFO."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """`what` is being done, from now on."""
+        self._what, self._clock = what, clock
+        self._due = clock() + FIRST
+
+    def at(self, where: str) -> None:
+        """Say that the work is at `where`, if it is time for a line."""
+        now = self._clock()
+        if now >= self._due:
+            log.info("%s: %s", self._what, where)
+            self._due = now + BETWEEN
+
+
+@contextmanager
+def announced(what: str) -> Iterator[None]:
+    """Say `what` is done in the block, where that takes long and cannot say how far it is."""
+    line = threading.Timer(FIRST, log.info, (what,))
+    line.daemon = True
+    line.start()
+    try:
+        yield
+    finally:
+        line.cancel()
+
+
+def watched(what: str, items: Sequence[T]) -> Iterator[T]:
+    """The items, with a line on how many are done wherever they take long."""
+    work = LongWork(what)
+    for number, item in enumerate(items):
+        yield item
+        work.at(f"{number + 1} of {len(items)}")

@@ -1,0 +1,60 @@
+"""What our packages say by `logging` while a command runs, on stderr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from srl_envs.untrusted import printable
+
+PACKAGES = ("srl_envs", "srl_agents", "srl_train", "core_srl")
+
+
+class Screen(Protocol):
+    """Something that draws on the terminal, and lets others write in between."""
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        ...
+
+    def status(self, line: str) -> None:
+        """What is going on right now."""
+        ...
+
+
+class Notices(logging.Handler):
+    """Warnings stay; everything below tells what is going on, and is left out where quiet."""
+
+    screen: Screen | None = None
+    """Where lines go through, if something is drawn on the terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show the record."""
+        line = printable(record.getMessage(), multiline=False)
+        warning = record.levelno >= logging.WARNING
+        if warning:
+            line = f"warning: {line}"
+        if self.screen is None:
+            print(f"srl: {line}", file=sys.stderr, flush=True)
+        else:
+            (self.screen.say if warning else self.screen.status)(f"srl: {line}")
+
+
+@contextmanager
+def shown(*, quiet: bool) -> Iterator[Notices]:
+    """Show what our packages say within the block."""
+    handler = Notices()
+    loggers = [logging.getLogger(name) for name in PACKAGES]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    try:
+        yield handler
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
