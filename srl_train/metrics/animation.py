@@ -66,12 +66,13 @@ h1 { font-size: 1.4rem; margin: 0; }
 #slider { flex: 1; }
 button { font: inherit; min-width: 4rem; }
 .turn { border-top: 1px solid #e5e7eb; padding-top: .6rem; }
-img { max-width: 100%; border: 1px solid #e5e7eb; }
+.picture { overflow-x: auto; }
+img { max-width: max(100%, 580px); border: 1px solid #e5e7eb; }
 table { border-collapse: collapse; width: 100%; table-layout: fixed; font-size: .88rem; }
 td, th { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
   border-bottom: 1px solid #e5e7eb; overflow-wrap: anywhere; }
 th { color: #6b7280; font-weight: 500; }
-.seat { width: 11rem; } .reward { width: 5rem; text-align: right; }
+.seat { width: min(11rem, 24%); } .reward { width: 5rem; text-align: right; }
 .said { white-space: pre-wrap; display: block; max-height: 14rem; overflow-y: auto; }
 .heard { color: #6b7280; border-left: 3px solid #e5e7eb; padding-left: .5rem; }
 .reason { color: #b42318; font-size: .8rem; }
@@ -175,7 +176,8 @@ def _turn(episode: Episode, number: int, frame: np.ndarray, view: TextView | Non
     title = f"Turn {number} of {len(episode.turns)}" if number else "The start"
     return (
         f'<section class="turn"><p class="quiet">{title}</p>'
-        f'<img alt="{title}" src="data:image/png;base64,{picture}">{words if steps else ""}'
+        f'<div class="picture"><img alt="{title}" src="data:image/png;base64,{picture}"></div>'
+        f"{words if steps else ''}"
         "</section>"
     )
 

@@ -62,7 +62,10 @@ def render(runs: Sequence[tuple[str, Run]]) -> str:
     several = any(len(entry.runs) > 1 for entry in compared)
     caption = how_drawn(max(len(run.rows) for _, run in runs))
     if several:
-        caption += " Runs that differ only in their seed: mean over them, and its 95 % interval."
+        caption += (
+            " Of runs that differ only in their seed: the mean over them, and as the band its 95 % "
+            "interval."
+        )
     alone = [Entry(label, (run,)) for label, run in runs]
     return page(
         f"Core SRL: {environments}, {len(runs)} runs",
