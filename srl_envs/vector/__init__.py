@@ -11,7 +11,7 @@ are looped (see Looped). Environment i is the single environment seeded with `se
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
@@ -34,6 +34,9 @@ from srl_envs.vector.rounds import ArrayGame
 from srl_envs.vector.staged import VectorStaged
 from srl_envs.vector.team_battle import VectorTeamBattle
 
+if TYPE_CHECKING:
+    from srl_envs.vector.stable_baselines3_adapter import SeatVecEnv
+
 __all__ = [
     "ArrayGame",
     "AutoresetMode",
@@ -43,6 +46,7 @@ __all__ = [
     "VectorGame",
     "gymnasium_vector",
     "make",
+    "stable_baselines3_vector",
 ]
 
 ON_ARRAYS: dict[type[SimultaneousGame], Any] = {
@@ -88,3 +92,20 @@ def make(
         made: VectorGame = family(game, num_envs, autoreset_mode)
         return made
     return Looped(lambda: catalogue.make(name, **parameters), num_envs, autoreset_mode)
+
+
+def stable_baselines3_vector(game: VectorGame) -> SeatVecEnv:
+    """`game` as Stable-Baselines3's VecEnv, with an environment for each seat.
+
+    Raises EnvConfigError without Stable-Baselines3, or where the game's `autoreset_mode` is not
+    "SameStep".
+    """
+    try:
+        from srl_envs.vector.stable_baselines3_adapter import SeatVecEnv
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "stable_baselines3":
+            raise
+        raise EnvConfigError(
+            "Stable-Baselines3 is not installed: pip install stable-baselines3"
+        ) from error
+    return SeatVecEnv(game)
