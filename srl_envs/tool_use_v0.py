@@ -36,6 +36,7 @@ from srl_envs.tools.registry import RESULT_LENGTH, Tool, ToolResult
 from srl_envs.tools.search import SearchProvider
 from srl_envs.tools.session import Session
 from srl_envs.tools.toolbox import TOOLS, WITHOUT_SANDBOX, Toolbox
+from srl_envs.untrusted import framed
 
 NEEDED = 0.2  # of the score, shared by the calls that the problem needs
 TURNS = 8
@@ -167,7 +168,7 @@ class ToolUse(Task):
         lines = [work.problem.question]
         for calls, results in earlier:
             said = " ".join(call.written() for call in calls)
-            told = " ".join(result.content for result in results)
+            told = " ".join(word for result in results for word in result.content.split())
             lines.append(f"Earlier: {said[:HISTORY_LENGTH]} gave {told[:HISTORY_LENGTH]}")
         return "\n".join(lines)
 
@@ -279,7 +280,7 @@ def _value(text: str, units: Collection[str]) -> Fraction | None:
 def _response(result: ToolResult, among: int) -> str:
     content = result.content[: 3 * TEXT_LENGTH // 4 // among]
     said = content if result.ok else f"Error: {content}"
-    return f"<tool_response>\n{said}\n</tool_response>"
+    return framed("tool_response", said)
 
 
 def _counts(session: Session) -> dict[str, Any]:

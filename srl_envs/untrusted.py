@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -127,6 +128,18 @@ def printable(text: object, *, multiline: bool = True) -> str:
     if said.isprintable():
         return said
     return "".join(sign if sign.isprintable() or sign in kept else _escape(sign) for sign in said)
+
+
+def framed(tag: str, text: str) -> str:
+    """`text` between `<tag>` and `</tag>`, which it cannot close or open itself.
+
+    Where it names the tag, in whatever case, width or spacing, its brackets become `(` and `)`.
+    """
+    plain = unicodedata.normalize("NFKC", text)
+    shown = "".join(sign for sign in plain if sign.isprintable() and not sign.isspace())
+    if tag in shown.casefold():
+        text = plain.replace("<", "(").replace(">", ")")
+    return f"<{tag}>\n{text}\n</{tag}>"
 
 
 def _escape(sign: str) -> str:

@@ -6,7 +6,6 @@ contents, what it writes around them; from then on each turn only appends tokens
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -87,8 +86,11 @@ class ChatFormat:
         self._between, self._next_tail = _continuation(self.render, self._has_system)
         added = tokenizer.added_tokens_decoder
         special = {token for token, entry in added.items() if entry.special}
-        texts = sorted(re.escape(str(added[token])) for token in special)
-        self._control = re.compile("|".join(texts)) if texts else None
+        self._special = frozenset(special)
+        pieces = (self._head, self._joint, self._tail, self._between, self._next_tail)
+        self._own_controls = dict(
+            zip(pieces, map(self._controls, self._encode([*pieces])), strict=True)
+        )
         stops = {int(token) for token in stop_ids}
         if tokenizer.eos_token_id is not None:
             stops.add(tokenizer.eos_token_id)
@@ -158,19 +160,25 @@ class ChatFormat:
         if missing:
             encoded = self._encode(["".join(pieces) for pieces in missing])
             for pieces, ids in zip(missing, encoded, strict=True):
-                self._known[pieces] = self._spelled_out(pieces) or ids
+                self._known[pieces] = self._spelled_out(pieces, ids)
         return [self._known[pieces] for pieces in rows]
 
-    def _spelled_out(self, pieces: tuple[str, ...]) -> list[int]:
-        """Tokens in which no content became a control token; empty where none was in danger."""
-        contents = pieces[1::2]
-        if self._control is None or not any(map(self._control.search, contents)):
-            return []
+    def _spelled_out(self, pieces: tuple[str, ...], ids: list[int]) -> list[int]:
+        """`ids`, or tokens in which no content became a control token.
+
+        They are counted as the tokenizer made them: it may normalise what is written first, so
+        that full-width letters or capitals become one as well.
+        """
+        if self._controls(ids) == sum(self._own_controls[piece] for piece in pieces[::2]):
+            return ids
         return [
             token
             for place, piece in enumerate(pieces)
             for token in self._encode([piece], split_special_tokens=place % 2 == 1)[0]
         ]
+
+    def _controls(self, ids: list[int]) -> int:
+        return sum(token in self._special for token in ids)
 
     def _encode(self, texts: list[str], **settings: Any) -> list[list[int]]:
         encoded = self._tokenizer(

@@ -15,6 +15,7 @@ from srl_envs.text import (
     in_place_of_unread,
     view_for,
 )
+from srl_envs.untrusted import printable
 
 
 def rules_for(view: TextView, seen: Seen) -> str:
@@ -31,7 +32,10 @@ def situation(
         answers = view.answers(seen.agent)
         played = view.default_action if failure.instead is None else failure.instead
         lines.append(feedback(failure, answers[played] if answers else None))
-    lines += [f"{speaker} says: {words}" for speaker, words in seen.heard]
+    # On one line each: nobody's words can pass for a line of the situation, or of somebody else.
+    lines += [
+        f"{speaker} says: {printable(words, multiline=False)}" for speaker, words in seen.heard
+    ]
     lines.append(view.describe(seen.agent, seen.observation))
     if note:
         lines.append(note)
