@@ -11,6 +11,8 @@ release raise ImportError and say so.
 from importlib import import_module
 from typing import Any
 
+from srl_envs.extras import install_line
+
 _PLACES = {
     # Settings and training.
     "MultiModelConfig": "srl_train.faces",
@@ -99,7 +101,13 @@ __all__ = sorted(_PLACES)
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
-        return getattr(import_module(_PLACES[name]), name)
+        try:
+            return getattr(import_module(_PLACES[name]), name)
+        except ModuleNotFoundError as error:
+            message = install_line(error, f"core_srl.{name}")
+            if message is None:
+                raise
+            raise ImportError(message) from error
     for part, names in _NOT_IN_THIS_RELEASE.items():
         if name in names:
             # Not an AttributeError: `from core_srl import ...` would hide its message.

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
+import re
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from typing import NoReturn
 
+from srl_envs.extras import install_line
 from srl_train.cli import notices
 
 COMMANDS = {
@@ -32,17 +37,13 @@ ERROR_MODULES = (
 """Where our own errors live: they are told in one line. Anything else is a fault of ours and
 keeps its traceback."""
 
-EXTRAS = dict.fromkeys(
-    ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "safetensors"), "train"
-)
-"""Package -> the extra that brings it."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (0 done, 1 reader gone, 2 refused,
     130 interrupted)."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(next((word for word in words if word in COMMANDS), None))
+    parser.words = words
     args = parser.parse_args(words)
     if args.command is None:
         parser.print_help()
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"srl: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except ImportError as error:
-        message = _install_line(error, args.command)
+        message = install_line(error, f"`srl {args.command}`")
         if message is None:
             raise
         print(f"srl: error: {message}", file=sys.stderr)
@@ -64,15 +65,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        print("srl: interrupted", file=sys.stderr)
+        print(f"srl: interrupted{_how_to_go_on(args)}", file=sys.stderr)
         return 130
     return code
 
 
-def _parser(command: str | None) -> argparse.ArgumentParser:
+class _Parser(argparse.ArgumentParser):
+    """Its errors name the nearest command, and the setting that an unknown option may mean."""
+
+    words: Sequence[str] = ()
+    """The command line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Leave with the message and what may have been meant."""
+        wrong = re.search(r"invalid choice: '([^']*)'", message)
+        if wrong and (near := difflib.get_close_matches(wrong[1], COMMANDS, n=1)):
+            message += f"; did you mean {near[0]!r}?"
+        option = re.search(r"unrecognized arguments: --([\w.-]+)", message)
+        if option and self.words[:1] == ["train"]:
+            name = option[1].replace("-", "_")
+            message += f"; settings are given as --set KEY=VALUE, such as --set {name}=..."
+        super().error(message)
+
+
+def _parser(command: str | None) -> _Parser:
     """The whole parser; only `command`'s own arguments are filled in, so that only its module,
     and what it needs, is imported."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="srl", description="Train several language models at once with reinforcement learning."
     )
     parser.add_argument("--version", action="version", version=f"srl {_version()}")
@@ -84,14 +103,14 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def _install_line(error: ImportError, command: str) -> str | None:
-    """What to install, where an extra's package is missing; None for any other import error."""
-    if "core-srl[" in str(error):  # whoever raised it says so already
-        return str(error)
-    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-        extra = EXTRAS[error.name]
-        return f'`srl {command}` needs {error.name}: pip install "core-srl[{extra}]"'
-    return None
+def _how_to_go_on(args: argparse.Namespace) -> str:
+    """The command that goes on from what an interrupted `srl train` has saved."""
+    folder = getattr(args, "folder", None)
+    if args.command != "train" or folder is None:
+        return ""
+    if not any((folder / "checkpoints").glob("*/")):
+        return f"; no checkpoint was saved yet in {folder}: remove it and start again"
+    return f"; to go on: srl train --resume --out {shlex.quote(str(folder))}"
 
 
 def _version() -> str:

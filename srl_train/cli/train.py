@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, then say where everything is."""
     folder, config = _folder_and_config(args)
+    args.folder = folder  # to be told where the run is interrupted
     # Its threads cost more than they save on batches of a few short texts.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # Only now: a wrong configuration should not wait for torch to load.

@@ -57,7 +57,7 @@ OURS: Mapping[str, str] = {
     "save_steps": "checkpoints.every",
     "save_total_limit": "checkpoints.keep",
     "resume_from_checkpoint": "srl train --resume",
-    "report_to": "logging, and the sinks of MultiModelTrainer",
+    "report_to": "the run itself: metrics go to metrics.jsonl and to MultiModelTrainer's sinks",
 }
 """Field -> the setting of ours that takes its place."""
 
@@ -158,7 +158,7 @@ def check_trl_options(
     checked = {}
     for name, value in options.items():
         if name not in known:
-            nearest = difflib.get_close_matches(name, HANDED_ON, n=1, cutoff=0.5)
+            nearest = difflib.get_close_matches(name, HANDED_ON, n=1, cutoff=0.7)
             hint = f"did you mean {nearest[0]!r}?" if nearest else "see TRL's GRPOConfig"
             raise ConfigError(f"trl.{name} is no field of TRL's GRPOConfig: {hint}")
         if name in OURS:

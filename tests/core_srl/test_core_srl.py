@@ -58,3 +58,17 @@ def test_settings_and_environments_take_no_torch():
     subprocess.run(
         [sys.executable, "-c", script], check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )
+
+
+def test_a_trainer_without_torch_says_what_to_install():
+    script = (
+        "import sys\n"
+        "sys.modules['torch'] = sys.modules['safetensors'] = None\n"
+        "try:\n    from core_srl import MultiModelTrainer\n"
+        "except ImportError as error:\n    print(error)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert 'pip install "core-srl[train]"' in told.stdout

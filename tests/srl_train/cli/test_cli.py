@@ -8,6 +8,7 @@ import typing
 
 import pytest
 
+from srl_envs.extras import EXTRAS
 from srl_train import cli
 from srl_train.cli import info
 from srl_train.config import ModeConfig, UpdatesConfig
@@ -67,7 +68,7 @@ def test_our_errors_are_one_line_and_code_2(command, capsys):
 def test_a_missing_extra_is_named(command, capsys, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     command(lambda args: importlib.import_module(missing))
-    if missing in cli.EXTRAS:
+    if missing in EXTRAS:
         assert cli.main(["train", "x.yaml"]) == 2
         assert 'pip install "core-srl[train]"' in capsys.readouterr().err
     else:
@@ -161,3 +162,31 @@ def test_a_missing_package_is_told(monkeypatch):
 )
 def test_info_describes_exactly_what_can_be_configured(described, config, field):
     assert set(described) == set(typing.get_args(typing.get_type_hints(config)[field]))
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["trian", "x.yaml"], "did you mean 'train'?"),
+        (["train", "x.yaml", "--rounds", "3"], "--set KEY=VALUE, such as --set rounds=..."),
+    ],
+)
+def test_a_slip_is_told_with_what_may_have_been_meant(words, hint, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(words)
+    assert end.value.code == 2 and hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_an_interrupted_training_says_how_to_go_on(command, capsys, tmp_path, saved):
+    def interrupt(args):
+        args.folder = tmp_path
+        raise KeyboardInterrupt
+
+    if saved:
+        (tmp_path / "checkpoints" / "round_00002").mkdir(parents=True)
+    command(interrupt)
+    assert cli.main(["train", "x.yaml"]) == 130
+    said = capsys.readouterr().err
+    assert (f"to go on: srl train --resume --out {tmp_path}" in said) is saved
+    assert ("no checkpoint was saved yet" in said) is not saved

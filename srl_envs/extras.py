@@ -1,0 +1,28 @@
+"""Which extra brings a package that is not installed, and how to install it."""
+
+from __future__ import annotations
+
+TRAIN = ("torch", "transformers", "tokenizers", "trl", "peft", "accelerate", "datasets",
+         "safetensors")  # fmt: skip
+EXTRAS = dict.fromkeys(TRAIN, "train") | {
+    "matplotlib": "plots",
+    "PIL": "plots",
+    "mpmath": "tasks",
+    "jsonschema": "tasks",
+    "bm25s": "tasks",
+    "pyseccomp": "sandbox",
+    "bitsandbytes": "quantization",
+    "openai": "openai",
+    "anthropic": "anthropic",
+}
+"""Package, as it is imported -> the extra that brings it."""
+
+
+def install_line(error: ImportError, what: str) -> str | None:
+    """What to install so that `what` works; None for an import error of another cause."""
+    if "core-srl[" in str(error):  # whoever raised it says so already
+        return str(error)
+    package = (error.name or "").split(".")[0]
+    if isinstance(error, ModuleNotFoundError) and package in EXTRAS:
+        return f'{what} needs {package}: pip install "core-srl[{EXTRAS[package]}]"'
+    return None
