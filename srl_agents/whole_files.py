@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +14,17 @@ from typing import IO, Any
 def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     """`path` to write to, text in UTF-8 or with mode "wb" bytes; its folder is made.
 
-    What is written goes to a temporary file beside it, which takes its place, on the disk, at the
-    end. Where something fails, nothing of it is left and what was there before stays.
+    What is written goes to a new file of a random name beside it, which takes its place, on the
+    disk, at the end. Where something fails, nothing of it is left and what was there before stays.
+    The folder may be anybody's: no link in it is followed, one at `path` itself is replaced.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.partial")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    binary = getattr(os, "O_BINARY", 0)
+    descriptor = os.open(partial, flags | binary, 0o666)
     try:
-        with partial.open(mode, encoding=None if "b" in mode else "utf-8") as file:
+        with open(descriptor, mode, encoding=None if "b" in mode else "utf-8") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -26,6 +26,7 @@ from srl_envs.checks import (
 )
 from srl_envs.errors import EnvError
 from srl_envs.text import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextSpace, TextView
+from srl_envs.untrusted import printable
 
 RENDER_MODES = ("human", "ansi")
 ONLY_IN_WORDS = "What is asked is only told with obs_mode='llm'."
@@ -205,8 +206,8 @@ class WrittenGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no typ
         for agent in self.possible_agents:
             if agent in self._shown:
                 answer, reward = self._shown[agent]
-                lines.append(f"{agent} wrote ({reward:+.2f}): {_printable(answer)}")
-            lines.append(f"{agent} is told: {_printable(self.told(agent))}")
+                lines.append(f"{agent} wrote ({reward:+.2f}): {printable(answer)}")
+            lines.append(f"{agent} is told: {printable(self.told(agent))}")
         picture = "\n".join(lines) + "\n"
         if self.render_mode == "ansi":
             return picture
@@ -292,8 +293,3 @@ def readable_text(answer: Any) -> str | ParseFailure:
     if len(answer) > ANSWER_LENGTH:
         return ParseFailure(f"the answer was longer than {ANSWER_LENGTH} characters")
     return answer
-
-
-def _printable(text: str) -> str:
-    """Nothing a model wrote may steer a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -37,9 +37,7 @@ def adapter_base(name: str) -> str | None:
     except (OSError, ValueError, TypeError) as error:
         raise BackendError(f"cannot read the adapter {name!r}: {error}") from error
     if not base:
-        raise BackendError(
-            f"{settings} names no base_model_name_or_path to load the adapter on"
-        )
+        raise BackendError(f"{settings} names no base_model_name_or_path to load the adapter on")
     return str(base)
 
 

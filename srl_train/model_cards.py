@@ -12,15 +12,15 @@ import yaml
 from srl_train.named_models import TINY
 from srl_train.run_files import write_whole
 
-_WHOLE = '''from transformers import AutoModelForCausalLM, AutoTokenizer
+_WHOLE = """from transformers import AutoModelForCausalLM, AutoTokenizer
 
 model = AutoModelForCausalLM.from_pretrained("FOLDER")
-tokenizer = AutoTokenizer.from_pretrained("FOLDER")'''
-_ADAPTER = '''from peft import AutoPeftModelForCausalLM
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")"""
+_ADAPTER = """from peft import AutoPeftModelForCausalLM
 from transformers import AutoTokenizer
 
 model = AutoPeftModelForCausalLM.from_pretrained("FOLDER")
-tokenizer = AutoTokenizer.from_pretrained("FOLDER")'''
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")"""
 
 
 def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None) -> None:

@@ -14,6 +14,7 @@ from importlib import metadata
 from typing import NoReturn
 
 from srl_envs.extras import install_line
+from srl_envs.untrusted import printable
 from srl_train.cli import notices
 
 COMMANDS = {
@@ -53,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             code: int = importlib.import_module(f"srl_train.cli.{args.command}").run(args)
         sys.stdout.flush()
     except _own_errors() as error:
-        print(f"srl: error: {' '.join(str(error).split())}", file=sys.stderr)
+        told = printable(" ".join(str(error).split()), multiline=False)  # it may quote a file
+        print(f"srl: error: {told}", file=sys.stderr)
         return 2
     except ImportError as error:
         message = install_line(error, f"`srl {args.command}`")

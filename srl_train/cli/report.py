@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from srl_envs.untrusted import printable
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
@@ -37,15 +39,15 @@ def run(args: argparse.Namespace) -> int:
     runs: list[Path] = args.runs
     if len(runs) == 1:
         page = write_report(runs[0], args.out, trusted=args.trust)
-        print("\n".join(in_words(load(runs[0]))))
+        print(printable("\n".join(in_words(load(runs[0])))))
     else:
         page = compare(runs, args.out)
         loaded = [(name, load(run)) for name, run in zip(labels(runs), runs, strict=True)]
         for label, found in loaded:
-            print(f"{label}: " + "; ".join(in_words(found)))
+            print(printable(f"{label}: " + "; ".join(in_words(found))))
         for entry in entries(loaded):
             if len(entry.runs) > 1:
-                print(over_seeds(entry))
+                print(printable(over_seeds(entry)))
     if args.plots is not None:
         for label, folder in zip(labels(runs), runs, strict=True):
             target = args.plots if len(runs) == 1 else args.plots / label

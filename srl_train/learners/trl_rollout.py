@@ -116,9 +116,7 @@ class _Rollout:
                 step.reward - (penalty if step.decision.parse_failure is not None else 0.0)
                 for step in steps
             ]
-            sample = sample_of(
-                episode, seat, earned, discount=1.0, group=(0, episode.seed, seat)
-            )
+            sample = sample_of(episode, seat, earned, discount=1.0, group=(0, episode.seed, seat))
             if sample is None:
                 raise RolloutError(f"the game of row {row} was over before {seat} had a turn")
             columns["prompt_ids"].append(list(sample.prompt_ids))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from srl_agents.episode import AgentStep, Episode
+from srl_agents.whole_files import whole_file
 from srl_envs.text import TextView
 from srl_train.metrics.errors import PlotsError, RunFolderError
 from srl_train.metrics.page import escaped, write
@@ -116,14 +117,12 @@ def write_gif(frames: Iterable[np.ndarray], path: Path, seconds: float) -> Path:
 
     images = (Image.fromarray(frame).quantize() for frame in _held_at_the_end(frames))
     first = next(images)
-    partial = path.with_name(path.name + ".partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        first.save(
-            partial, format="GIF", save_all=True, append_images=images,
-            duration=round(1000 * seconds), loop=0,
-        )  # fmt: skip
-        partial.replace(path)
+        with whole_file(path, "wb") as file:
+            first.save(
+                file, format="GIF", save_all=True, append_images=images,
+                duration=round(1000 * seconds), loop=0,
+            )  # fmt: skip
     except OSError as error:
         raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
     return path

@@ -11,11 +11,10 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from srl_envs.untrusted import printable
 from srl_train.metrics.errors import RunFolderError
 from srl_train.run_files import write_whole
 
-# Control characters are no legal HTML; each is shown as its picture (U+2400 and up).
-_VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {127: 0x2421}
 MISSING = "\N{EN DASH}"
 """Stands where a number was not measured."""
 _STYLE = """
@@ -102,8 +101,7 @@ _PAGE = """<!doctype html>
 
 def escaped(text: object) -> str:
     """The text as HTML that shows it and does nothing else, whatever is in it."""
-    sound = str(text).encode("utf-8", "replace").decode("utf-8")  # lone surrogates become '?'
-    return html.escape(sound.translate(_VISIBLE))
+    return html.escape(printable(text))
 
 
 def page(title: str, body: Sequence[str]) -> str:

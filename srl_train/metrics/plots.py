@@ -16,6 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from srl_agents.whole_files import whole_file
 from srl_train.metrics.errors import PlotsError, RunFolderError
 
 PALETTE = (
@@ -25,6 +26,7 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)))
 """The palette's second and third time round are dashed and dotted."""
 INK, QUIET, FAINT = "#22272e", "#6b7280", "#e5e7eb"
 STYLE = {
+    "text.parse_math": False,  # names are text as it stands, "$" in them too
     "font.family": "sans-serif",
     "font.size": 9,
     "axes.spines.top": False,
@@ -138,8 +140,8 @@ def save_png(figure: Any, path: Path) -> Path:
     """Write the figure to `path`, at 160 dots per inch. Raises RunFolderError where the system
     refuses."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=160)
+        with whole_file(path, "wb") as file:
+            figure.savefig(file, format="png", dpi=160)
     except OSError as error:
         raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
     return path

@@ -96,9 +96,7 @@ def test_other_settings_are_refused_with_those_to_give(adapter, other, short_run
         started(config, tmp_path)
 
 
-def test_without_adapters_it_is_merged_into_its_base(
-    adapter, theirs, short_run, tmp_path, caplog
-):
+def test_without_adapters_it_is_merged_into_its_base(adapter, theirs, short_run, tmp_path, caplog):
     run = started(short_run(models__base=adapter), tmp_path)
     for module in run.players.modules.values():
         assert not isinstance(module, PeftModel)
@@ -108,9 +106,7 @@ def test_without_adapters_it_is_merged_into_its_base(
 
 
 def test_a_frozen_adapter_plays_as_it_is(adapter, theirs, short_run, tmp_path):
-    config = short_run(
-        models__count=1, models__frozen={"old": adapter}, seats={"agent_1": "old"}
-    )
+    config = short_run(models__count=1, models__frozen={"old": adapter}, seats={"agent_1": "old"})
     backend = started(config, tmp_path).players.backends["old"]
     torch.testing.assert_close(logprobs(backend.model), theirs)
 

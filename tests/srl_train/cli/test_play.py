@@ -184,3 +184,16 @@ def test_a_task_is_answered_in_ones_own_words(play):
     assert "You answer in your own words" in out and "Legal now" not in out
     assert 'agent_0 (you): "say 12"' in out and 'agent_0 (you): "Answer: -1"' in out
     assert "The game is over after 2 rounds." in out
+
+
+def test_what_opponents_write_steers_no_terminal(capsys):
+    from srl_train.cli.play import _tell
+
+    _tell("agent_1: \x1b[2J\x07\x9b\u202e hello\nand more")
+    assert capsys.readouterr().out == "agent_1: \\x1b[2J\\x07\\x9b\\u202e hello\nand more\n"
+
+
+def test_an_error_that_quotes_a_file_steers_no_terminal(tmp_path, capsys):
+    (tmp_path / "run.yaml").write_text('"a\\e[2Jb": 1')
+    assert cli.main(["train", str(tmp_path / "run.yaml")]) == 2
+    assert "a\\x1b[2Jb" in capsys.readouterr().err

@@ -133,3 +133,16 @@ def test_a_record_of_wrong_types_is_one_line(change, says, record, capsys):
     assert cli.main(["replay", str(record)]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("srl: error: ") and says in line
+
+
+@pytest.mark.parametrize("name", ["game.html", "game.gif"])
+def test_no_link_beside_the_file_is_followed(record, tmp_path, name):
+    mine, folder = tmp_path / "mine.txt", tmp_path / "of_others"
+    mine.write_text("precious")
+    folder.mkdir()
+    (folder / name).symlink_to(mine)
+    (folder / f"{name}.partial").symlink_to(mine)
+    assert cli.main(["replay", str(record), "--out", str(folder / name)]) == 0
+    assert mine.read_text() == "precious"
+    assert (folder / name).is_file() and not (folder / name).is_symlink()
+    assert sorted(path.name for path in folder.iterdir()) == [name, f"{name}.partial"]

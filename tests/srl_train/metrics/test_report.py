@@ -9,6 +9,7 @@ from srl_envs import catalogue
 from srl_train.cli import main
 from srl_train.metrics.comparison import compare, labels
 from srl_train.metrics.errors import RunFolderError
+from srl_train.metrics.figures import save_plots
 from srl_train.metrics.page import escaped, table
 from srl_train.metrics.report import write_report
 from srl_train.metrics.transcript import transcript, view_of
@@ -149,7 +150,7 @@ def test_parse_failures_stand_out():
 
 
 def test_strange_text_is_shown_safely():
-    assert escaped("\x00\x1b[2J\ud800<") == "␀␛[2J?&lt;"
+    assert escaped("\x00\x1b[2J\ud800<") == r"\x00\x1b[2J\ud800&lt;"
     cut = transcript(episode(1, lambda turn, seat: "x" * 5000), None)
     assert "[…3500 more characters]" in cut
     assert "x" * 1501 not in cut
@@ -369,3 +370,13 @@ def test_comparing_needs_two_different_runs(tmp_path):
 def test_a_table_sets_numbers_right():
     made = table(["name", "value"], [("a", "1.5 %"), ("b", "\N{EN DASH}")])
     assert re.findall(r"<td[^>]*>", made) == ["<td>", '<td class="number">'] * 2
+
+
+def test_names_are_no_formulas(tmp_path):
+    name = r"$\frac{1}$"
+    rows = [row(number) for number in range(3)]
+    for entry in rows:
+        entry["models"] = {name: entry["models"]["model_0"]}
+    run = write_run(tmp_path / "run", rows=rows)
+    assert name in read(write_report(run)).text
+    assert (save_plots(run, tmp_path / "plots")[0]).stat().st_size > 1000
