@@ -31,7 +31,8 @@ def short_run(tiny_folder):
                 "name": "coop_compete_v0",
                 "options": {"variant": "pair", "num_agents": 2, "max_cycles": 2},
             },
-            "models": {"count": 2, "base": tiny_folder},
+            # Four tokens are an answer of this model's; models from elsewhere are given more.
+            "models": {"count": 2, "base": tiny_folder, "sampling": {"max_new_tokens": 4}},
             "mode": {"name": "cooperative"},
             "rollout": {"group_size": 4, "groups_per_round": 1},
             "checkpoints": {"every": 0},
