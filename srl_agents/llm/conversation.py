@@ -87,10 +87,7 @@ class ChatFormat:
         added = tokenizer.added_tokens_decoder
         special = {token for token, entry in added.items() if entry.special}
         self._special = frozenset(special)
-        pieces = (self._head, self._joint, self._tail, self._between, self._next_tail)
-        self._own_controls = dict(
-            zip(pieces, map(self._controls, self._encode([*pieces])), strict=True)
-        )
+        self._own_controls: dict[str, int] = {}
         stops = {int(token) for token in stop_ids}
         if tokenizer.eos_token_id is not None:
             stops.add(tokenizer.eos_token_id)
@@ -169,6 +166,9 @@ class ChatFormat:
         They are counted as the tokenizer made them: it may normalise what is written first, so
         that full-width letters or capitals become one as well.
         """
+        for piece in pieces[::2]:
+            if piece not in self._own_controls:
+                self._own_controls[piece] = self._controls(self._encode([piece])[0])
         if self._controls(ids) == sum(self._own_controls[piece] for piece in pieces[::2]):
             return ids
         return [
