@@ -88,6 +88,7 @@ class ChatFormat:
         special = {token for token, entry in added.items() if entry.special}
         self._special = frozenset(special)
         self._own_controls: dict[str, int] = {}
+        self._count((self._head, self._joint, self._tail, self._between, self._next_tail))
         stops = {int(token) for token in stop_ids}
         if tokenizer.eos_token_id is not None:
             stops.add(tokenizer.eos_token_id)
@@ -166,9 +167,7 @@ class ChatFormat:
         They are counted as the tokenizer made them: it may normalise what is written first, so
         that full-width letters or capitals become one as well.
         """
-        for piece in pieces[::2]:
-            if piece not in self._own_controls:
-                self._own_controls[piece] = self._controls(self._encode([piece])[0])
+        self._count(pieces[::2])
         if self._controls(ids) == sum(self._own_controls[piece] for piece in pieces[::2]):
             return ids
         return [
@@ -176,6 +175,12 @@ class ChatFormat:
             for place, piece in enumerate(pieces)
             for token in self._encode([piece], split_special_tokens=place % 2 == 1)[0]
         ]
+
+    def _count(self, template_texts: Iterable[str]) -> None:
+        missing = [text for text in template_texts if text not in self._own_controls]
+        if missing:
+            counts = map(self._controls, self._encode(missing))
+            self._own_controls.update(zip(missing, counts, strict=True))
 
     def _controls(self, ids: list[int]) -> int:
         return sum(token in self._special for token in ids)
