@@ -16,7 +16,7 @@ from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base
-from srl_envs.checks import number_between, true_or_false, whole_number
+from srl_envs.checks import number_between, parallel_form, true_or_false, whole_number
 from srl_envs.text import ParseFailure, parse_choice
 
 ANSWERS = ("left", "right")
@@ -194,14 +194,14 @@ class BanditView:
         return parse_choice(answer, ANSWERS)
 
 
-parallel_env = Bandit
+parallel_env = parallel_form(Bandit)
 
 
 def raw_env(**parameters: Any) -> AECEnv:
     """The AEC form without PettingZoo's bounds check; takes what Bandit takes."""
-    return parallel_to_aec(Bandit(**parameters))
+    return parallel_to_aec(parallel_env(**parameters))
 
 
 def env(**parameters: Any) -> AECEnv:
     """The AEC form with PettingZoo's usual wrappers; takes what Bandit takes."""
-    return base.aec(Bandit(**parameters))
+    return base.aec(parallel_env(**parameters))

@@ -8,9 +8,8 @@ Importing this module makes them known to PettingZoo's registry too, where it ha
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +19,7 @@ import pettingzoo
 from pettingzoo import ParallelEnv
 
 from srl_envs import outside
+from srl_envs.checks import nearest, refuse_unknown
 from srl_envs.errors import EnvConfigError
 
 HANDED_OVER = "custom"
@@ -186,7 +186,7 @@ def names() -> tuple[str, ...]:
 def entry(name: str) -> Entry:
     """What is known of `name`; raises EnvConfigError with the nearest for an unknown one."""
     if not isinstance(name, str) or name not in ENTRIES:
-        raise EnvConfigError(f"there is no environment {name!r}{_nearest(name, ENTRIES)}")
+        raise EnvConfigError(f"there is no environment {name!r}{nearest(name, ENTRIES)}")
     return ENTRIES[name]
 
 
@@ -229,12 +229,7 @@ def make(name: str, /, **parameters: Any) -> Any:
         found = entry(name)
         constructor, defaults = import_module(found.module).parallel_env, dict(found.defaults)
     known = inspect.signature(constructor).parameters
-    hands_on = any(taken.kind is taken.VAR_KEYWORD for taken in known.values())
-    for parameter in parameters:
-        if parameter not in known and not hands_on:  # what is handed on is checked there
-            raise EnvConfigError(
-                f"{name} has no parameter {parameter!r}{_nearest(parameter, known)}"
-            )
+    refuse_unknown(name, known, parameters)
     env = constructor(**{**defaults, **parameters})
     if not isinstance(env, ParallelEnv):
         raise EnvConfigError(f"{name} gave {env!r}: it must give a PettingZoo ParallelEnv")
@@ -258,12 +253,6 @@ def remake(name: str, options: Mapping[str, Any], *, trusted: bool = False, **ou
     outside.refuse_large(options)
     with outside.closed():
         return make(name, **{**options, **ours})
-
-
-def _nearest(asked: str, known: Iterable[str]) -> str:
-    close = get_close_matches(str(asked), known, n=1, cutoff=0.5)
-    guess = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"{guess}; there are: {', '.join(known)}"
 
 
 def _register_with_pettingzoo() -> None:

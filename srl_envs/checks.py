@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from srl_envs.errors import EnvConfigError
 
@@ -20,6 +23,8 @@ Step = tuple[
     dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
 ]
 """What a step of a ParallelEnv gives."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> float:
@@ -112,3 +117,37 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
     agents that have left rely on it.
     """
     return begun and not agents and isinstance(actions, Mapping) and not actions
+
+
+def parallel_form(constructor: Callable[P, T]) -> Callable[P, T]:
+    """A module's `parallel_env`: `constructor`, with EnvConfigError for arguments it has not."""
+    takes = inspect.signature(constructor)
+
+    @functools.wraps(constructor, updated=())
+    def parallel_env(*given: P.args, **named: P.kwargs) -> T:
+        refuse_unknown(parallel_env.__module__.rpartition(".")[2], takes.parameters, named)
+        try:
+            takes.bind(*given, **named)
+        except TypeError as error:
+            raise EnvConfigError(f"{error}; arguments are given by name: {takes}") from error
+        return constructor(*given, **named)
+
+    parallel_env.__name__ = parallel_env.__qualname__ = "parallel_env"  # it is found as that
+    return parallel_env
+
+
+def refuse_unknown(name: str, takes: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
+    """Raise EnvConfigError, naming the nearest, for an argument that environment `name` has not."""
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        return  # what is handed on is checked there
+    for argument in given:
+        if argument not in takes:
+            raise EnvConfigError(f"{name} has no parameter {argument!r}{nearest(argument, takes)}")
+
+
+def nearest(asked: object, known: Iterable[str]) -> str:
+    """The end of an error about a name that is not known: the nearest one, and all."""
+    there = tuple(known)
+    close = get_close_matches(str(asked), there, n=1, cutoff=0.5)
+    guess = f" (did you mean {close[0]!r}?)" if close else ""
+    return f"{guess}; there are: {', '.join(there)}"

@@ -18,7 +18,7 @@ import numpy as np
 from pettingzoo import AECEnv
 
 from srl_envs import base, outside
-from srl_envs.checks import number_between, one_of
+from srl_envs.checks import number_between, one_of, parallel_form
 from srl_envs.code_problems import files
 from srl_envs.code_problems.families import FAMILIES, RETURNS, problem
 from srl_envs.errors import EnvConfigError
@@ -217,6 +217,7 @@ def _sandbox(minimum: str, wall: float) -> Sandbox:
     return found
 
 
+@parallel_form
 def parallel_env(
     *,
     families: Sequence[str] | str | None = None,

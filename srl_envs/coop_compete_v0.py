@@ -24,7 +24,7 @@ from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base
-from srl_envs.checks import Step, number_between, one_of, true_or_false
+from srl_envs.checks import Step, number_between, one_of, parallel_form, true_or_false
 from srl_envs.payoffs import VARIANTS, CoopCompeteRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
 
@@ -312,14 +312,14 @@ class CoopCompeteView(BinaryChoice):
         return " ".join(parts)
 
 
-parallel_env = CoopCompete
+parallel_env = parallel_form(CoopCompete)
 
 
 def raw_env(**parameters: Any) -> AECEnv:
     """The AEC form without PettingZoo's bounds check; takes what CoopCompete takes."""
-    return parallel_to_aec(CoopCompete(**parameters))
+    return parallel_to_aec(parallel_env(**parameters))
 
 
 def env(**parameters: Any) -> AECEnv:
     """The AEC form with PettingZoo's usual wrappers; takes what CoopCompete takes."""
-    return base.aec(CoopCompete(**parameters))
+    return base.aec(parallel_env(**parameters))

@@ -20,7 +20,7 @@ import numpy as np
 from pettingzoo import AECEnv
 
 from srl_envs import base, outside
-from srl_envs.checks import one_of, whole_number
+from srl_envs.checks import one_of, parallel_form, whole_number
 from srl_envs.debate.judging import (
     CON,
     EVEN,
@@ -358,7 +358,7 @@ def _topics(
     return kept
 
 
-parallel_env = DebateEnv
+parallel_env = parallel_form(DebateEnv)
 
 
 def env(**parameters: Any) -> AECEnv:

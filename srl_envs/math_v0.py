@@ -16,6 +16,7 @@ import numpy as np
 from pettingzoo import AECEnv
 
 from srl_envs import answers, base, expressions, outside
+from srl_envs.checks import parallel_form
 from srl_envs.errors import EnvConfigError
 from srl_envs.final_answers import final_answer
 from srl_envs.math_problems import algebra, arithmetic, files, multi_step, words
@@ -133,6 +134,7 @@ def _is_collected(answer: str, truth: str) -> bool:
     return len(terms) <= needed and not any(map(expressions.holds_a_sum, terms))
 
 
+@parallel_form
 def parallel_env(
     *,
     families: Sequence[str] | str | None = None,

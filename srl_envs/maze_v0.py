@@ -24,7 +24,7 @@ from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base, maze_pictures
-from srl_envs.checks import one_of, true_or_false, whole_number
+from srl_envs.checks import one_of, parallel_form, true_or_false, whole_number
 from srl_envs.errors import EnvConfigError
 from srl_envs.maze_boards import board_of
 from srl_envs.maze_recipes import MazeRecipe
@@ -351,14 +351,14 @@ def seating(
     return starts, starts, (soonest,) * seats
 
 
-parallel_env = Maze
+parallel_env = parallel_form(Maze)
 
 
 def raw_env(**parameters: Any) -> AECEnv:
     """The AEC form without PettingZoo's bounds check; takes what Maze takes."""
-    return parallel_to_aec(Maze(**parameters))
+    return parallel_to_aec(parallel_env(**parameters))
 
 
 def env(**parameters: Any) -> AECEnv:
     """The AEC form with PettingZoo's usual wrappers; takes what Maze takes."""
-    return base.aec(Maze(**parameters))
+    return base.aec(parallel_env(**parameters))

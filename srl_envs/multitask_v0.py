@@ -24,7 +24,14 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from srl_envs import base, catalogue
 from srl_envs.base import OBSERVATION_MODES, vector_of
-from srl_envs.checks import Step, number_between, one_of, reset_arguments, unchanged_if_refused
+from srl_envs.checks import (
+    Step,
+    number_between,
+    one_of,
+    parallel_form,
+    reset_arguments,
+    unchanged_if_refused,
+)
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.multitask_view import MultitaskView
 from srl_envs.text import TEXT_LENGTH, TextSpace, TextView
@@ -322,6 +329,7 @@ def _joined(boxes: Sequence[spaces.Box], length: int) -> spaces.Box:
     return spaces.Box(np.concatenate([low, which]), np.concatenate([high, which + 1]))
 
 
+@parallel_form
 def parallel_env(
     environments: Mapping[str, Mapping[str, Any]] | None = None,
     *,

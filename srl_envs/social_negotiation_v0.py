@@ -16,6 +16,7 @@ from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base, negotiation, negotiation_pictures, rendering
 from srl_envs.cheap_talk import TalkingGame
+from srl_envs.checks import parallel_form
 from srl_envs.negotiation import ISSUES, POINTS, Bargain, NegotiationRules, assessment
 from srl_envs.negotiation_view import OBSERVATION_FIELDS, NegotiationView, field_sizes
 
@@ -218,14 +219,14 @@ class SocialNegotiation(TalkingGame):
             info.update(found)
 
 
-parallel_env = SocialNegotiation
+parallel_env = parallel_form(SocialNegotiation)
 
 
 def raw_env(**parameters: Any) -> AECEnv:
     """The AEC form without PettingZoo's bounds check; takes what SocialNegotiation takes."""
-    return parallel_to_aec(SocialNegotiation(**parameters))
+    return parallel_to_aec(parallel_env(**parameters))
 
 
 def env(**parameters: Any) -> AECEnv:
     """The AEC form with PettingZoo's usual wrappers; takes what SocialNegotiation takes."""
-    return base.aec(SocialNegotiation(**parameters))
+    return base.aec(parallel_env(**parameters))

@@ -16,7 +16,7 @@ from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base, rendering, trade_pictures, trading
 from srl_envs.cheap_talk import TalkingGame
-from srl_envs.checks import true_or_false
+from srl_envs.checks import parallel_form, true_or_false
 from srl_envs.trading import Market, TradingRules, worth_of
 from srl_envs.trading_view import OBSERVATION_FIELDS, TradingView, bounds, pairs_of
 
@@ -284,14 +284,14 @@ class SocialTrading(TalkingGame):
             }
 
 
-parallel_env = SocialTrading
+parallel_env = parallel_form(SocialTrading)
 
 
 def raw_env(**parameters: Any) -> AECEnv:
     """The AEC form without PettingZoo's bounds check; takes what SocialTrading takes."""
-    return parallel_to_aec(SocialTrading(**parameters))
+    return parallel_to_aec(parallel_env(**parameters))
 
 
 def env(**parameters: Any) -> AECEnv:
     """The AEC form with PettingZoo's usual wrappers; takes what SocialTrading takes."""
-    return base.aec(SocialTrading(**parameters))
+    return base.aec(parallel_env(**parameters))

@@ -13,12 +13,13 @@ from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base, catalogue
-from srl_envs.checks import one_of
+from srl_envs.checks import one_of, parallel_form
 
 SCENARIOS = {"trading": "social_trading_v0", "negotiation": "social_negotiation_v0"}
 """Scenario -> the game's own name in the catalogue."""
 
 
+@parallel_form
 def parallel_env(*, scenario: str = "trading", **parameters: Any) -> Any:
     """The scenario's game as a PettingZoo ParallelEnv; `parameters` are the game's own.
 

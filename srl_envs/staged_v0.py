@@ -23,7 +23,7 @@ from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base
-from srl_envs.checks import number_between, true_or_false, whole_number
+from srl_envs.checks import number_between, parallel_form, true_or_false, whole_number
 from srl_envs.payoffs import PREY, StagedRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
 
@@ -205,14 +205,14 @@ class StagedView(BinaryChoice):
         return " ".join(parts)
 
 
-parallel_env = Staged
+parallel_env = parallel_form(Staged)
 
 
 def raw_env(**parameters: Any) -> AECEnv:
     """The AEC form without PettingZoo's bounds check; takes what Staged takes."""
-    return parallel_to_aec(Staged(**parameters))
+    return parallel_to_aec(parallel_env(**parameters))
 
 
 def env(**parameters: Any) -> AECEnv:
     """The AEC form with PettingZoo's usual wrappers; takes what Staged takes."""
-    return base.aec(Staged(**parameters))
+    return base.aec(parallel_env(**parameters))

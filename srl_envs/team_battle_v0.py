@@ -24,7 +24,7 @@ from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base
-from srl_envs.checks import number_between, true_or_false, whole_number
+from srl_envs.checks import number_between, parallel_form, true_or_false, whole_number
 from srl_envs.errors import EnvConfigError
 from srl_envs.payoffs import RAID, TeamBattleRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
@@ -234,14 +234,14 @@ class TeamBattleView(BinaryChoice):
         return ("red", red, "blue", blue) if agent.startswith("red") else ("blue", blue, "red", red)
 
 
-parallel_env = TeamBattle
+parallel_env = parallel_form(TeamBattle)
 
 
 def raw_env(**parameters: Any) -> AECEnv:
     """The AEC form without PettingZoo's bounds check; takes what TeamBattle takes."""
-    return parallel_to_aec(TeamBattle(**parameters))
+    return parallel_to_aec(parallel_env(**parameters))
 
 
 def env(**parameters: Any) -> AECEnv:
     """The AEC form with PettingZoo's usual wrappers; takes what TeamBattle takes."""
-    return base.aec(TeamBattle(**parameters))
+    return base.aec(parallel_env(**parameters))

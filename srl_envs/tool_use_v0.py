@@ -24,7 +24,7 @@ from pettingzoo import AECEnv
 
 from srl_envs import base, outside
 from srl_envs.answers import words_of
-from srl_envs.checks import one_of, whole_number
+from srl_envs.checks import one_of, parallel_form, whole_number
 from srl_envs.errors import EnvConfigError
 from srl_envs.task import Graded, Problem, Task, TaskEnv, TaskView, Work
 from srl_envs.text import TEXT_LENGTH, ParseFailure
@@ -307,6 +307,7 @@ def _families(families: Sequence[str] | None, tools: Sequence[str]) -> tuple[str
     return tuple(families)
 
 
+@parallel_form
 def parallel_env(
     *,
     families: Sequence[str] | str | None = None,

@@ -122,3 +122,17 @@ def test_a_game_as_conversations_is_no_longer_than_a_model_can_read(name):
     env = catalogue.make(name, **catalogue.as_conversations(name, {})).unwrapped
     assert getattr(env, "max_cycles", 1) <= 200
     assert catalogue.as_conversations(name, {"max_cycles": 1000})["max_cycles"] == 1000
+
+
+@pytest.mark.parametrize("made_by", ["parallel_env", "env", "raw_env"])
+@pytest.mark.parametrize("module", sorted({found.module for found in catalogue.ENTRIES.values()}))
+def test_an_unknown_argument_is_one_line_however_the_game_is_made(module, made_by):
+    make = getattr(importlib.import_module(module), made_by)
+
+    with pytest.raises(EnvConfigError, match=r"no parameter 'obs_mod' \(did you mean 'obs_mode'"):
+        make(obs_mod="vector")
+
+
+def test_an_argument_without_its_name_is_one_line():
+    with pytest.raises(EnvConfigError, match=r"arguments are given by name: .*max_cycles"):
+        importlib.import_module("srl_envs.math_v0").parallel_env(3)
