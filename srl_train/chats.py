@@ -17,6 +17,10 @@ from srl_train.errors import DataError
 
 Chat = Sequence[dict[str, str]]
 """Messages: role and content each; one of the system or none, then user and assistant in turns."""
+WANTED = (
+    "a line of JSON per game, as `srl collect` writes them, or per chat, "
+    '{"messages": [{"role": ..., "content": ...}, ...]}'
+)
 
 
 def messages_of(
@@ -47,11 +51,14 @@ def as_lines(
 
 
 def is_chat_file(path: str | Path) -> bool:
-    """Whether the file's first line is a chat rather than an episode."""
+    """Whether the file's first line is meant as a chat: anything but an episode.
+
+    Raises DataError for a file without lines, and for a first line that is not JSON.
+    """
     for number, line in numbered_lines(path):
         record = _parsed(path, number, line)
-        return isinstance(record, dict) and "messages" in record
-    return False
+        return not (isinstance(record, dict) and "schema_version" in record)
+    raise DataError(f"{path} is empty: give {WANTED}")
 
 
 def read_chats(path: str | Path) -> list[Chat]:
@@ -83,13 +90,13 @@ def _parsed(path: str | Path, number: int, line: str) -> object:
     try:
         return read_json(line)
     except DocumentError as error:
-        raise DataError(f"{path}, line {number}: {error}") from error
+        raise DataError(f"{path}, line {number}: {error}; give {WANTED}") from error
 
 
 def _checked(record: object, where: str) -> Chat:
     messages = record.get("messages") if isinstance(record, dict) else None
     if not isinstance(messages, list) or not messages:
-        raise DataError(f'{where}: give {{"messages": [{{"role": ..., "content": ...}}, ...]}}')
+        raise DataError(f"{where}: neither a game nor a chat: give {WANTED}")
     for message in messages:
         if not isinstance(message, dict) or not all(
             isinstance(message.get(key), str) for key in ("role", "content")

@@ -212,12 +212,31 @@ def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
     except TemplateError:
         has_system = False
     if not has_system:
-        text = render([("user", f"{_RULES}\n\n{_WORDS}")])
+        text = _without_system(render)
     head, _, rest = text.partition(_RULES)
     joint, found, tail = rest.partition(_WORDS)
     if not found or _WORDS in tail:
         raise BackendError(f"the chat template does not show the messages' text once: {text!r}")
     return has_system, (head, joint, tail)
+
+
+def _without_system(render: Render) -> str:
+    """What opens a conversation under a template without a system role.
+
+    Raises BackendError where the template fails on that as well.
+    """
+    from jinja2.exceptions import TemplateError, UndefinedError
+
+    try:
+        return render([("user", f"{_RULES}\n\n{_WORDS}")])
+    except UndefinedError as error:  # a special token that the tokenizer has not, most often
+        raise BackendError(
+            f"the chat template uses what nothing gives it: {error}. A token, such as bos_token, "
+            "is set in the folder's tokenizer_config.json; anything else that the template is to "
+            "be told goes into models.chat_template_kwargs"
+        ) from error
+    except TemplateError as error:
+        raise BackendError(f"the chat template fails on a user's message: {error}") from error
 
 
 def _continuation(render: Render, has_system: bool) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from trl import GRPOConfig
 from srl_train.bounds import above, at_least, default_of
 from srl_train.errors import ConfigError
 from srl_train.learner_config import CLIPPED_LOSSES, SurrogateConfig
+from srl_train.models_config import ModelsConfig
 
 OURS: Mapping[str, str] = {
     "output_dir": "the run's folder (--out)",
@@ -160,6 +161,8 @@ def check_trl_options(
         if name not in known:
             nearest = difflib.get_close_matches(name, HANDED_ON, n=1, cutoff=0.7)
             hint = f"did you mean {nearest[0]!r}?" if nearest else "see TRL's GRPOConfig"
+            if name in {setting.name for setting in dataclasses.fields(ModelsConfig)}:
+                hint = f"it is set by models.{name}"
             raise ConfigError(f"trl.{name} is no field of TRL's GRPOConfig: {hint}")
         if name in OURS:
             raise ConfigError(f"trl.{name} is set by {OURS[name]}")

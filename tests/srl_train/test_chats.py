@@ -104,7 +104,9 @@ def test_a_stage_on_chats_resumes_to_the_bit(short_run, tmp_path):
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ('{"messages": []}', "give {"),
+        ('{"messages": []}', "neither a game nor a chat: give a line of JSON per game, as"),
+        ('{"prompt": "hi", "completion": "ho"}', "neither a game nor a chat"),
+        ('[{"messages": []}]', "neither a game nor a chat"),
         ('{"messages": [{"role": "user"}]}', "a role and a content"),
         ('{"messages": [{"role": "assistant", "content": "hi"}]}', "the roles are assistant"),
         ('{"messages": [{"role": "user", "content": "hi"}]}', "the roles are user"),
@@ -117,6 +119,15 @@ def test_what_is_no_chat_is_refused_with_its_line(line, what, tmp_path):
     with pytest.raises(DataError, match="line 1") as error:
         read_chats(path)
     assert what in str(error.value)
+
+
+@pytest.mark.parametrize("line", ['{"text": "hi"}', "[1]", "hello", ""])
+def test_a_file_of_something_else_says_what_is_wanted(line, short_run, tmp_path):
+    path = tmp_path / "data.jsonl"
+    path.write_text(line + "\n")
+    config = short_run(sft={"data": [str(path)], "epochs": 1}, rounds=0)
+    with pytest.raises(DataError, match=r"data.jsonl.*give a line of JSON per game, .*messages"):
+        MultiModelTrainer(config, tmp_path / "run").fit()
 
 
 def test_what_chooses_among_games_is_refused_for_chats(short_run, tmp_path):

@@ -223,3 +223,13 @@ def test_nor_by_what_a_tokenizer_makes_of_it_first(words):
     special = set(tokenizer.all_special_ids)
     assert [t for t in hostile if t in special] == [t for t in plain if t in special]
     assert any(t in special for t in tokenizer(words)["input_ids"])  # it would have become one
+
+
+def test_a_template_that_uses_a_token_which_is_not_there_says_so(tokenizer_of):
+    with pytest.raises(BackendError, match=r"'bos_token' is undefined. A token, .* is set in"):
+        ChatFormat(tokenizer_of("{{ bos_token + '' }}" + LLAMA, ("<|eot|>",)))
+
+
+def test_a_template_that_refuses_a_plain_question_says_why(tokenizer_of):
+    with pytest.raises(BackendError, match="fails on a user's message: only tools"):
+        ChatFormat(tokenizer_of("{{ raise_exception('only tools') }}"))

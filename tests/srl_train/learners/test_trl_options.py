@@ -24,7 +24,9 @@ def test_every_field_of_trl_has_been_thought_about():
     "options, told",
     [
         ({"epsilon_hihg": 0.3}, "trl.epsilon_hihg is no field.*did you mean 'epsilon_high'"),
+        ({"attn_implementation": "eager"}, "is no field .*: it is set by models.attn_implement"),
         ({"beta": 0.1}, "trl.beta is set by grpo.beta"),
+        ({"report_to": "wandb"}, "trl.report_to is set by the run itself: .*metrics.jsonl"),
         ({"epsilon_high": -3.0}, "trl.epsilon_high is -3.0: give 0 or more"),
         ({"epsilon_high": float("nan")}, "trl.epsilon_high is nan: give a finite number"),
         ({"delta": 0}, "trl.delta is 0.0: give more than 0"),
