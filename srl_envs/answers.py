@@ -56,7 +56,7 @@ _MULTIPLES = frozenset(
         "dozen dozens hundred hundreds thousand thousands million millions billion billions "
         "trillion half halves quarter quarters third thirds tenth tenths hundredth hundredths pair "
         "pairs double twice times squared cubed and or minus plus over divided by less than not pi "
-        "sqrt to",
+        "sqrt to below above zero",
     )
 )
 """Words that change what number is meant."""

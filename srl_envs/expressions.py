@@ -1,12 +1,15 @@
 """Mathematical expressions compared: equal for all values of their variables, or not.
 
-Exact arithmetic on fractions; where roots, powers, pi or functions make that impossible, sixty
-digits by mpmath, at several points where there are variables. Numbers that grow too large on the
-way are refused before they are computed, so that `9**9**9**9` costs nothing.
+Exact arithmetic on fractions; where roots, powers, pi or functions make that impossible,
+hundreds of digits by mpmath, at several points where there are variables. They are more than lie
+between the largest and the smallest numbers allowed, so nothing is lost beside a larger summand,
+and what cancels is 0. Numbers that grow too large on the way are refused before they are computed,
+so that `9**9**9**9` costs nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,8 +23,10 @@ __all__ = [
     "terms",
 ]  # fmt: skip
 
-DIGITS = 60  # of the numbers that stand for what is no fraction
-CLOSE = 50  # digits in which these must agree
+RANGE = 120  # decimal places before and after the point that such a number may reach
+DIGITS = 3 * RANGE + 100  # of it
+FAR = 500  # a variable's size, above which many an expression grows too large
+CLOSE = 50  # digits in which two must agree
 
 
 def number(text: str) -> Fraction:
@@ -85,7 +90,7 @@ def same(one: Tree, other: Tree) -> bool:
     """
     variables = sorted(names(one) | names(other))
     try:
-        found = _agree(one, other, variables, exact, lambda at, left, right: bool(left == right))
+        found = _agree(one, other, variables, exact, lambda left, right: bool(left == right))
     except Unreadable:
         found = None
         for real in (True, False):
@@ -99,7 +104,7 @@ def _agree(
     other: Tree,
     variables: list[str],
     value: Callable[[Tree, dict[str, Fraction]], Any],
-    equal: Callable[[dict[str, Fraction], Any, Any], bool],
+    equal: Callable[[Any, Any], bool],
 ) -> bool | None:
     """Whether two are equal, and undefined at the same points; None where they always are."""
     agreed = None
@@ -108,39 +113,42 @@ def _agree(
         for tree in (one, other):
             try:
                 sides.append(value(tree, at))
-            except ZeroDivisionError:
-                continue
-            except _TooLarge:
-                sides = []
-                break
-        if len(sides) == 1 or (sides and not equal(at, *sides)):
-            return False
-        agreed = agreed or bool(sides) or None
+            except (ZeroDivisionError, _TooLarge) as error:
+                sides.append(type(error))
+        fates = {side for side in sides if isinstance(side, type)}
+        if one == other and ZeroDivisionError not in fates:
+            return True  # written alike, and defined
+        if not fates:
+            if not equal(*sides):
+                return False
+            agreed = True
+        elif sides[0] is not sides[1] and not (_TooLarge in fates and _is_far(at)):
+            return False  # else whatever is too large but where the other was met would be right
     return agreed
 
 
 def _agree_in_digits(one: Tree, other: Tree, variables: list[str], real: bool) -> bool | None:
-    coarse, fine = _digits(DIGITS, real), _digits(2 * DIGITS, real)
+    numbers = _digits(real)
 
-    def value(tree: Tree, at: Mapping[str, Fraction], numbers: _Numbers = coarse) -> Any:
+    def value(tree: Tree, at: Mapping[str, Fraction]) -> Any:
         try:
             return _evaluated(tree, numbers, {name: numbers.lift(at[name]) for name in at})
         except Unreadable as error:
             raise _TooLarge(str(error)) from error
 
-    def equal(at: dict[str, Fraction], left: Any, right: Any) -> bool:
-        apart = abs(left - right)
-        if apart <= coarse.tiny * max(abs(left), abs(right)):
-            return True
-        # What rounding left of a difference shrinks with more digits; what is there does not.
-        finer = abs(value(one, at, fine) - value(other, at, fine))
-        return bool(finer <= fine.tiny * apart)
+    def equal(left: Any, right: Any) -> bool:
+        return bool(abs(left - right) <= numbers.tiny * max(abs(left), abs(right)))
 
     return _agree(one, other, variables, value, equal)
 
 
+def _is_far(at: Mapping[str, Fraction]) -> bool:
+    """Whether what is no larger than its variables may be too large on the way, as in ln(e^x)."""
+    return any(abs(value) > FAR for value in at.values())
+
+
 class _TooLarge(ArithmeticError):
-    """At this point the numbers grow too large to be compared."""
+    """At this point the numbers grow too large, or too small, to be compared."""
 
 
 def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
@@ -230,8 +238,8 @@ _FRACTIONS = _Numbers(lambda value: value, _power, _call, _no_fraction, bounded)
 
 
 @cache
-def _digits(digits: int, real: bool) -> _Numbers:
-    """Numbers of so many digits; where they are `real`, what is none is undefined."""
+def _digits(real: bool) -> _Numbers:
+    """Numbers of DIGITS digits; where they are `real`, what is none is undefined."""
     try:
         import mpmath
     except ImportError as error:
@@ -240,21 +248,25 @@ def _digits(digits: int, real: bool) -> _Numbers:
             'run: pip install "core-srl[tasks]"'
         ) from error
     context = mpmath.mp.clone()
-    context.dps = digits
-    large, tiny = context.mpf(10) ** 300, context.mpf(10) ** -CLOSE
+    context.dps = DIGITS
+    large, tiny = context.mpf(10) ** RANGE, context.mpf(10) ** -CLOSE
+    lost = 1 / large**2 / 10**CLOSE  # what rounding may leave where nothing is
 
     def checked(value: Any) -> Any:
         if real and isinstance(value, context.mpc):
             raise ZeroDivisionError
-        if not abs(value) < large:
-            raise Unreadable("its numbers grow too large")
+        size = abs(value)
+        if size < lost:
+            return context.zero
+        if not 1 / large < size < large:
+            raise Unreadable("its numbers grow too large or too small")
         return value
 
     def power(base: Any, exponent: Any) -> Any:
-        if abs(exponent) > 1000:
-            raise Unreadable("its numbers grow too large")
         if not base and exponent.real < 0:
             raise ZeroDivisionError
+        if base and abs(exponent) * abs(math.log10(abs(base))) > RANGE:
+            raise Unreadable("its numbers grow too large or too small")
         if real and base < 0:
             for root in (3, 5, 7, 9):  # odd roots of negative numbers are real
                 times = context.nint(exponent * root)
@@ -263,8 +275,8 @@ def _digits(digits: int, real: bool) -> _Numbers:
         return context.power(base, exponent)
 
     def call(function: str, value: Any) -> Any:
-        if function == "exp" and abs(value) > 1000:
-            raise Unreadable("its numbers grow too large")
+        if function == "exp" and abs(value) > 3 * RANGE:
+            raise Unreadable("its numbers grow too large or too small")
         if function in ("log", "ln") and not value:
             raise ZeroDivisionError
         if function == "log":
@@ -273,7 +285,7 @@ def _digits(digits: int, real: bool) -> _Numbers:
         return named[function](value) if function in named else getattr(context, function)(value)
 
     return _Numbers(
-        lambda value: context.mpf(value.numerator) / value.denominator,
+        lambda value: checked(context.mpf(value.numerator) / value.denominator),
         power,
         call,
         lambda which: +getattr(context, which),

@@ -173,3 +173,8 @@ def test_units_are_words_of_the_question_only():
     units = words_of("Ada packs boxes. How many dozen shells are that?")
     assert same_answer("12", "12 shells", units) and not same_answer("12", "12 marbles", units)
     assert not same_answer("12", "12 dozen", units)  # may be 144
+
+
+def test_words_that_turn_a_number_round_are_no_units():
+    units = words_of("How many degrees below zero is it, if it was 3 degrees above?")
+    assert same_answer("5", "5 degrees", units) and not same_answer("5", "5 below zero", units)
