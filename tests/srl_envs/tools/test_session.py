@@ -36,6 +36,8 @@ def guesses(tool, **arguments):
         ("read and calculate", guesses("calculator", expression="*")),
         ("read and calculate", guesses("calculator", expression="* + 0")),
         ("read and calculate", guesses("calculator", expression="99 - 99 + *")),
+        ("read and calculate", guesses("calculator", expression="\u2212\u2212*")),
+        ("read and calculate", guesses("calculator", expression="\n*")),
         ("write", guesses("write_file", path="sum.txt", content="*")),
         # Numbers brought up by oneself first, to calculate with them then.
         ("write", [*(call("write_file", path=n, content=n) for n in NUMBERS), call("list_files"),
@@ -52,6 +54,19 @@ def test_what_one_made_up_oneself_does_not_pay(family, turns):
         env.reset(seed=seed)
         rewards, _, info = play(env, *turns)
         assert sum(rewards) == 0.0 and info["needed_calls_made"] == 0
+
+
+def test_a_result_is_not_tried_out_with_numbers_that_no_file_told():
+    """Computed from the question's own number, or from none at all."""
+    env = parallel_env(families="read and calculate", difficulty=1, max_cycles=50)
+    for seed in range(5):
+        env.reset(seed=seed)
+        given = min(numbers_in(env.work("agent_0").problem.question))
+        for one in ("floor(pi)/floor(pi)", f"({given}+floor(pi))/({given}+floor(pi))"):
+            tried = [call("calculator", expression="+".join([one] * n)) for n in range(1, 10)]
+            tried.append(call("calculator", expression=f"{one}-{one}"))
+            assert play(env, "".join(tried[:5]), "".join(tried[5:]))[2]["needed_calls_made"] == 0
+        assert play(env, *needed(env))[2]["needed_calls_made"] == 2
 
 
 def test_what_is_called_in_one_turn_was_not_read_in_it():
