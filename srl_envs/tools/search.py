@@ -136,7 +136,11 @@ class SearxngSearch:
             try:
                 connection.request("GET", path, headers={"User-Agent": "core-srl"})
                 reply = connection.getresponse()
-                return reply.status, reply.read(LARGEST_REPLY + 1)
+                body = bytearray()
+                # As it comes: of a chunk that says to have -1 bytes, read(n) would keep them all.
+                while len(body) <= LARGEST_REPLY and (piece := reply.read1(LARGEST_REPLY)):
+                    body += piece
+                return reply.status, bytes(body)
             finally:
                 late.cancel()
 

@@ -16,6 +16,7 @@ from srl_envs.tools.errors import ToolError
 from srl_envs.tools.problems import asked, towns
 from srl_envs.tools.search import (
     EXCERPT,
+    LARGEST_REPLY,
     BM25Search,
     Document,
     SearxngSearch,
@@ -78,6 +79,11 @@ REPLIES = {  # what is asked -> status, headers, pieces of the body
     "huge": (200, {}, [b'{"results": [' + b" " * 2**21 + b"]}"]),
     "short": (200, {"Content-Length": "999"}, [b"{"]),
     "long": (200, {"Content-Length": "-7"}, [b"{"]),
+    "endless chunk": (
+        200,
+        {"Transfer-Encoding": "chunked"},
+        itertools.chain([b"-1\r\n"], itertools.repeat(b" " * 2**20)),
+    ),
     "chunks": (200, {"Transfer-Encoding": "chunked"}, [b"zz\r\n{}"]),
     "elsewhere": (302, {"Location": "/search?q=towns"}, []),
     "file": (302, {"Location": "file:///etc/passwd"}, []),
@@ -91,6 +97,9 @@ REPLIES = {  # what is asked -> status, headers, pieces of the body
         itertools.chain([b"HTTP/1.1 200 OK\r\n"], itertools.repeat(b"a")),
     ),
 }
+
+
+sent = {}  # bytes of each reply that went out
 
 
 @pytest.fixture
@@ -111,6 +120,7 @@ def server():
             with contextlib.suppress(OSError):  # whoever asked has hung up
                 for piece in body:
                     self.wfile.write(piece)
+                    sent[query] = sent.get(query, 0) + len(piece)
                     if not isinstance(body, list) and over.wait(0.01):
                         break
 
@@ -136,6 +146,12 @@ def test_a_live_server_is_asked(server):
 def test_nonsense_of_a_live_server_is_an_error_of_the_tool(server, query):
     with pytest.raises(ToolError, match="the search server"):
         SearxngSearch(server, timeout=0.2 if "drip" in query else 10.0).search(query, 2)
+
+
+def test_no_more_is_read_than_is_kept(server):
+    with pytest.raises(ToolError, match="cannot be read"):
+        SearxngSearch(server, timeout=2.0).search("endless chunk", 2)
+    assert sent["endless chunk"] < 32 * LARGEST_REPLY  # what buffers take included
 
 
 def test_results_that_are_none_are_passed_over(server, monkeypatch):
