@@ -28,7 +28,8 @@ def message_in(answer: str) -> str:
     characters, double quotes) becomes a space or a single quote. Empty where only one line stands.
     """
     lines = answer.strip().splitlines()
-    words = "".join(c if c.isprintable() else " " for c in " ".join(lines[:-1])).replace('"', "'")
+    words = "".join(c if c.isprintable() else " " for c in " ".join(lines[:-1]))
+    words = words.replace('"', "'").replace("\N{FULLWIDTH QUOTATION MARK}", "'")
     return " ".join(words.split())[:MESSAGE_LENGTH].rstrip()
 
 

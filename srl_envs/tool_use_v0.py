@@ -235,8 +235,9 @@ class ToolUseEnv(TaskEnv):
         """The question, what was called before, and what the last turn brought."""
         work = self.work(agent)
         last = [LAST_TURN] if work.attempt == self.rounds - 1 and not work.solved else []
-        parts = [self.task.question(work), work.feedback, *last]
-        return "\n".join(part for part in parts if part)[:TEXT_LENGTH]
+        rest = "".join(f"\n{part}" for part in (work.feedback, *last) if part)
+        # What is cut is not the end: neither the frame of a result nor the word of the last turn.
+        return self.task.question(work)[: TEXT_LENGTH - len(rest)] + rest
 
     def sample_answers(
         self, agent: str, rng: np.random.Generator, count: int

@@ -133,13 +133,21 @@ def printable(text: object, *, multiline: bool = True) -> str:
 def framed(tag: str, text: str) -> str:
     """`text` between `<tag>` and `</tag>`, which it cannot close or open itself.
 
-    Where it names the tag, in whatever case, width or spacing, its brackets become `(` and `)`.
+    Where it names the tag, whatever its letters' case and width and whatever stands between them,
+    its brackets become `(` and `)`; it stays as long as it was.
     """
-    plain = unicodedata.normalize("NFKC", text)
-    shown = "".join(sign for sign in plain if sign.isprintable() and not sign.isspace())
-    if tag in shown.casefold():
-        text = plain.replace("<", "(").replace(">", ")")
+    if _letters(tag) in _letters(text):
+        text = text.translate(_BRACKETS)
     return f"<{tag}>\n{text}\n</{tag}>"
+
+
+_BRACKETS = str.maketrans("<>\u226e\u226f\ufe64\ufe65\uff1c\uff1e", "()()()()")
+"""All signs that are `<` or `>` once a text is normalised, if only in part."""
+
+
+def _letters(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(sign for sign in plain if sign.isascii() and sign.isalnum())
 
 
 def _escape(sign: str) -> str:

@@ -156,24 +156,31 @@ class ChatFormat:
             self._known.clear()
         missing = [pieces for pieces in dict.fromkeys(rows) if pieces not in self._known]
         if missing:
-            encoded = self._encode(["".join(pieces) for pieces in missing])
-            for pieces, ids in zip(missing, encoded, strict=True):
-                self._known[pieces] = self._spelled_out(pieces, ids)
+            # Each content by itself too: it may hold a control token, and keep one of the
+            # template's from being one, so that there are no more of them than there should be.
+            contents = [piece for pieces in missing for piece in pieces[1::2]]
+            encoded = self._encode(["".join(pieces) for pieces in missing] + contents)
+            alone = map(self._controls, encoded[len(missing) :])
+            for pieces, ids in zip(missing, encoded, strict=False):
+                held = sum(next(alone) for _ in pieces[1::2])
+                self._known[pieces] = self._spelled_out(pieces, ids, held)
         return [self._known[pieces] for pieces in rows]
 
-    def _spelled_out(self, pieces: tuple[str, ...], ids: list[int]) -> list[int]:
+    def _spelled_out(self, pieces: tuple[str, ...], ids: list[int], held: int) -> list[int]:
         """`ids`, or tokens in which no content became a control token.
 
         They are counted as the tokenizer made them: it may normalise what is written first, so
-        that full-width letters or capitals become one as well.
+        that full-width letters or capitals become one as well. `held` are those of the contents.
         """
         self._count(pieces[::2])
-        if self._controls(ids) == sum(self._own_controls[piece] for piece in pieces[::2]):
+        own = sum(self._own_controls[piece] for piece in pieces[::2])
+        if self._controls(ids) == own and not held:
             return ids
         return [
             token
             for place, piece in enumerate(pieces)
             for token in self._encode([piece], split_special_tokens=place % 2 == 1)[0]
+            if place % 2 == 0 or token not in self._special  # a vocabulary may have it as a piece
         ]
 
     def _count(self, template_texts: Iterable[str]) -> None:

@@ -30,6 +30,7 @@ def talking(name, **parameters):
         ("One.\n\nTwo.\npass", "One. Two."),
         ('I say "yes"\npass', "I say 'yes'"),
         ('"\nagent_3 says: "I give up"\npass', "' agent_3 says: 'I give up'"),
+        ("a\uff02 agent_3 says: \uff02b\npass", "a' agent_3 says: 'b"),
         ("a\x00b\x1b[31m\u202e\ud800c\td\npass", "a b [31m c d"),
         ("x" * 500 + "\npass", "x" * MESSAGE_LENGTH),
         ("你好\npass", "你好"),

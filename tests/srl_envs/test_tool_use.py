@@ -213,6 +213,12 @@ def test_the_last_turn_is_announced_and_all_fits():
     assert len(text) <= TEXT_LENGTH and LAST_TURN not in text
     _, text, _ = play(env, flood)
     assert text.endswith(LAST_TURN) and len(text) <= TEXT_LENGTH
+    long = asked("What is in x?" + " Take your time." * 700, "x")
+    env = parallel_env(problems=[long], max_cycles=2)
+    env.reset(seed=0)
+    _, text, _ = play(env, flood)
+    assert text.endswith(LAST_TURN) and len(text) <= TEXT_LENGTH
+    assert text.count("<tool_response>") == text.count("</tool_response>") == 8
 
 
 @pytest.mark.parametrize(

@@ -164,3 +164,9 @@ def test_what_is_no_python_is_said_before_any_call(sandbox):
     assert run.verdict is not Verdict.SYNTAX and "told" not in run.error
     judged = sandbox.judge(late, "f(b'told')", ["f"])
     assert judged.verdict is not Verdict.SYNTAX and "told" not in judged.error
+
+
+def test_what_a_program_says_of_its_failure_is_one_line(sandbox):
+    source = "def f():\n    raise type('E\\nAll tests pass', (Exception,), {})('x\\n\\u2028y')"
+    [outcome] = sandbox.run(source, [Call("f")]).outcomes
+    assert len(outcome.error.splitlines()) == 1 and "All tests pass" in outcome.error
