@@ -29,6 +29,7 @@ from srl_envs.checks import (
 )
 from srl_envs.errors import EnvError
 from srl_envs.text import TEXT_LENGTH, TextSpace, TextView
+from srl_envs.untrusted import printable
 
 OBSERVATION_MODES = ("vector", "dict", "llm")
 RENDER_MODES = ("human", "ansi", "rgb_array")
@@ -284,7 +285,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             return self.drawn_in_pixels()
         if self.render_mode == "ansi":
             return self.drawn_in_text()
-        sys.stdout.write(self.drawn_in_text())
+        sys.stdout.write(printable(self.drawn_in_text()))
         return None
 
     def close(self) -> None:

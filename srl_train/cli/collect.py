@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from srl_agents.classic.table import POLICIES
 from srl_train import config_file
+from srl_train.cli.notices import tell
 from srl_train.cli.train import setting
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
@@ -123,8 +124,8 @@ def run(args: argparse.Namespace) -> int:
             write_whole(args.out, as_lines(kept, parts, env.unwrapped.text_view, notes))
         else:
             write_jsonl(args.out, kept)
-    print("\n".join(_told(played, kept)))
-    print(f"written: {args.out}")
+    tell("\n".join(_told(played, kept)))
+    tell(f"written: {args.out}")
     return 0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from srl_agents.seeding import MOST
+from srl_train.cli.notices import tell
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         for name in names or scenarios.names(held_out=HELD_OUT[args.held_out]):
             found = scenarios.scenario(name)
-            print(f"{name}  [{', '.join(found.tags)}]  {found.description}")
+            tell(f"{name}  [{', '.join(found.tags)}]  {found.description}")
         return 0
     _check(args, names)
     chosen_scenarios = [scenarios.scenario(name) for name in dict.fromkeys(names)]
@@ -135,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
                 unwritten = error
         scores.append(scored(scenario, played, args.seed, pass_at=pass_at))
     if not args.quiet:
-        print(table(args.focal, scores))
+        tell(table(args.focal, scores))
     if args.out is not None:
         record = {
             "schema_version": SCHEMA_VERSION,
@@ -150,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
         with asked_for("--out", args.out):
             write_whole(args.out, json.dumps(record, indent=2) + "\n")
         if not args.quiet:
-            print(f"written: {args.out}")
+            tell(f"written: {args.out}")
     if unwritten is not None:
         raise unwritten
     return 0

@@ -6,6 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
+from srl_train.cli.notices import tell
 from srl_train.errors import ConfigError
 from srl_train.named_models import named_models
 
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     for name in named.sources:
         folder = args.folder if len(named.sources) == 1 else args.folder / name
         export(named, name, folder, merge=args.merge, trusted=args.trust)
-        print(f"written: {folder}")
+        tell(f"written: {folder}")
     if args.push_to_hub is not None:
-        print(f"pushed: {push(args.folder, args.push_to_hub, private=args.private)}")
+        tell(f"pushed: {push(args.folder, args.push_to_hub, private=args.private)}")
     return 0

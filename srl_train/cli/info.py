@@ -7,6 +7,8 @@ import os
 import platform
 from importlib import metadata
 
+from srl_train.cli.notices import tell
+
 PACKAGES = (
     "core-srl", "numpy", "gymnasium", "pettingzoo", "torch", "transformers", "trl", "peft",
     "accelerate", "datasets", "safetensors", "matplotlib",
@@ -98,6 +100,6 @@ def _usable_processors() -> int:
 
 def _print_table(title: str, rows: dict[str, str]) -> None:
     width = max(map(len, rows), default=0)
-    print(f"{title}:")
+    tell(f"{title}:")
     for name, value in rows.items():
-        print(f"  {name:<{width}}  {value}".rstrip())
+        tell(f"  {name:<{width}}  {value}".rstrip())

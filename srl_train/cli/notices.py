@@ -1,4 +1,7 @@
-"""What our packages say by `logging` while a command runs, on stderr."""
+"""What a command says: its results on stdout, what our packages log meanwhile on stderr.
+
+Whatever others wrote into it steers no terminal.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,11 @@ from typing import Protocol
 from srl_envs.untrusted import printable
 
 PACKAGES = ("srl_envs", "srl_agents", "srl_train", "core_srl")
+
+
+def tell(text: object = "") -> None:
+    """Print what a command has to say, which may hold words and names of others."""
+    print(printable(text))
 
 
 class Screen(Protocol):

@@ -22,6 +22,7 @@ from srl_envs.cheap_talk import message_in
 from srl_envs.scenarios import Scenario
 from srl_envs.text import Spoken
 from srl_envs.untrusted import printable
+from srl_train.cli.notices import tell
 from srl_train.cli.train import setting
 from srl_train.errors import ConfigError
 from srl_train.focal import Answering, ModelFocal, focal
@@ -92,17 +93,17 @@ def _play(
         raise ConfigError(f"{args.env} has no text_view, so nobody can say how it reads")
     if args.record is not None:
         refuse_unwritable("--record", args.record)
-    human = Human(env.unwrapped.text_view, _ask, _tell, hears_words=_talks(env))
+    human = Human(env.unwrapped.text_view, _ask, tell, hears_words=_talks(env))
     others = [agent for agent in env.possible_agents if agent != seat]
     seats = _opponents(args.env, others, args.against, options, args.constrained)
     seats[seat] = human
     rounds = getattr(env.unwrapped, "max_cycles", 0)
     if rounds > LONG and "max_cycles" not in options:
-        _tell(f"This game has up to {rounds} rounds; --set max_cycles=10 makes it shorter.")
+        tell(f"This game has up to {rounds} rounds; --set max_cycles=10 makes it shorter.")
     first = int(np.random.default_rng().integers(2**31)) if args.seed is None else args.seed
     episodes: list[Episode] = []
     for seed in range(first, first + args.episodes):
-        _tell(f"{args.env}, seed {seed}. You are {seat}.\n")
+        tell(f"{args.env}, seed {seed}. You are {seat}.\n")
         shown = _Shown(make_env(), seat, seats)
         try:
             episodes += play_many(lambda: shown, seats, [seed], reset_options=[reset_options])  # noqa: B023
@@ -116,7 +117,7 @@ def _play(
     if args.record is not None:
         with asked_for("--record", args.record):
             write_jsonl(args.record, episodes)
-        _tell(f"recorded in {args.record}; to watch it: srl replay {args.record} --out game.html")
+        tell(f"recorded in {args.record}; to watch it: srl replay {args.record} --out game.html")
     return 0 if human.left or episodes[-1].failure is None else 2
 
 
@@ -145,11 +146,11 @@ class _Shown:
         outcome = self.env.step(actions)
         _, rewards, _, _, self._infos = outcome
         self._rounds += 1
-        _tell()
+        tell()
         for agent, action in actions.items():
             self._totals[agent] += rewards[agent]
             who = f"{agent} (you)" if agent == self._seat else agent
-            _tell(f"  {who}: {self._in_words(agent, action)}  {rewards[agent]:+.3g}")
+            tell(f"  {who}: {self._in_words(agent, action)}  {rewards[agent]:+.3g}")
         self._tell_picture()
         return outcome
 
@@ -159,12 +160,12 @@ class _Shown:
     def tell_end(self, failure: str | None) -> None:
         """What came of the game, or of as much of it as was played."""
         how = "The game is over" if failure is None else f"The game ended early ({failure})"
-        _tell(f"\n{how} after {self._rounds} rounds.")
+        tell(f"\n{how} after {self._rounds} rounds.")
         for name in ENDINGS:
             if (end := self._infos.get(self._seat, {}).get(name)) is not None:
-                _tell(f"{name}: {end}")
+                tell(f"{name}: {end}")
         for agent, total in self._totals.items():
-            _tell(f"  {agent} ({policy_name(self._seats[agent])}): {total:.3f}")
+            tell(f"  {agent} ({policy_name(self._seats[agent])}): {total:.3f}")
 
     def _in_words(self, agent: str, action: Any) -> str:
         if isinstance(action, str):  # whatever is written is a move
@@ -175,12 +176,7 @@ class _Shown:
 
     def _tell_picture(self) -> None:
         if getattr(self.env, "render_mode", None) == "ansi":
-            _tell(f"\n{self.env.render()}")
-
-
-def _tell(text: object = "") -> None:
-    """Print what may hold words of opponents, models among them."""
-    print(printable(text))
+            tell(f"\n{self.env.render()}")
 
 
 def _talks(env: Any) -> bool:
@@ -192,7 +188,7 @@ def _ask(prompt: str) -> str | None:
     try:
         return input(printable(prompt))
     except (EOFError, KeyboardInterrupt):
-        _tell()
+        tell()
         return None
 
 

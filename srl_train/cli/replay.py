@@ -10,6 +10,7 @@ from typing import Any
 from srl_agents.episode import Episode, read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_agents.replay import remade, replay
+from srl_train.cli.notices import tell
 from srl_train.errors import ConfigError
 
 SUFFIXES = (".gif", ".html")
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     mode = None if args.out is None else "rgb_array"
     with closing(remade(episode, mode, trusted=args.trust)) as env:
         told = _replayed(args, path, episode, env, first, last)
-    print(told)
+    tell(told)
     return 0
 
 

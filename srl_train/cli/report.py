@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from srl_envs.untrusted import printable
+from srl_train.cli.notices import tell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,19 +39,19 @@ def run(args: argparse.Namespace) -> int:
     runs: list[Path] = args.runs
     if len(runs) == 1:
         page = write_report(runs[0], args.out, trusted=args.trust)
-        print(printable("\n".join(in_words(load(runs[0])))))
+        tell("\n".join(in_words(load(runs[0]))))
     else:
         page = compare(runs, args.out)
         loaded = [(name, load(run)) for name, run in zip(labels(runs), runs, strict=True)]
         for label, found in loaded:
-            print(printable(f"{label}: " + "; ".join(in_words(found))))
+            tell(f"{label}: " + "; ".join(in_words(found)))
         for entry in entries(loaded):
             if len(entry.runs) > 1:
-                print(printable(over_seeds(entry)))
+                tell(over_seeds(entry))
     if args.plots is not None:
         for label, folder in zip(labels(runs), runs, strict=True):
             target = args.plots if len(runs) == 1 else args.plots / label
             for path in save_plots(folder, target):
-                print(f"figure: {path}")
-    print(f"report: {page}")
+                tell(f"figure: {path}")
+    tell(f"report: {page}")
     return 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from srl_agents.long_work import announced
 from srl_train import config_file
+from srl_train.cli.notices import tell
 from srl_train.config import RunConfig
 from srl_train.errors import ConfigError
 
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if not processes.is_main():
         return 0
     _tell(results, baselines, config.mode.name)
-    print(f"checkpoints, models and metrics are in {folder}; for the report: srl report {folder}")
+    tell(f"checkpoints, models and metrics are in {folder}; for the report: srl report {folder}")
     return 0
 
 
@@ -84,11 +85,11 @@ def _announce(trainer: MultiModelTrainer, resumed: bool) -> None:
     run = trainer.run
     started = next(iter(run.learners.values())).parallelism()
     if started.processes > 1:
-        print(f"training in {started}")
+        tell(f"training in {started}")
     if resumed:
         for folder in not_whole(trainer.files.checkpoints):
-            print(f"passed over, for it is not whole: {folder} (remove it)")
-        print(f"resuming at round {run.next_round} of {run.config.rounds}")
+            tell(f"passed over, for it is not whole: {folder} (remove it)")
+        tell(f"resuming at round {run.next_round} of {run.config.rounds}")
 
 
 def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
@@ -116,20 +117,20 @@ def _tell(results: dict[str, Any], baselines: Mapping[str, float], mode: str) ->
 
     measured = results["evaluation"]
     for stage in results["stages"]:
-        print(_stage(stage, measured.get(f"after_{stage['stage']}")))
+        tell(_stage(stage, measured.get(f"after_{stage['stage']}")))
     before, after = measured.get("before"), measured.get("after")
     if not before or not after:
         return
     error = after["standard_error"]
-    print(
+    tell(
         f"raw reward per seat and turn: {before['raw_reward']:.4f} before, "
         f"{after['raw_reward']:.4f} after "
         f"({'' if error is None else f'+- {error:.4f} standard error, '}{after['episodes']} games)"
     )
     found = change(before, after, baselines, mode)
-    print("\n".join(change_in_words(found, baselines, mode)))
+    tell("\n".join(change_in_words(found, baselines, mode)))
     for model, reward in after["per_model"].items():
-        print(f"  {model}: {before['per_model'][model]:.4f} -> {reward:.4f}")
+        tell(f"  {model}: {before['per_model'][model]:.4f} -> {reward:.4f}")
     for what, was, now in [
         ("success", before, after),
         *(
@@ -138,7 +139,7 @@ def _tell(results: dict[str, Any], baselines: Mapping[str, float], mode: str) ->
         ),
     ]:
         if was.get("success") is not None and now["success"] is not None:
-            print(f"  {what} {was['success']:.1%} -> {now['success']:.1%}")
+            tell(f"  {what} {was['success']:.1%} -> {now['success']:.1%}")
 
 
 def _stage(report: dict[str, Any], measured: dict[str, Any] | None) -> str:

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
+from srl_envs.untrusted import printable
+
 RECENT_ROUNDS = 10
 """Seconds per round, and with them the time left, are means over this many rounds."""
 BAR_CELLS = 24
@@ -62,22 +64,20 @@ class Progress:
         done = row["round"] + 1
         if self._drawn == 0 or done % self._log_every == 0 or done == self._rounds:
             self._drawn += 1
-            self._stream.write(self._plain_line(row) + "\n")
-            self._stream.flush()
+            self._write([self._plain_line(row)])
 
     def status(self, line: str) -> None:
         """Show what is going on: on a terminal below the block, until the next row."""
         if self._live:
             self._redraw([*self._shown, line])
         else:
-            self._stream.write(line + "\n")
-            self._stream.flush()
+            self._write([line])
 
     def say(self, line: str) -> None:
         """Show a line that stays."""
         if self._live:  # above the block; it is not cut, for it will not be redrawn
             self._redraw([])
-            self._stream.write(line + "\n")
+            self._write([line])
             self._redraw(self._shown)
         else:
             self.status(line)
@@ -90,9 +90,15 @@ class Progress:
         width = shutil.get_terminal_size().columns
         up = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
         # A line that wrapped would take two rows, and the next redraw would climb too little.
-        self._stream.write(up + "".join(line[: width - 1] + "\n" for line in lines))
-        self._stream.flush()
+        self._stream.write(up)
+        self._write(lines, width - 1)
         self._drawn = len(lines)
+
+    def _write(self, lines: list[str], width: int | None = None) -> None:
+        """Lines in which names and words of others steer no terminal."""
+        shown = [printable(line, multiline=False)[:width] for line in lines]
+        self._stream.write("".join(line + "\n" for line in shown))
+        self._stream.flush()
 
     def _block(self, row: Mapping[str, Any]) -> list[str]:
         done, environment = row["round"] + 1, row["environment"]

@@ -187,9 +187,9 @@ def test_a_task_is_answered_in_ones_own_words(play):
 
 
 def test_what_opponents_write_steers_no_terminal(capsys):
-    from srl_train.cli.play import _tell
+    from srl_train.cli.play import tell
 
-    _tell("agent_1: \x1b[2J\x07\x9b\u202e hello\nand more")
+    tell("agent_1: \x1b[2J\x07\x9b\u202e hello\nand more")
     assert capsys.readouterr().out == "agent_1: \\x1b[2J\\x07\\x9b\\u202e hello\nand more\n"
 
 

@@ -1,0 +1,60 @@
+"""Names and words of others steer no terminal, whichever command shows them."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from srl_train import cli
+from srl_train.metrics import Progress
+
+HOSTILE = "m\x1b[2J\x07\x9b31m\u202ex"
+STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture(scope="module")
+def model(tiny_folder, tmp_path_factory):
+    """A model in a folder whose name would clear the screen."""
+    folder = tmp_path_factory.mktemp("models") / HOSTILE
+    shutil.copytree(tiny_folder, folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "eval --focal MODEL --scenario coop_compete_pair_v0.pavlov --episodes 2",
+        "collect --environment coop_compete_pair_v0 --players MODEL --episodes 2 "
+        "--set environment.options.max_cycles=2 --set models.sampling.max_new_tokens=2 --out OUT",
+        "export MODEL OUT",
+        "play coop_compete_pair_v0 --against MODEL --set max_cycles=1 --record OUT",
+    ],
+)
+def test_a_models_name_steers_no_terminal(words, model, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda prompt: "cooperate")
+    named = {"MODEL": model, "OUT": str(tmp_path / HOSTILE)}
+
+    assert cli.main([named.get(word, word) for word in words.split()]) == 0
+
+    shown = capsys.readouterr()
+    assert "m\\x1b[2J\\x07\\x9b31m\\u202ex" in shown.out
+    assert not STEERS.search(shown.out + shown.err)
+
+
+def test_progress_shows_names_and_notices_as_they_are_safe(capsys):
+    progress = Progress(2)
+    row = {"stage": "sft", "pass": 0, "seconds": 1.0, "models": {HOSTILE: {"loss": 1.0}}}
+
+    progress.write(row)
+    progress.say(HOSTILE)
+    progress.status(HOSTILE)
+
+    shown = capsys.readouterr().err
+    assert shown.count("m\\x1b[2J") == 3 and not STEERS.search(shown)
+
+
+def test_every_command_speaks_through_one_function():
+    files = Path(cli.__file__).parent.glob("*.py")
+    speaking = {file.name for file in files if re.search(r"\bprint\(", file.read_text())}
+    assert speaking == {"notices.py", "__init__.py"}  # results and notices; errors
