@@ -20,7 +20,7 @@ from srl_envs.untrusted import MAX_BYTES, read_json
 
 SCHEMA_VERSION = 3
 """2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record; 3
-added `asked` to decisions."""
+added `asked` to decisions, and `ends`."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,21 @@ class AgentStep:
 
 
 @dataclass(frozen=True)
+class End:
+    """How one seat's part in a game ended."""
+
+    truncated: bool
+    """The game was cut off, such as by a limit on turns; False where it ended by its rules."""
+    observation: Any = None
+    """What a truncated seat saw last, when it was asked no more."""
+    prompt_ids: tuple[int, ...] | None = None
+    """How that reads, appended to the seat's conversation; only of a seat that writes, in a game
+    that does not tell its time (see srl_envs.text.tells_time)."""
+    state: np.ndarray | None = None
+    """The environment's state() then, beside `prompt_ids`, where states were asked for."""
+
+
+@dataclass(frozen=True)
 class Episode:
     """One game from reset to its end, or to its failure."""
 
@@ -97,6 +112,8 @@ class Episode:
     come from the catalogue, was wrapped, or was made with what is no plain data."""
     reset_options: Mapping[str, Any] = field(default_factory=dict)
     """Given to reset() beside the seed."""
+    ends: Mapping[str, End] = field(default_factory=dict)
+    """Seat -> how its part ended; a seat that still played when the episode failed has none."""
 
     def steps_of(self, agent: str) -> tuple[AgentStep, ...]:
         """The seat's steps in order."""
@@ -133,6 +150,10 @@ def to_json(episode: Episode) -> str:
             "states": None if episode.states is None else [_plain(s) for s in episode.states],
             "made_as": _plain(episode.made_as),
             "reset_options": _plain(episode.reset_options),
+            "ends": {
+                agent: {k: v if k == "prompt_ids" else _plain(v) for k, v in vars(end).items()}
+                for agent, end in episode.ends.items()
+            },
         },
         ensure_ascii=True,
     )
@@ -239,6 +260,7 @@ def _episode(record: Mapping[str, Any]) -> Episode:
         states=None if states is None else tuple(_a(np.ndarray, _revived(s)) for s in states),
         made_as=_made_as(record["made_as"]),
         reset_options=_a(dict, _revived(record["reset_options"])),
+        ends={agent: _end(end) for agent, end in _a(dict, record["ends"]).items()},
     )
 
 
@@ -260,6 +282,12 @@ def _step(record: Mapping[str, Any]) -> AgentStep:
         info=_a(dict, _revived(record["info"])),
         heard=tuple((_a(str, who), _a(str, words)) for who, words in record["heard"]),
     )
+
+
+def _end(record: Mapping[str, Any]) -> End:
+    truncated, seen, ids = record["truncated"], record["observation"], record["prompt_ids"]
+    state = _or_none(np.ndarray, _revived(record["state"]))
+    return End(_a(bool, truncated), _revived(seen), None if ids is None else _ids(ids), state)
 
 
 def _made_as(record: Any) -> dict[str, Any] | None:

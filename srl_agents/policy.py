@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from srl_agents.episode import Decision
 
@@ -36,4 +36,14 @@ class Policy(Protocol):
 
     def act(self, seen: Sequence[Seen], states: Sequence[Any]) -> tuple[list[Decision], list[Any]]:
         """One decision and one new memory per entry, in order; the memories given are used up."""
+        ...
+
+
+@runtime_checkable
+class Closing(Policy, Protocol):
+    """A policy that can tell what a game that was cut off would have gone on with."""
+
+    def closing(self, seen: Seen, state: Any) -> tuple[int, ...] | None:
+        """The tokens that the seat's last observation appends to what it read; None where there
+        are none, and where the game told its seats that it would end now."""
         ...

@@ -8,13 +8,16 @@ from typing import Any
 
 from srl_agents.episode import AgentStep, Episode
 from srl_agents.errors import EpisodeError
-from srl_agents.rollout import played_action
+from srl_agents.rollout import is_truncated, played_action
 from srl_envs import catalogue
 from srl_envs.errors import EnvError, UntrustedError
 
 SAME = (
     1e-9  # relative and absolute: rewards may differ in their last digits from machine to machine
 )
+
+
+_ENDED = {None: "never ended", False: "was terminated", True: "was truncated"}
 
 
 def remade(
@@ -54,6 +57,7 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
     except EnvError as error:
         raise EpisodeError(f"the start cannot be played again: {error}") from error
     yield _shown(env)
+    ends: dict[str, bool] = {}
     for number, turn in enumerate(episode.turns, start=1):
         seats = [str(step.agent) for step in turn]  # a file may hold anything
         if sorted(seats) != sorted(env.agents):
@@ -62,16 +66,29 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
                 f"in play are {', '.join(env.agents) or 'none, the game is over'}"
             )
         try:
-            _, rewards, *_ = env.step({step.agent: played_action(step.decision) for step in turn})
+            _, rewards, terminations, truncations, _ = env.step(
+                {step.agent: played_action(step.decision) for step in turn}
+            )
         except EnvError as error:
             raise EpisodeError(f"turn {number} cannot be played again: {error}") from error
         for step in turn:
             _compare(number, step, float(rewards[step.agent]))
+            over = is_truncated(terminations, truncations, step.agent)
+            if over is not None:
+                ends[step.agent] = over
         yield _shown(env)
     if env.agents and episode.failure is None:
         raise EpisodeError(
             f"the record ends after turn {len(episode.turns)}, and the game goes on there"
         )
+    recorded = {agent: end.truncated for agent, end in episode.ends.items()}
+    for agent in sorted({*ends, *recorded}):
+        if ends.get(agent) != recorded.get(agent):
+            raise EpisodeError(
+                f"the record says that {agent} {_ENDED[recorded.get(agent)]}, played again it "
+                f"{_ENDED[ends.get(agent)]}; the record was changed, or another version of the "
+                "game made it"
+            )
 
 
 def _compare(number: int, step: AgentStep, reward: float) -> None:

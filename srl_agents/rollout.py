@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.episode import AgentStep, Decision, Episode, is_plain
+from srl_agents.episode import AgentStep, Decision, End, Episode, is_plain
 from srl_agents.errors import BackendError
 from srl_agents.long_work import LongWork
-from srl_agents.policy import Policy, Seen
+from srl_agents.policy import Closing, Policy, Seen
 from srl_agents.seeding import of_seats
 from srl_envs.errors import EnvError
 from srl_envs.text import TO_MOVE, Spoken
@@ -62,9 +62,10 @@ def play_many(
     may share one start and still differ. Leaders in `speaks_first` are asked before the others,
     and their hearers get their words the same turn. `names` says who holds each seat in the
     records (by default the policy's `name`); `extra` is kept on every episode. With `record_states`
-    the environment's state() before each turn is kept too. Every environment that was made is
-    closed, however the games end. A seat that its info says has no say in a turn (`TO_MOVE`) is not
-    asked, whoever holds it.
+    the environment's state() before each turn is kept too, and where a game was cut off that does
+    not tell its time, the one it was left in. Every environment that was made is closed, however
+    the games end. A seat that its info says has no say in a turn (`TO_MOVE`) is not asked, whoever
+    holds it.
 
     A BackendError or EnvError spoils the episodes it struck, in a reset too: they end there, with
     `failure` set. A seat that no policy holds is a ValueError.
@@ -95,7 +96,7 @@ def _to_the_end(
         _ask(playing, decided, seats, speaks_first, leaders=False)
         for game, choices in zip(playing, decided, strict=True):
             if game.failure is None:
-                game.advance(choices, speaks_first)
+                game.advance(choices, seats, speaks_first)
         playing = [game for game in playing if game.playing]
         turn += 1
         work.at(f"turn {turn}, {len(games) - len(playing)} are over")
@@ -115,6 +116,7 @@ class _Game:
     turns: list[tuple[AgentStep, ...]] = field(default_factory=list)
     failure: str | None = None
     states: list[np.ndarray] | None = None
+    ends: dict[str, End] = field(default_factory=dict)
 
     @classmethod
     def begin(
@@ -162,18 +164,30 @@ class _Game:
         mask = self.infos.get(agent, {}).get("action_mask")
         return Seen(agent, self.observations[agent], mask, heard)
 
-    def advance(self, choices: Mapping[str, Decision], speaks_first: SpeaksFirst) -> None:
+    def advance(
+        self,
+        choices: Mapping[str, Decision],
+        seats: Mapping[str, Policy],
+        speaks_first: SpeaksFirst,
+    ) -> None:
         before = self.observations
         try:
-            state = None if self.states is None else self.env.state()
-            self.observations, rewards, _, _, self.infos = self.env.step(
+            state = self.state()
+            self.observations, rewards, terminations, truncations, self.infos = self.env.step(
                 {agent: played_action(decision) for agent, decision in choices.items()}
             )
+            over = {agent: is_truncated(terminations, truncations, agent) for agent in choices}
+            ends = {
+                agent: self.cut_off(agent, seats[agent]) if cut else End(False)
+                for agent, cut in over.items()
+                if cut is not None
+            }
         except EnvError as error:
             self.fail(error)
             return
-        if self.states is not None:
-            self.states.append(np.asarray(state, np.float32).ravel())
+        self.ends |= ends
+        if self.states is not None and state is not None:
+            self.states.append(state)
         self.turns.append(
             tuple(
                 AgentStep(
@@ -188,6 +202,18 @@ class _Game:
             )
         )
 
+    def state(self) -> np.ndarray | None:
+        """The environment's, where states are kept."""
+        return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
+
+    def cut_off(self, agent: str, policy: Policy) -> End:
+        """The end of a seat that was truncated, and how its policy reads what it saw last."""
+        seen = self.see(agent, ())
+        ids = None
+        if isinstance(policy, Closing):
+            ids = policy.closing(seen, self.memories[agent])
+        return End(True, seen.observation, ids, None if ids is None else self.state())
+
     def episode(self, extra: dict[str, Any]) -> Episode:
         return Episode(
             environment=self.env.metadata["name"],
@@ -199,6 +225,7 @@ class _Game:
             made_as=_made_as(self.env),
             reset_options=self.reset_options,
             states=None if self.states is None else tuple(self.states),
+            ends=self.ends,
         )
 
 
@@ -255,6 +282,16 @@ def played_action(decision: Decision) -> Any:
     if decision.text is None or type(decision.action) is not int:
         return decision.action
     return Spoken(decision.action, decision.text)
+
+
+def is_truncated(
+    terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
+) -> bool | None:
+    """Whether a step cut the agent's game off; False where the game ended by its rules, which
+    outweighs a limit reached in the same step, and None where it goes on."""
+    if terminations.get(agent):
+        return False
+    return True if truncations.get(agent) else None
 
 
 def _words(decision: Decision) -> str:

@@ -75,6 +75,11 @@ class _OwnVector:
         """What the environment plays for what is not legal, where it says so; else None."""
         return getattr(self.view, "legal", None)
 
+    @property
+    def tells_time(self) -> bool:
+        """As the environment's own view says."""
+        return bool(getattr(self.view, "tells_time", True))
+
     def rules(self, agent: str) -> str:
         return self.view.rules(agent)
 

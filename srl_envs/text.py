@@ -183,6 +183,12 @@ def view_for(view: TextView, observation: Any) -> TextView:
     return view if choose is None else choose(observation)
 
 
+def tells_time(view: TextView, observation: Any) -> bool:
+    """Whether the situations of the game tell how long it still goes on, so that the time left is
+    part of the task: a view says otherwise by a `tells_time` that is False (Pardo et al. 2018)."""
+    return bool(getattr(view_for(view, observation), "tells_time", True))
+
+
 def in_place_of_unread(view: TextView, mask: Any = None) -> Any:
     """What is played for an answer that could not be read, under the seat's action mask.
 

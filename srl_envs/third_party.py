@@ -26,7 +26,7 @@ from pettingzoo.utils.conversions import (
     turn_based_aec_to_parallel_wrapper,
 )
 
-from srl_envs.checks import Step, asks_nothing, number_between, told, whole_number
+from srl_envs.checks import Step, asks_nothing, number_between, told, true_or_false, whole_number
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.observation_words import Names, beside, reader
 from srl_envs.text import (
@@ -55,6 +55,7 @@ def with_text(
     describe: Describe | None = None,
     default_action: int | None = None,
     parse_penalty: float = 0.1,
+    tells_time: bool = False,
 ) -> GameWithText:
     """`env`, any PettingZoo game with Discrete actions, as language models play and train on it.
 
@@ -69,6 +70,9 @@ def with_text(
     legal action where that is not legal, and `parse_penalty` taken off the reward that is learned
     from, in the game's own unit; in games in which seats take turns that is a pass, or the first
     legal move of who is to move, so they take no default action.
+
+    `tells_time` says that the situations tell how long the game still goes on. Where they do not,
+    a game that is cut off (truncated) is learned by PPO as one that could have gone on.
 
     Raises EnvConfigError for what does not fit the game, and for answers that cannot be read back.
     """
@@ -109,6 +113,7 @@ def with_text(
         ),
         parse_penalty=penalty,
         in_turns=in_turns,
+        tells_time=true_or_false("tells_time", tells_time),
     )
     return GameWithText(game, view, observed)
 
@@ -123,6 +128,8 @@ class ThirdPartyView:
     default_action: int
     parse_penalty: float
     in_turns: bool
+    tells_time: bool
+    """Whether situations tell how long the game still goes on (see srl_envs.text.tells_time)."""
 
     def rules(self, agent: str) -> str:
         """The seat's name, the rules as given, and how to answer."""

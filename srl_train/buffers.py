@@ -113,6 +113,7 @@ def _sample(record: Mapping[str, Any]) -> TokenSample:
     allowed = record["allowed"]
     if allowed is not None:
         allowed = tuple(None if ids is None else tuple(ids) for ids in allowed)
+    closing, last = record["closing_ids"], record["closing_state"]
     round_number, start, seat = record["group"]
     return TokenSample(
         prompt_ids=tuple(record["prompt_ids"]),
@@ -128,4 +129,6 @@ def _sample(record: Mapping[str, Any]) -> TokenSample:
         version=record["version"],
         advantages=None if record["advantages"] is None else tuple(record["advantages"]),
         states=None if record["states"] is None else tuple(map(tuple, record["states"])),
+        closing_ids=None if closing is None else tuple(closing),
+        closing_state=None if last is None else tuple(last),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from srl_agents.episode import Episode
+from srl_agents.episode import End, Episode
 from srl_train.modes import Rewards
 from srl_train.returns import discounted_return
 
@@ -48,6 +48,11 @@ class TokenSample:
     compares the episode returns of a group."""
     states: tuple[tuple[float, ...], ...] | None = None
     """The joint state before each turn, where the episode recorded it."""
+    closing_ids: tuple[int, ...] | None = None
+    """What the seat was shown last, after its last answer, in a game that was cut off without
+    telling its time: not part of the completion, nothing is learned on it. None elsewhere."""
+    closing_state: tuple[float, ...] | None = None
+    """The joint state then, beside `closing_ids`, where the episode recorded states."""
 
 
 def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
@@ -106,6 +111,7 @@ def sample_of(
         choices = tokens.allowed or [None] * len(tokens.completion_ids)
         mask += [int(ids is None or len(ids) > 1) for ids in choices]
         allowed += choices
+    end = episode.ends.get(agent, End(truncated=False))
     return TokenSample(
         prompt,
         tuple(completion),
@@ -120,6 +126,8 @@ def sample_of(
         min(versions),
         None if advantages is None else tuple(float(advantages[number]) for number in asked),
         _states_of(episode, agent),
+        end.prompt_ids,
+        None if end.state is None else tuple(end.state.tolist()),
     )
 
 

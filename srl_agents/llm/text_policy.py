@@ -16,7 +16,7 @@ from srl_agents.llm.partner_notes import History, PartnerNotes
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.turns import decided, read, rules_for, situation
 from srl_agents.policy import Seen
-from srl_envs.text import ParseFailure, TextView
+from srl_envs.text import ParseFailure, TextView, tells_time
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +78,7 @@ class TextPolicy:
         backend fails.
         """
         chat = self._backend.chat
-        if self._notes is not None:
-            states = [
-                replace(state, history=self._notes.after(state.history, one.observation))
-                for one, state in zip(seen, states, strict=True)
-            ]
+        states = self._told(seen, states)
         prompts = chat.prompts(
             [self._turn(one, state) for one, state in zip(seen, states, strict=True)]
         )
@@ -114,6 +110,24 @@ class TextPolicy:
                 )
             )
         return decisions, memories
+
+    def closing(self, seen: Seen, state: Conversation) -> tuple[int, ...] | None:
+        """The prompt that would have come next in a game that was cut off without telling its
+        time; None in all others, and for a seat that was never asked."""
+        if not state.context or tells_time(self._view, seen.observation):
+            return None
+        [told] = self._told([seen], [state])
+        [prompt] = self._backend.chat.prompts([self._turn(seen, told)])
+        return prompt
+
+    def _told(self, seen: Sequence[Seen], states: Sequence[Conversation]) -> list[Conversation]:
+        """The states, with what the newest observations add to the notes."""
+        if self._notes is None:
+            return list(states)
+        return [
+            replace(state, history=self._notes.after(state.history, one.observation))
+            for one, state in zip(seen, states, strict=True)
+        ]
 
     def _turn(self, seen: Seen, state: Conversation) -> Turn:
         last = state.context[-1] if state.context else None

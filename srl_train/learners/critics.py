@@ -21,6 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from srl_agents.llm.backends.huggingface_quantization import shared_states
+from srl_train.errors import TrainingError
+from srl_train.samples import TokenSample
 
 UNITS = 64
 """Width of the central critic's two hidden layers, as in Yu et al. 2022."""
@@ -137,6 +139,62 @@ def last_hidden(backbone: Any, batch: Mapping[str, Tensor]) -> Tensor:
         use_cache=False,
     ).last_hidden_state
     return hidden
+
+
+def joint_states(samples: Sequence[TokenSample], seats: Sequence[str]) -> Tensor:
+    """(B, K, S): before each turn the joint state, and after it a 1 in the place of the seat that
+    asks; all 0 beyond a row's turns.
+
+    Raises ValueError for samples without states, TrainingError where their length changes.
+    """
+    rows: list[Tensor] = []
+    for sample in samples:
+        if sample.states is None or (sample.closing_ids and sample.closing_state is None):
+            raise ValueError(
+                "a central critic needs the states of episodes: play with record_states"
+            )
+        after = sample.closing_state or sample.states[0]
+        if len({len(state) for state in (*sample.states, after)}) > 1:
+            raise TrainingError(
+                "the environment's state() changes its length within a game: a central critic "
+                "needs one length, choose ppo.critic shared or separate"
+            )
+        rows.append(_asked(sample.states, sample, seats))
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+def with_closings(
+    batch: Mapping[str, Tensor], samples: Sequence[TokenSample], seats: Sequence[str]
+) -> dict[str, Tensor]:
+    """The batch with one place more in every row, of what its seat was shown last where its game
+    was cut off without telling its time; of no meaning in the other rows."""
+    longest = max(map(total_length, samples)) - batch["completion_ids"].size(1)
+    names = ("completion_ids", "completion_mask")
+    ids, mask = (nn.functional.pad(batch[name], (0, max(longest, 0))) for name in names)
+    for number, sample in enumerate(samples):
+        start, stop = len(sample.completion_ids), total_length(sample)
+        ids[number, start:stop] = ids.new_tensor(sample.closing_ids or ())
+        mask[number, start:stop] = 1
+    places = batch["value_positions"]
+    ends = places.new_tensor([[total_length(sample)] for sample in samples])
+    found = {**batch, "completion_ids": ids, "completion_mask": mask}
+    found["value_positions"] = torch.cat([places, ends], dim=1)
+    if "states" in batch:
+        states = batch["states"]
+        last = [_asked([s.closing_state or s.states[-1]], s, seats) for s in samples if s.states]
+        found["states"] = torch.cat([states, torch.stack(last).to(states)], dim=1)
+    return found
+
+
+def _asked(states: Sequence[Sequence[float]], sample: TokenSample, seats: Sequence[str]) -> Tensor:
+    """(K, S): the states, each with a 1 in the place of the sample's seat."""
+    asks = [float(seat == sample.group[2]) for seat in seats]
+    return torch.tensor([[*state, *asks] for state in states])
+
+
+def total_length(sample: TokenSample) -> int:
+    """The tokens after a sample's prompt, what it was shown last included."""
+    return len(sample.completion_ids) + len(sample.closing_ids or ())
 
 
 def before_actions(batch: Mapping[str, Tensor], hidden: Tensor) -> Tensor:

@@ -29,7 +29,17 @@ from srl_train.advantage_estimation import (
 )
 from srl_train.errors import TrainingError
 from srl_train.learner_config import PpoConfig
-from srl_train.learners.critics import CRITICS, Critic, JointState, backbone_of, last_hidden
+from srl_train.learners.critics import (
+    CRITICS,
+    CentralCritic,
+    Critic,
+    JointState,
+    backbone_of,
+    joint_states,
+    last_hidden,
+    total_length,
+    with_closings,
+)
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.samples import TokenSample
@@ -141,13 +151,17 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         batch = {**batch, "value_positions": places.to(like.device)}
         if self.settings.critic == "central":
             batch["states"] = joint_states(self.played, self.seats).to(like.device)
-        values = self._values_now(batch).double().cpu().numpy()
+        cut = [s.closing_ids is not None for s in self.played]
+        # What was shown last is valued, and learned by no pass of the loss: it is in this alone.
+        valued = with_closings(batch, self.played, self.seats) if any(cut) else batch
+        values = self._values_now(valued).double().cpu().numpy()
+        values, last = values[:, : max(counts)], np.where(cut, values[:, -1], 0.0)
 
         advantages: list[Floats] = []
         returns: list[Floats] = []
-        for row, count, one in zip(values, counts, actions, strict=True):
+        for row, count, one, after in zip(values, counts, actions, last, strict=True):
             found = generalised_advantages(
-                one.rewards, [*row[:count], 0.0], one.discounts, self.settings.gae_lambda
+                one.rewards, [*row[:count], after], one.discounts, self.settings.gae_lambda
             )
             advantages.append(found)
             returns.append(found + row[:count])
@@ -206,28 +220,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         self.critic.train()
         self.model.train()  # TRL tells training from evaluation by this
         return torch.cat(found)
-
-
-def joint_states(samples: Sequence[TokenSample], seats: Sequence[str]) -> Tensor:
-    """(B, K, S): before each turn the joint state, and after it a 1 in the place of the seat that
-    asks; all 0 beyond a row's turns.
-
-    Raises ValueError for samples without states, TrainingError where their length changes.
-    """
-    rows: list[Tensor] = []
-    for sample in samples:
-        if sample.states is None:
-            raise ValueError(
-                "a central critic needs the states of episodes: play with record_states"
-            )
-        if len({len(state) for state in sample.states}) > 1:
-            raise TrainingError(
-                "the environment's state() changes its length within a game: a central critic "
-                "needs one length, choose ppo.critic shared or separate"
-            )
-        asks = [float(seat == sample.group[2]) for seat in seats]
-        rows.append(torch.tensor([[*state, *asks] for state in sample.states]))
-    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 class PpoLearner(PlayedLearner):
@@ -291,8 +283,24 @@ class PpoLearner(PlayedLearner):
         """Take the samples of one update; returns its number of optimizer steps at most."""
         if any(s.advantages is not None for s in samples):
             raise ValueError(f"{self.name}: samples bring advantages, PPO has a critic")
+        if not isinstance(self._trainer.critic, CentralCritic):
+            self._check_room(samples)
         self._stopped = False
         return super().begin_update(samples, seed, version)
+
+    def _check_room(self, samples: Sequence[TokenSample]) -> None:
+        """Raise TrainingError where what a seat was shown last does not fit the model's context."""
+        text = self._trainer.accelerator.unwrap_model(self._trainer.model).config.get_text_config()
+        limit = getattr(text, "max_position_embeddings", None)
+        longest = max(
+            (len(s.prompt_ids) + total_length(s) for s in samples if s.closing_ids), default=0
+        )
+        if limit is not None and longest > limit:
+            raise TrainingError(
+                f"{self.name}: a game that was cut off has {longest} tokens with what was shown "
+                f"last, the model reads {limit}: play fewer turns, shorten the texts, or tell the "
+                "time left (tells_time of with_text)"
+            )
 
     def compute_gradients(self) -> dict[str, Tensor] | None:
         """The next step's gradients; None once the policy has moved further than target_kl.

@@ -15,6 +15,7 @@ from srl_agents import episode as episodes
 from srl_agents.episode import (
     AgentStep,
     Decision,
+    End,
     Episode,
     Tokens,
     from_json,
@@ -112,6 +113,13 @@ steps = st.builds(
     info=st.dictionaries(st.text(), values, max_size=2),
     heard=st.lists(st.tuples(st.text(), st.text()), max_size=2).map(tuple),
 )
+ends = st.builds(
+    End,
+    truncated=st.booleans(),
+    observation=values,
+    prompt_ids=st.none() | ids,
+    state=st.none() | arrays,
+)
 any_episode = st.builds(
     Episode,
     environment=st.text(),
@@ -126,6 +134,7 @@ any_episode = st.builds(
         {"name": st.text(), "options": st.dictionaries(st.text(), values, max_size=2)}
     ),
     reset_options=st.dictionaries(st.text(), values, max_size=2),
+    ends=st.dictionaries(st.text(), ends, max_size=1),
 )
 
 

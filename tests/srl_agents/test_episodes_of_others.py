@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from srl_agents.classic import Always
-from srl_agents.episode import AgentStep, Decision, Episode, Tokens, from_json, read_jsonl, to_json
+from srl_agents.episode import (
+    AgentStep,
+    Decision,
+    End,
+    Episode,
+    Tokens,
+    from_json,
+    read_jsonl,
+    to_json,
+)
 from srl_agents.errors import EpisodeError
 from srl_agents.replay import remade, replay
 from srl_agents.rollout import play
@@ -48,6 +57,7 @@ def written():
         "coop_compete_v0", 3, {"agent_0": "model_0"}, ((step,), (step,)), None,
         {"group": 1, 2: "x"}, (np.ones(3, np.float32),),
         {"name": "coop_compete_v0", "options": {"num_agents": 1}}, {"episode": 4},
+        {"agent_0": End(True, np.zeros(2, np.float32), (7, 8), np.ones(3, np.float32))},
     )  # fmt: skip
 
 

@@ -87,6 +87,17 @@ def test_a_changed_reward_is_found(episode):
         list(replay(forged, remade(forged)))
 
 
+def test_a_changed_end_is_found(episode):
+    end = dataclasses.replace(episode.ends["agent_1"], truncated=False)
+    forged = dataclasses.replace(episode, ends={**episode.ends, "agent_1": end})
+    said = "the record says that agent_1 was terminated, played again it was truncated"
+    with pytest.raises(EpisodeError, match=said):
+        list(replay(forged, remade(forged)))
+    forged = dataclasses.replace(episode, ends={})
+    with pytest.raises(EpisodeError, match="agent_0 never ended, played again it was truncated"):
+        list(replay(forged, remade(forged)))
+
+
 def test_a_changed_action_is_found(episode):
     step = episode.turns[1][1]
     other = dataclasses.replace(step.decision, action=1 - step.decision.action)
@@ -111,7 +122,7 @@ def test_turns_too_few_or_too_many_are_found(episode):
     short = dataclasses.replace(episode, turns=episode.turns[:2])
     with pytest.raises(EpisodeError, match="ends after turn 2, and the game goes on"):
         list(replay(short, remade(short)))
-    broken_off = dataclasses.replace(short, failure="BackendError: gone")
+    broken_off = dataclasses.replace(short, ends={}, failure="BackendError: gone")
     assert len(list(replay(broken_off, remade(broken_off)))) == 3
     long = dataclasses.replace(episode, turns=(*episode.turns, episode.turns[0]))
     with pytest.raises(EpisodeError, match=r"turn 4: .*in play are none, the game is over"):

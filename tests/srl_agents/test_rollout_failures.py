@@ -21,7 +21,9 @@ def test_a_failing_environment_spoils_its_own_episode_only():
     whole = [play(Ledger(), seats, seed) for seed in (1, 2, 3)]
     episodes = play_many(make, seats, [1, 2, 3])
     assert [episodes[0], episodes[2]] == [whole[0], whole[2]]
-    assert episodes[1] == replace(whole[1], turns=whole[1].turns[:1], failure="EnvError: it broke")
+    assert episodes[1] == replace(
+        whole[1], turns=whole[1].turns[:1], ends={}, failure="EnvError: it broke"
+    )
 
 
 def test_an_environment_that_fails_in_its_reset_spoils_its_own_episode_only():

@@ -6,7 +6,8 @@ import pytest
 from srl_agents.llm.tiny_dialogues import random_dialogues
 from srl_envs import make
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.text import ParseFailure, TextEnv, view_for
+from srl_envs.multitask_view import MultitaskView
+from srl_envs.text import ParseFailure, TextEnv, tells_time, view_for
 from tests.srl_envs.hostile_pieces import hear_hostile
 
 SUMS = {"name": "math_v0", "options": {"families": "arithmetic", "difficulty": 1}}
@@ -147,3 +148,12 @@ def test_five_thousand_hostile_answers_never_raise():
         assert info["environment"] == env.unwrapped.environment
         played[info["environment"]] += 1
     assert min(played.values()) > 500
+
+
+def test_the_time_is_told_where_the_one_that_is_on_tells_it():
+    class Silent:
+        tells_time = False
+
+    view = MultitaskView((("timed", object(), 1), ("silent", Silent(), 1)))
+    assert tells_time(view, np.array([5.0, 1.0, 0.0], np.float32))
+    assert not tells_time(view, np.array([5.0, 0.0, 1.0], np.float32))

@@ -12,7 +12,7 @@ from srl_agents.classic.uniform import Uniform
 from srl_agents.rollout import play
 from srl_envs import check_environment, make
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.text import TextEnv
+from srl_envs.text import TextEnv, tells_time
 from srl_envs.third_party import with_text
 from tests.srl_envs.third_party_games import Counted, InCycles, NeverTwice, Nim
 
@@ -310,3 +310,11 @@ def test_wrong_use_is_refused():
         game.step({"player_0": 0, "player_1": 3})
     with pytest.raises(EnvError, match="player_1 is to act, and the game's mask leaves no legal"):
         with_text(Stuck(), **GIVEN).reset(seed=0)
+
+
+def test_a_game_says_whether_it_tells_its_time():
+    assert not tells_time(never_twice().text_view, 0)
+    assert tells_time(never_twice(tells_time=True).text_view, 0)
+    assert tells_time(make("coop_compete_v0").text_view, None)
+    with pytest.raises(EnvConfigError, match="tells_time must be True or False, got 1"):
+        never_twice(tells_time=1)

@@ -1,6 +1,7 @@
 """Sample buffers: budgets, order, staleness, and a state that survives JSON."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -101,7 +102,8 @@ def test_the_state_comes_back_through_json():
     allowed = (None, (3, 4))
     buffer = SampleBuffer(2, 4, max_staleness=1)
     buffer.add(samples(0, 2, version=0))
-    buffer.add([sample(2, 7, 2, allowed), sample(3, 7, 2)])
+    cut = replace(sample(3, 7, 2), closing_ids=(6, 7), closing_state=(0.5,))
+    buffer.add([sample(2, 7, 2, allowed), cut])
     assert buffer.take(2, 7) is None
     state = json.loads(json.dumps(buffer.state()))
 
@@ -115,6 +117,7 @@ def test_the_state_comes_back_through_json():
     taken = restored.take(2, 8)
     assert taken == buffer.take(2, 8)
     assert taken.samples[0].allowed == allowed
+    assert taken.samples[1] == cut
     assert type(taken.samples[0].group) is tuple
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from srl_agents.episode import AgentStep, Decision, Episode, Tokens
+from srl_agents.episode import AgentStep, Decision, End, Episode, Tokens
 from srl_train.advantage_estimation import actions_of, generalised_advantages
 from srl_train.samples import TokenSample, complete_groups, per_token, sample_of, samples_for
 
@@ -54,6 +54,23 @@ def test_later_turns_are_appended_and_what_was_told_is_masked():
     assert sample.turns == ((0, 2), (4, 5), (6, 8))
     assert (sample.rewards, sample.episode_return) == ((1.0, 2.0, 4.0), 3.0)
     assert per_token(sample, sample.advantages) == [3.0, 3.0, 0.0, 0.0, 0.0, 0.0, -1.0, -1.0]
+
+
+def test_what_was_shown_last_is_beside_the_completion():
+    turns = [(step("a", FIRST), step("b", CHOSEN))]
+    played = replace(
+        episode(*turns, seats=("a", "b")),
+        states=(np.zeros(2, np.float32),),
+        ends={"a": End(True, "seen", (7, 8), np.full(2, 0.5, np.float32)), "b": End(False)},
+    )
+    cut, over = (
+        sample_of(played, seat, [1.0], discount=0.5, group=(0, 5, seat)) for seat in ("a", "b")
+    )
+    assert (cut.closing_ids, cut.closing_state) == ((7, 8), (0.5, 0.5))
+    assert (over.closing_ids, over.closing_state) == (None, None)
+    assert replace(cut, closing_ids=None, closing_state=None) == sample_of(
+        replace(played, ends={}), "a", [1.0], discount=0.5, group=(0, 5, "a")
+    )
 
 
 def test_a_constrained_seat_from_its_first_turn():

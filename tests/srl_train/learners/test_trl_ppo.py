@@ -10,8 +10,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from srl_train.errors import TrainingError
-from srl_train.learners.critics import CRITICS, JointState, backbone_of
-from srl_train.learners.trl_ppo import joint_states
+from srl_train.learners.critics import CRITICS, JointState, backbone_of, joint_states
 from tests.srl_train.learners.reference_grpo import log_probs, relative_error, small_model
 from tests.srl_train.learners.reference_ppo import (
     SEATS,

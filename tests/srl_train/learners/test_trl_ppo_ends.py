@@ -1,0 +1,194 @@
+"""What PPO takes for the value of a game's end: 0, or the critic's of what was shown last."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.rollout import play_many
+from srl_train.errors import TrainingError
+from srl_train.learners.critics import CRITICS
+from srl_train.samples import sample_of
+from tests.fakes import ScriptedBackend
+from tests.srl_agents.endless import endless
+from tests.srl_train.learners.reference_grpo import relative_error
+from tests.srl_train.learners.reference_ppo import Reference, played, ppo_learner
+from tests.srl_train.learners.small_learner import EXACT, first_gradients, update
+
+LAST = (0.7, -0.2, 0.1)
+
+
+def cut_off(samples, *which, ids=(4, 6, 5)):
+    return [
+        dataclasses.replace(one, closing_ids=ids, closing_state=LAST) if number in which else one
+        for number, one in enumerate(samples)
+    ]
+
+
+def without(samples):
+    return [dataclasses.replace(s, closing_ids=None, closing_state=None) for s in samples]
+
+
+def observed(one, samples):
+    """What a learner's trainer adds to the batch, before it is shuffled."""
+    seen, made = [], one._trainer._estimates
+    one._trainer._estimates = lambda batch: seen.append(made(batch)) or seen[-1]
+    first_gradients(one, samples)
+    del one._trainer._estimates
+    return seen[0]
+
+
+def estimates(one, samples):
+    """(advantages, returns) that a learner gives the turns of each sample."""
+    batch = observed(one, samples)
+    rows = zip(batch["advantages"], batch["returns"], samples, strict=True)
+    return [
+        ([row[start].item() for start, _ in s.turns], told[: len(s.turns)].tolist())
+        for row, told, s in rows
+    ]
+
+
+class _Says(torch.nn.Module):
+    """A critic that finds each place worth a tenth of the tokens before it."""
+
+    reads_policy = False
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(0.1))
+
+    def forward(self, batch, hidden):
+        return self.scale * batch["value_positions"].float()
+
+
+def test_ends_of_both_kinds_in_one_batch_by_hand(monkeypatch):
+    monkeypatch.setitem(CRITICS, "separate", lambda model, joint: _Says())
+    one = ppo_learner(critic="separate", discount=0.5, gae_lambda=0.5, minibatches=1,
+                      normalise_advantages="none")  # fmt: skip
+    # Two turns, at completion tokens 0 and 4, six tokens in all: values 0 and 0.4. Rewards 0, 1.
+    two = played()[0]
+    ended = dataclasses.replace(two, rewards=(0.0, 1.0))
+    [cut] = cut_off([ended], 0, ids=(4, 6, 5, 7))  # the end is worth (6 + 4) / 10
+    samples = [ended, cut, ended, cut, ended, ended, cut, cut]
+    found = estimates(one, samples)
+    for sample, (advantages, returns) in zip(samples, found, strict=True):
+        if sample is ended:
+            # t=1: 1 + 0.5 * 0 - 0.4 = 0.6       t=0: 0 + 0.5 * 0.4 - 0 + 0.25 * 0.6 = 0.35
+            assert advantages == pytest.approx([0.35, 0.6])
+            assert returns == pytest.approx([0.35, 1.0])
+        else:
+            # t=1: 1 + 0.5 * 1 - 0.4 = 1.1       t=0: 0 + 0.5 * 0.4 - 0 + 0.25 * 1.1 = 0.475
+            assert advantages == pytest.approx([0.475, 1.1])
+            assert returns == pytest.approx([0.475, 1.5])
+
+
+class CutOff(Reference):
+    """The formula, with the critic's value where a game was cut off."""
+
+    def value_after(self, one):
+        if one.closing_ids is None:
+            return 0.0
+        told = len(one.completion_ids)
+        longer = dataclasses.replace(
+            one,
+            completion_ids=(*one.completion_ids, *one.closing_ids, 0),
+            turns=(*one.turns, (told + len(one.closing_ids), told + len(one.closing_ids) + 1)),
+            states=(*one.states, one.closing_state),
+        )
+        return self.values(longer)[-1].item()
+
+    def returns_and_advantages(self, one, values):
+        after = self.value_after(one)
+        self_paid = dataclasses.replace(
+            one, rewards=(*one.rewards[:-1], one.rewards[-1] + self.discount * after)
+        )
+        return super().returns_and_advantages(self_paid, values)
+
+
+@pytest.mark.parametrize(
+    "critic, level",
+    [("shared", "turn"), ("shared", "token"), ("separate", "turn"), ("separate", "token"),
+     ("central", "turn")],
+)  # fmt: skip
+def test_gradients_are_those_of_the_formula(critic, level):
+    samples = cut_off(played(), 0, 3, 6, 7)
+    one = ppo_learner(critic=critic, level=level, gae_lambda=0.8)
+    expected, _ = CutOff(one).remember(samples).gradients(samples)
+    found = first_gradients(one, samples)
+    assert relative_error(found, expected) < EXACT
+    ended = first_gradients(ppo_learner(critic=critic, level=level, gae_lambda=0.8), played())
+    assert relative_error(found, ended) > 0.01
+
+
+@pytest.mark.parametrize("critic", CRITICS)
+def test_nothing_is_learned_on_what_was_shown_last(critic):
+    # Where what comes later counts for nothing, it is as if the game had ended there.
+    found = [
+        first_gradients(ppo_learner(critic=critic, discount=0.0), samples)
+        for samples in (cut_off(played(), 0, 1, 2), played())
+    ]
+    assert relative_error(*found) < EXACT
+
+
+def test_what_does_not_fit_the_models_context_is_refused():
+    one = ppo_learner(critic="separate")
+    fits = 64 - max(len(s.prompt_ids) + len(s.completion_ids) for s in played())
+    update(one, cut_off(played(), *range(8), ids=(5,) * fits))
+    said = r"model_0: a game that was cut off has 65 tokens .* the model reads 64: play fewer turns"
+    with pytest.raises(TrainingError, match=said):
+        one.begin_update(cut_off(played(), *range(8), ids=(5,) * (fits + 1)), 3, 0)
+    central = ppo_learner(critic="central")  # reads no tokens
+    central.begin_update(cut_off(played(), *range(8), ids=(5,) * (fits + 1)), 3, 0)
+
+
+def bytes_model():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=258,
+                hidden_size=16,
+                intermediate_size=32,
+                num_hidden_layers=1,
+                num_attention_heads=2,
+                num_key_value_heads=1,
+                max_position_embeddings=1024,
+                bos_token_id=None,
+                eos_token_id=257,
+                pad_token_id=0,
+            )
+        ).eval()
+
+
+def endless_samples():
+    seat = TextPolicy(ScriptedBackend(lambda request: "yes"), endless().text_view)
+    episodes = play_many(endless, {"a": seat}, [0, 1, 4, 11])
+    assert [len(episode.turns) for episode in episodes] == [4, 2, 3, 1]
+    return [
+        sample_of(episode, "a", [1.0] * len(episode.turns), discount=0.5, group=(0, 0, "a"))
+        for episode in episodes
+    ]
+
+
+def values_after_learning(samples):
+    one = ppo_learner(
+        bytes_model(), critic="separate", discount=0.5, gae_lambda=1.0, value_learning_rate=0.02,
+        learning_rate=1e-6, planned_updates=200, iterations=4, schedule="constant",
+    )  # fmt: skip
+    for number in range(12):
+        update(one, samples, seed=number)
+    rows = zip(observed(one, samples)["old_values"], samples, strict=True)
+    return [row[: len(s.turns)].numpy() for row, s in rows]
+
+
+def test_a_game_without_end_is_worth_what_it_is_worth_wherever_it_is_cut():
+    # 1 a step, discounted by 1/2, for ever: 2 at every step.
+    samples = endless_samples()
+    values = values_after_learning(samples)
+    np.testing.assert_allclose(np.concatenate(values), 2.0, atol=0.1)
+    # Taken for ends, the cuts lower them: the last step alone is paid 1.
+    believed = values_after_learning(without(samples))
+    assert np.mean([row[-1] for row in believed]) < 1.6
