@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -69,6 +69,28 @@ def one_of(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
     raise EnvConfigError(
         f"{name} must be one of {', '.join(map(repr, choices))}, got {told(value)}"
     )
+
+
+def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
+    """`value` as a tuple where it lists some of `allowed`, at least one; raises EnvConfigError
+    otherwise."""
+    choices = tuple(allowed)
+    chosen = entries_of(name, value)
+    for one in chosen:
+        if not isinstance(one, str) or one not in choices:
+            raise EnvConfigError(
+                f"{name} must be some of {', '.join(map(repr, choices))}, got {told(one)}"
+            )
+    if not chosen:
+        raise EnvConfigError(f"{name} must name at least one of {', '.join(map(repr, choices))}")
+    return chosen
+
+
+def entries_of(name: str, value: Any) -> tuple[Any, ...]:
+    """What `value`, a list or the like, holds; raises EnvConfigError otherwise."""
+    if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
+        return tuple(value)
+    raise EnvConfigError(f"{name} must be a list, got {told(value)}")
 
 
 def keep(record: object, **checked: Any) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from pettingzoo import AECEnv
 
 from srl_envs import base, outside
-from srl_envs.checks import number_between, one_of, parallel_form
+from srl_envs.checks import number_between, one_of, parallel_form, some_of
 from srl_envs.code_problems import files
 from srl_envs.code_problems.families import FAMILIES, RETURNS, problem
 from srl_envs.errors import EnvConfigError
@@ -54,14 +54,8 @@ class Programming(Task):
         problems: Sequence[Problem] | None = None,
     ) -> None:
         self.sandbox = sandbox
-        self.families = tuple(FAMILIES if families is None else families)
-        for family in self.families:
-            if family not in FAMILIES:
-                raise EnvConfigError(
-                    f"families must be some of {', '.join(map(repr, FAMILIES))}, got {family!r}"
-                )
-        if not self.families:
-            raise EnvConfigError("families must name at least one family, got none")
+        chosen = tuple(FAMILIES) if families is None else families
+        self.families = some_of("families", chosen, FAMILIES)
         self.problems = None if problems is None else tuple(problems)
         if self.problems is not None:
             self.difficulties = 1, 1

@@ -329,12 +329,12 @@ def _spoken(text: str | ParseFailure) -> str:
 
 
 def _judge(judge: Judge | str) -> Judge:
-    if judge == "rules":
-        return RuleJudge()
     if not isinstance(judge, str):
         if callable(getattr(judge, "judge", None)):
             return judge
         raise EnvConfigError(f"judge must be 'rules' or have a method judge(debate), got {judge!r}")
+    if judge == "rules":
+        return RuleJudge()
     if ":" not in judge:
         raise EnvConfigError(f"judge must be 'rules' or 'module:function', got {judge!r}")
     return _judge(outside.code(judge, "judge")())

@@ -16,7 +16,7 @@ import numpy as np
 from pettingzoo import AECEnv
 
 from srl_envs import answers, base, expressions, outside
-from srl_envs.checks import parallel_form
+from srl_envs.checks import parallel_form, some_of
 from srl_envs.errors import EnvConfigError
 from srl_envs.final_answers import final_answer
 from srl_envs.math_problems import algebra, arithmetic, files, multi_step, words
@@ -51,14 +51,8 @@ class Mathematics(Task):
     def __init__(
         self, families: Sequence[str] | None = None, problems: Sequence[Problem] | None = None
     ) -> None:
-        self.families = tuple(FAMILIES if families is None else families)
-        for family in self.families:
-            if family not in FAMILIES:
-                raise EnvConfigError(
-                    f"families must be some of {', '.join(map(repr, FAMILIES))}, got {family!r}"
-                )
-        if not self.families:
-            raise EnvConfigError("families must name at least one family, got none")
+        chosen = tuple(FAMILIES) if families is None else families
+        self.families = some_of("families", chosen, FAMILIES)
         self.problems = None if problems is None else tuple(problems)
         if self.problems is not None:
             levels = [problem.difficulty for problem in self.problems]

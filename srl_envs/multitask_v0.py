@@ -254,7 +254,11 @@ def _made(environments: Any, **given: Any) -> dict[str, Any]:
             raise EnvConfigError(
                 f"environments.{label} is {told!r}: give {{'name': ..., 'options': {{...}}}}"
             )
-        options = dict(told.get("options") or {})
+        options = told.get("options") or {}
+        if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+            raise EnvConfigError(
+                f"environments.{label}.options is {options!r}: give names with their values"
+            )
         for name in given:
             if name in options:
                 raise EnvConfigError(

@@ -15,6 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from srl_envs.errors import EnvConfigError, UntrustedError
 
 LARGEST_RECORDED = 1000
@@ -75,7 +77,12 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
 
 
 def place(path: str | os.PathLike[str], option: str) -> Path:
-    """The file or folder that the `option` names. Raises UntrustedError within `closed`."""
+    """The file or folder that the `option` names.
+
+    Raises EnvConfigError for what names none, and UntrustedError within `closed`.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise EnvConfigError(f"{option} must name a file or folder, got {path!r:.200}")
     if is_closed():
         raise UntrustedError(
             f"{option}: {os.fspath(path)!r:.200} is a place on this machine that a record names, "
@@ -104,6 +111,8 @@ def refuse_large(options: Mapping[str, Any]) -> None:
 
 
 def _size(name: str, value: Any) -> float:
+    if isinstance(value, np.ndarray | np.generic):  # which a record may hold as well
+        value = value.tolist()
     if isinstance(value, Mapping):
         return 1 + sum(_size(str(key), entry) for key, entry in value.items())
     if isinstance(value, list | tuple):

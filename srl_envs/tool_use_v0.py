@@ -24,7 +24,7 @@ from pettingzoo import AECEnv
 
 from srl_envs import base, outside
 from srl_envs.answers import words_of
-from srl_envs.checks import one_of, parallel_form, whole_number
+from srl_envs.checks import entries_of, one_of, parallel_form, some_of, told, whole_number
 from srl_envs.errors import EnvConfigError
 from srl_envs.task import Graded, Problem, Task, TaskEnv, TaskView, Work
 from srl_envs.text import TEXT_LENGTH, ParseFailure
@@ -72,17 +72,27 @@ class ToolUse(Task):
         workspace: str | None = None,
         history: int = HISTORY,
     ) -> None:
-        self.tools = [one_of("tools", tool, TOOLS) for tool in tools if not isinstance(tool, Tool)]
-        self.own_tools = [tool for tool in tools if isinstance(tool, Tool)]
+        given = entries_of("tools", tools)
+        self.tools = [one_of("tools", tool, TOOLS) for tool in given if not isinstance(tool, Tool)]
+        self.own_tools = [tool for tool in given if isinstance(tool, Tool)]
         self.search, self.workspace = search, workspace
         self.history = whole_number("history", history, low=0)
-        self.problems = None if problems is None else tuple(problems)
+        self.problems: tuple[Problem, ...] | None = (
+            None if problems is None else entries_of("problems", problems)
+        )
         if self.problems is not None:
             if families is not None or not self.problems:
                 raise EnvConfigError("give problems of your own (at least one) or families")
+            if wrong := [one for one in self.problems if not isinstance(one, Problem)]:
+                raise EnvConfigError(f"problems must be Problem objects, got {told(wrong[0])}")
             levels = [problem.difficulty for problem in self.problems]
             self.difficulties, self.split = (min(levels), max(levels)), "any"
         self.families = _families(families, self.tools)
+        if self.problems is None and not self.families:
+            raise EnvConfigError(
+                f"tools is {told(tools)}, and no family can do with these: give more tools, or "
+                "problems of your own"
+            )
         if (
             self.problems is None
             and search is not None
@@ -296,16 +306,14 @@ def _counts(session: Session) -> dict[str, Any]:
 def _families(families: Sequence[str] | None, tools: Sequence[str]) -> tuple[str, ...]:
     if families is None:
         return tuple(name for name, one in FAMILIES.items() if set(one.tools) <= set(tools))
-    for family in families:
-        one_of("families", family, tuple(FAMILIES))
+    chosen = some_of("families", families, FAMILIES)
+    for family in chosen:
         missing = set(FAMILIES[family].tools) - set(tools)
         if missing:
             raise EnvConfigError(
                 f"family {family!r} needs the tools {', '.join(sorted(missing))}: add them to tools"
             )
-    if not families:
-        raise EnvConfigError("families must name at least one family, got none")
-    return tuple(families)
+    return chosen
 
 
 @parallel_form

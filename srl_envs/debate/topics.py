@@ -8,6 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from srl_envs.checks import entries_of
 from srl_envs.data_files import read_rows
 from srl_envs.errors import EnvConfigError
 from srl_envs.mazes import SPLITS, TEST_SHARE
@@ -31,7 +32,7 @@ def _motion(said: Any, number: int) -> str:
 
 def checked_all(motions: Sequence[str]) -> tuple[str, ...]:
     """The motions, each once; raises EnvConfigError where there is none or one is no text."""
-    found = tuple(dict.fromkeys(checked(motion) for motion in motions))
+    found = tuple(dict.fromkeys(checked(motion) for motion in entries_of("topics", motions)))
     if not found:
         raise EnvConfigError("topics must hold at least one motion, got none")
     return found

@@ -270,7 +270,7 @@ def test_what_is_wrong_in_a_file_is_said_with_its_line(tmp_path, row, said):
 def test_wrong_arguments(tmp_path):
     with pytest.raises(EnvConfigError, match="families must be some of"):
         make("math_v0", families=["geometry"])
-    with pytest.raises(EnvConfigError, match="at least one family"):
+    with pytest.raises(EnvConfigError, match="at least one of"):
         make("math_v0", families=[])
     with pytest.raises(EnvConfigError, match="give one"):
         make("math_v0", families="algebra", path="x.jsonl")

@@ -1,11 +1,13 @@
 """Records of others lead to no code, no file and no folder, and to no huge environment."""
 
+import contextlib
 import inspect
 import re
 import sys
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import srl_envs
@@ -157,3 +159,37 @@ def test_names_become_code_in_one_place_only():
         and path.parent.name != "sandbox"  # where what runs is nobody's to trust anyway
     }
     assert importing == {"outside.py", *fixed}
+
+
+ODD = [
+    None, True, -1, 0.5, 10**400, "", "abc", "\0", [], [None], [[]], {}, {"a": 1}, {1: 2}, (1, 2),
+    {"a": {"name": "math_v0", "options": [1]}}, {"a": {"name": "math_v0", "options": "abc"}},
+    [{"question": "1", "answer": "1"}], np.int64(5), np.float32(0.5), np.array(5), np.array([]),
+    np.array([1, 2]), np.array(["a"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "option"), OPTIONS)
+def test_whatever_an_option_holds_it_is_taken_or_refused(name, option):
+    for value in ODD:
+        with contextlib.suppress(EnvError):
+            env = catalogue.remake(name, {option: value})
+            env.reset(seed=1)
+            env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("coop_compete_v0", {"num_agents": np.int64(3_000_000)}),
+        ("maze_v0", {"width": np.array(30_001), "height": np.int32(30_001)}),
+        ("team_battle_v0", {"team_size": np.array([900, 900])}),
+        (
+            "multitask_v0",
+            {"environments": {"a": {"name": "math_v0", "options": {"num_agents": np.int64(2000)}}}},
+        ),
+    ],
+)
+def test_numbers_of_arrays_count_as_others_do(name, options):
+    with pytest.raises(UntrustedError, match="at most 1000 is made"):
+        catalogue.remake(name, options)

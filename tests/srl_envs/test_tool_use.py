@@ -323,9 +323,9 @@ def test_a_workspace_is_jailed_and_left_empty(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"families": "cooking"}, "families must be one of"),
+        ({"families": "cooking"}, "families must be some of"),
         ({"families": "count"}, "needs the tools python"),
-        ({"families": []}, "at least one family"),
+        ({"families": []}, "at least one of"),
         ({"tools": ["telephone"]}, "tools must be one of"),
         ({"families": "read", "problems": [asked("a", "b")]}, "problems of your own"),
         ({"workspace": "/nowhere/at/all"}, "no folder"),
