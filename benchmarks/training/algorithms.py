@@ -147,7 +147,7 @@ def figure(result: Mapping[str, Any], path: Path) -> Path:
         means = [sum(column) / len(column) for column in zip(*rewards, strict=True)]
         lines.append(plots.Line(name, range(len(means)), means))
     panel = plots.Panel(f"{result['game']}: reward per seat and turn", lines, smooth=False)
-    return plots.save_png(plots.curves([panel], columns=1), path)
+    return plots.save_png(plots.draw([panel], columns=1), path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

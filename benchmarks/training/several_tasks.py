@@ -167,7 +167,7 @@ def figure(result: Mapping[str, Any], path: Path) -> Path:
                 points.append((place, sum(seen) / len(seen)))
         lines.append(plots.Line(label, [x for x, _ in points], [y for _, y in points]))
     panel = plots.Panel("Share of training problems solved, by task", lines, percent=True)
-    return plots.save_png(plots.curves([panel], columns=1), path)
+    return plots.save_png(plots.draw([panel], columns=1), path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -42,7 +42,7 @@ def sampled_and_recomputed(run, number):
         {"models__constrained": True},
         {"models__adapters": {"rank": 4}},
         {"models__adapters": {"rank": 4}, "models__constrained": True},
-        {"models__sampling": {"temperature": 0.6}},
+        {"models__sampling__temperature": 0.6},
     ],
     ids=["free", "constrained", "adapters", "constrained adapters", "temperature"],
 )

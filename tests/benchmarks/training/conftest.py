@@ -19,6 +19,7 @@ def small_setting(tiny_folder):
         "environment.name": "coop_compete_v0",
         "environment.options": {"num_agents": 4, "max_cycles": 2},
         "models.base": tiny_folder,
+        "models.sampling.max_new_tokens": 4,
         "models.count": 4,
         "rollout.group_size": 2,
         "rollout.groups_per_round": 1,

@@ -17,6 +17,7 @@ def observed(tiny_folder):
     setting = {
         "environment.options": {"num_agents": 4, "max_cycles": 2},
         "models.base": tiny_folder,
+        "models.sampling.max_new_tokens": 4,
         "rollout.group_size": 2,
         "rollout.groups_per_round": 2,
         "rounds": 2,
