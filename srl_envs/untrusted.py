@@ -65,8 +65,14 @@ def _one_kind_of_error() -> Iterator[None]:
         raise DocumentError(f"not JSON: {error}") from error
 
 
-def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """What a file holds. Raises DocumentError for more than `max_bytes`, OSError as the system."""
+def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -> bytes:
+    """What a file holds.
+
+    Raises DocumentError for more than `max_bytes` and for folders, devices and, without `pipes`,
+    named pipes, which may never end or begin; OSError as the system.
+    """
+    if path.exists() and not path.is_file() and not (pipes and path.is_fifo()):
+        raise DocumentError("not a plain file")
     with path.open("rb") as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:

@@ -37,7 +37,7 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunCon
 def read_tree(path: str | Path) -> Any:
     """What a YAML file holds; raises ConfigError where it cannot be read."""
     try:
-        text = read_bytes(Path(path), MAX_YAML).decode("utf-8")
+        text = read_bytes(Path(path), MAX_YAML, pipes=True).decode("utf-8")
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -126,7 +126,7 @@ def _cards(run: Run) -> str:
     cooperation = ends(run, "cooperation_rate")
     failures = ends(run, "parse_failures")
     failed, played = (int(run.total("environment", k)) for k in ("failed_episodes", "episodes"))
-    seconds = sum(sum(row.get("seconds", {}).values()) for row in run.rows)
+    seconds = sum(sum((row.get("seconds") or {}).values()) for row in run.rows)
     passes = ", ".join(f"{stage.upper()} {len(rows)}" for stage, rows in run.stages.items())
     spent = sum(number_at(row, "seconds") for rows in run.stages.values() for row in rows)
     cards = [

@@ -21,6 +21,10 @@ from srl_train.metrics.sinks import read_metrics
 from srl_train.stage_state import ORDER
 from srl_train.strict_yaml import MAX_YAML, read_yaml
 
+LARGEST = 1e100
+"""Of what is measured: sums of squares of it are numbers still."""
+MOST_ROUNDS = 10**9
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -102,7 +106,8 @@ class Run:
     def baselines(self) -> dict[str, float]:
         """Name of a way to play -> its mean raw reward per seat and step."""
         found = self.summary.get("baselines") or {}
-        return {name: float(value) for name, value in found.items() if value is not None}
+        known = {name: number_at(found, name) for name in found}
+        return {name: value for name, value in known.items() if math.isfinite(value)}
 
     def series(self, *keys: str) -> list[float]:
         """One number per round, found by following the keys into each row; NaN for none."""
@@ -120,19 +125,29 @@ class Run:
 
 
 def number_at(tree: Any, *keys: str) -> float:
-    """The number found by following the keys; NaN where the path or the number is missing."""
+    """The number found by following the keys; NaN where the path or the number is missing, or it
+    is beyond LARGEST."""
     for key in keys:
         if not isinstance(tree, Mapping):
             return math.nan
         tree = tree.get(key)
-    return float(tree) if isinstance(tree, (int, float)) else math.nan
+    if not isinstance(tree, (int, float)) or LARGEST < abs(tree) < math.inf:
+        return math.nan
+    return float(tree)
 
 
 def load(folder: Path) -> Run:
     """The run in `folder`, as far as it goes.
 
-    Raises RunFolderError where there is no run, or where its records are damaged.
+    Raises RunFolderError where there is no run, or where its records are damaged or cannot be read.
     """
+    try:
+        return _loaded(folder)
+    except OSError as error:
+        raise RunFolderError(f"cannot read {error.filename}: {error.strerror}") from error
+
+
+def _loaded(folder: Path) -> Run:
     if not folder.is_dir():
         raise RunFolderError(f"no run at {folder}: give a folder that `srl train` wrote")
     notes: list[str] = []
@@ -166,10 +181,10 @@ def _rows(path: Path, notes: list[str], planned: float) -> tuple[Mapping[str, An
         if planned:
             notes.append("metrics.jsonl is not there yet: no round has ended.")
         return ()
+    found = read_metrics(path)
     content = path.read_bytes()
     if content and not content.endswith(b"\n"):
         notes.append("The last line of metrics.jsonl was being written; it may be left out here.")
-    found = read_metrics(path)
     if not found and planned:
         notes.append("metrics.jsonl is empty: no round has ended.")
     by_round: dict[int, Mapping[str, Any]] = {}
@@ -205,7 +220,9 @@ def _stages(
 def _check_row(path: Path, place: int, row: Mapping[str, Any], kind: str) -> None:
     """Raise RunFolderError unless the row is a round's or, of `kind` "stage", a stage's pass."""
     of_kind = row.get(kind) in ORDER if kind == "stage" else isinstance(row.get(kind), Mapping)
-    sound = isinstance(row.get("round"), int) and isinstance(row.get("models"), Mapping)
+    number = row.get("round")
+    numbered = isinstance(number, int) and abs(number) < MOST_ROUNDS
+    sound = numbered and isinstance(row.get("models"), Mapping)
     if not sound or not of_kind:
         called = "a pass of a stage" if kind == "stage" else "a round"
         raise RunFolderError(
@@ -214,6 +231,25 @@ def _check_row(path: Path, place: int, row: Mapping[str, Any], kind: str) -> Non
     for model, own in row["models"].items():
         if not isinstance(own, Mapping):
             raise RunFolderError(f"{path}: line {place} holds {own!r} for {model}, no mapping")
+        if not _lists_text(own.get("seats") or []):
+            raise RunFolderError(f"{path}: line {place}: seats of {model} is no list of text")
+    wanted = {"by_environment": row.get("by_environment")}
+    if kind == "environment":
+        wanted["winners"] = row[kind].get("winners")
+        wanted["seconds"] = row.get("seconds")
+    for name, told in wanted.items():
+        counted = isinstance(told, Mapping) and (name == "by_environment" or _counts(told))
+        if told is not None and not counted:
+            raise RunFolderError(f"{path}: line {place}: {name} is {told!r:.80}, no mapping of "
+                                 "names to numbers")  # fmt: skip
+
+
+def _lists_text(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _counts(value: Mapping[str, Any]) -> bool:
+    return all(isinstance(one, int | float) and abs(one) < LARGEST for one in value.values())
 
 
 def _summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
@@ -229,6 +265,9 @@ def _summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
         raise RunFolderError(f"{path} is not JSON ({error}); remove it or run again") from error
     if not isinstance(found, dict):
         raise RunFolderError(f"{path} holds a {type(found).__name__}, not a mapping")
+    evaluation = found.get("evaluation") or {}
+    if not isinstance(evaluation, dict):
+        raise RunFolderError(f"{path}: evaluation is {evaluation!r:.80}, no mapping")
     baselines = found.get("baselines") or {}
     if not isinstance(baselines, dict) or not all(
         value is None or isinstance(value, int | float) for value in baselines.values()
@@ -252,7 +291,7 @@ def _config(path: Path, notes: list[str]) -> tuple[str, Mapping[str, Any]]:
 
 
 def _samples(folder: Path, notes: list[str], *, expected: bool) -> tuple[Sample, ...]:
-    files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
+    files = sorted(path for path in folder.glob("*.jsonl") if path.is_file())
     if expected and not files:
         notes.append("There are no sample episodes.")
     samples = []

@@ -19,11 +19,15 @@ import numpy as np
 
 from srl_agents.whole_files import whole_file
 from srl_envs.errors import DocumentError
-from srl_envs.untrusted import read_json
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.metrics.errors import MetricsError
 
 NOT_FINITE = "not_finite"
 """The key of a row that tells which of its nulls were NaN or infinite."""
+
+
+LARGEST = 2**30
+"""Bytes of a file of rows; a hundred thousand rounds of four models take a third of it."""
 
 
 class Sink(Protocol):
@@ -139,7 +143,10 @@ def _restored(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
-    lines = path.read_bytes().splitlines()
+    try:
+        lines = read_bytes(path, LARGEST).splitlines()
+    except DocumentError as error:
+        raise MetricsError(f"{path} cannot be read: {error}") from error
     whole: list[tuple[bytes, dict[str, Any]]] = []
     for number, line in enumerate(lines, start=1):
         try:

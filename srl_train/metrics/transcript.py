@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import numpy as np
@@ -134,7 +134,9 @@ def _situation(step: AgentStep, view: TextView | None) -> str:
     if isinstance(step.observation, str):
         return step.observation
     if view is not None:
-        return view.describe(step.agent, step.observation)
+        # A record may be anybody's: what is no observation of the game is shown as it stands.
+        with suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+            return view.describe(step.agent, step.observation)
     return _plain(step.observation)
 
 

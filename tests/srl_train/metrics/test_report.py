@@ -1,7 +1,9 @@
+import dataclasses
 import re
 import sys
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from srl_agents.episode import Episode
@@ -380,3 +382,13 @@ def test_names_are_no_formulas(tmp_path):
     run = write_run(tmp_path / "run", rows=rows)
     assert name in read(write_report(run)).text
     assert (save_plots(run, tmp_path / "plots")[0]).stat().st_size > 1000
+
+
+@pytest.mark.parametrize("seen", [None, {}, {"observation": {"a": 1}}, np.ones(1), np.ones(30)])
+def test_what_is_no_observation_of_the_game_is_shown_as_it_stands(tmp_path, undrawn, seen):
+    turn, *turns = episode().turns
+    odd = dataclasses.replace(turn[0], observation=seen)
+    played = dataclasses.replace(episode(), turns=((odd, *turn[1:]), *turns))
+    page = read(write_report(write_run(tmp_path / "run", episodes=[played])))
+    view = catalogue.make("coop_compete_v0", max_cycles=16).unwrapped.text_view
+    assert " ".join(view.rules("agent_0").split()) in page.text

@@ -1,5 +1,7 @@
 import json
 import math
+import os
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +110,29 @@ def test_rounds_written_twice_are_shown_once_and_told(tmp_path):
             "names no place",
         ),
         ("metrics.jsonl", '{"not_finite": 3}\n', MetricsError, "names no place"),
+        ("summary.json", '{"evaluation": "x"}', RunFolderError, "evaluation is 'x', no mapping"),
+        (
+            "metrics.jsonl",
+            f'{{"round": {10**400}, "environment": {{}}, "models": {{}}}}\n',
+            RunFolderError,
+            "line 1 is not a round",
+        ),
+        *(
+            (
+                "metrics.jsonl",
+                f'{{"round": 0, "environment": {{{own}}}, "models": {{{models}}}, "a": 1{more}}}\n',
+                RunFolderError,
+                says,
+            )
+            for own, models, more, says in (
+                ('"winners": ["a", 1]', "", "", r"winners is \['a', 1\], no mapping"),
+                ('"winners": {"a": "b"}', "", "", "line 1: winners is"),
+                ("", "", ', "seconds": [1]', "seconds is"),
+                ("", "", ', "seconds": {"a": "b"}', "seconds is"),
+                ("", "", ', "by_environment": 5', "by_environment is 5"),
+                ("", '"m": {"seats": 5}', "", "seats of m is no list"),
+            )
+        ),
         ("summary.json", '{"a": ' * 1000 + "1" + "}" * 1000, RunFolderError, "nested deeper"),
     ],
 )
@@ -117,6 +142,34 @@ def test_damage_is_told_in_one_line(tmp_path, name, content, error, says):
     with pytest.raises(error, match=says) as told:
         load(folder)
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "stages.jsonl", "summary.json", "config.yaml"])
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_plain_file_is_not_read(tmp_path, name, make):
+    folder = write_run(tmp_path / "run")
+    (folder / name).unlink(missing_ok=True)
+    make(folder / name)
+    with pytest.raises((RunFolderError, MetricsError), match=f"{name}.*not a plain file"):
+        load(folder)
+
+
+def test_episodes_that_are_no_plain_files_are_left_out(tmp_path):
+    folder = write_run(tmp_path / "run")
+    os.mkfifo(folder / "episodes/a.jsonl")
+    (folder / "episodes/z.jsonl").mkdir()
+    assert [sample.label for sample in load(folder).samples] == ["round 0", "round 39"]
+
+
+def test_numbers_beyond_measure_are_none(tmp_path):
+    huge = row(1, raw_reward=10**400)
+    run = load(write_run(tmp_path / "run", rows=[*few(1), huge], told=config() | {"rounds": 2}))
+    assert math.isnan(run.series("environment", "raw_reward")[1])
+    (run.folder / "summary.json").write_text(
+        json.dumps({"baselines": {"uniform": 10**400, "optimum": 1}})
+    )
+    (run.folder / "config.yaml").write_text("rounds: " + "9" * 900)
+    assert load(run.folder).baselines == {"optimum": 1.0}
 
 
 def test_damaged_episodes_are_noted_and_the_others_read(tmp_path):
