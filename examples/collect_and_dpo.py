@@ -30,7 +30,7 @@ def main() -> None:
     write_jsonl(path, games)
 
     # Every model learns from all four seats, and no round follows.
-    dpo = DpoConfig(data=(str(path),), seats="all", epochs=6, batch_size=8, learning_rate=3e-3)
+    dpo = DpoConfig(data=(str(path),), seats="all", epochs=6, batch_size=8, learning_rate=1e-3)
     config = dataclasses.replace(config, dpo=dpo, rounds=0)
     results = MultiModelTrainer(config, path.parent / "run").fit()
     [stage] = results["stages"]
