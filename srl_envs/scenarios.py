@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -22,6 +23,8 @@ from srl_envs.errors import EnvConfigError
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 OWN_PROBLEMS = ("path", "problems", "topics")
 """Options that put problems of one's own in the place of ours."""
+EVERYBODY = ".all"
+"""Ends the name of the scenario of an environment of one's own."""
 ROLES = ("alone", "visitor", "even", "resident")
 
 
@@ -75,8 +78,11 @@ class Scenario:
 def names(environment: str | None = None, held_out: bool | None = None) -> tuple[str, ...]:
     """The names of all scenarios, or of those of one environment, held out or not.
 
-    Raises EnvConfigError for an environment that is not in the catalogue.
+    One of your own, 'module:function', has one, in which every seat is focal. Raises
+    EnvConfigError for an environment that is not in the catalogue.
     """
+    if environment is not None and ":" in environment:
+        return () if held_out else (f"{environment}{EVERYBODY}",)
     if environment is not None:
         catalogue.entry(environment)
     return tuple(
@@ -93,7 +99,14 @@ def environments() -> tuple[str, ...]:
 
 
 def scenario(name: str) -> Scenario:
-    """What is known of `name`; raises EnvConfigError with the nearest for an unknown one."""
+    """What is known of `name`; raises EnvConfigError with the nearest for an unknown one.
+
+    'module:function.all' is that of an environment of your own, which is made to see its seats.
+    """
+    if isinstance(name, str) and ":" in name and name.endswith(EVERYBODY):
+        own = name.removesuffix(EVERYBODY)
+        with closing(catalogue.make(own)) as env:
+            return Scenario(name, own, "every seat is focal", tuple(env.possible_agents))
     found = _all()
     if not isinstance(name, str) or name not in found:
         close = get_close_matches(str(name), found, n=1, cutoff=0.5)

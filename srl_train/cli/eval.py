@@ -35,7 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--environment", dest="environments", action="append", default=[], metavar="ENV",
-        help="all scenarios of an environment; may be repeated",
+        help="all scenarios of an environment, or 'module:function', one of your own with every "
+        "seat focal; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--held-out", choices=tuple(HELD_OUT), default="all",

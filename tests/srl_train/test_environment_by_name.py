@@ -1,5 +1,7 @@
 """A run in an environment of one's own, from the configuration alone."""
 
+import json
+
 import pytest
 
 from srl_agents.episode import from_json
@@ -61,3 +63,15 @@ def test_what_is_wrong_is_a_config_error(my_games, name, options, said):
     with pytest.raises(ConfigError) as refused:
         environment_maker(RunConfig(environment=EnvironmentConfig(name, options)))
     assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
+
+
+def test_srl_eval_plays_it_with_every_seat_focal(my_games, tiny_folder, tmp_path, capsys):
+    out = tmp_path / "scores.json"
+    words = ["eval", "--environment", "games_of_mine:colours", "--episodes", "2", "--out", str(out)]
+
+    assert main([*words, "--focal", tiny_folder, "--constrained"]) == 0
+
+    [score] = json.loads(out.read_text())["scores"]
+    assert score["scenario"]["name"] == "games_of_mine:colours.all"
+    assert main([*words, "--focal", "uniform", "--held-out", "only"]) == 2
+    assert "games_of_mine:colours has no scenarios" in capsys.readouterr().err
