@@ -24,6 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -66,8 +67,7 @@ class Checkpoint:
             raise CheckpointError(
                 f"{self.checkpoint_id} has no tensors {stem!r}: it has {', '.join(there)}"
             )
-        loaded: dict[str, Tensor] = load_file(file)
-        return loaded
+        return _tensors_in(file)
 
 
 def checkpoint_name(round: int, final: bool = False) -> str:
@@ -144,11 +144,18 @@ def load(path: Path) -> Checkpoint:
         verify(found, name, manifest)
     # Both were verified; a state holds what it holds, infinities and large buffers among it.
     plain = _read(found / "state.json", constants=True)
+    tensors = _tensors_in(found / "state.safetensors")
+    try:
+        state = join_tensors(tensors, plain)
+    except (LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{found / 'state.json'} is no state as this release writes it: {error!r:.200}"
+        ) from error
     return Checkpoint(
         path=found,
         checkpoint_id=manifest["checkpoint_id"],
         round=manifest["round"],
-        state=join_tensors(load_file(found / "state.safetensors"), plain),
+        state=state,
         metadata=_mapping(found / "metadata.json"),
     )
 
@@ -187,6 +194,14 @@ def _read(file: Path, *, constants: bool = False) -> Any:
         return read_json(content, max_bytes=LARGEST_STATE, constants=constants)
     except DocumentError as error:
         raise CheckpointError(f"{file} cannot be read: {error}") from error
+
+
+def _tensors_in(file: Path) -> dict[str, Tensor]:
+    try:
+        loaded: dict[str, Tensor] = load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{file} cannot be read: {error}") from error
+    return loaded
 
 
 def _mapping(file: Path) -> dict[str, Any]:

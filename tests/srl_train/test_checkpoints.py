@@ -20,6 +20,7 @@ from srl_train.checkpoints import (
     save,
 )
 from srl_train.errors import CheckpointError, CheckpointNotFound
+from srl_train.manifests import seal
 
 
 def save_round(folder, number, *, final=False, name=None, value=None):
@@ -308,3 +309,21 @@ def test_a_copied_folder_is_a_backup(tmp_path):
 def test_metadata_is_plain_json(tmp_path):
     text = (save_round(tmp_path, 1) / "metadata.json").read_text()
     assert json.loads(text)["round"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("state.json", b'{"a": {"__tensor__": "nowhere"}}'),
+        ("state.json", b'{"__pairs__": [[[1], 2]]}'),
+        ("state.json", b'{"__pairs__": 5}'),
+        ("state.safetensors", b"\xff" * 100),
+    ],
+)
+def test_what_is_sealed_and_no_checkpoint_is_refused_with_its_name(tmp_path, name, content):
+    folder = checkpoints.save(tmp_path, "a", tensors={}, state={"a": 1}, metadata={"round": 1})
+    (folder / "manifest.json").unlink()
+    (folder / name).write_bytes(content)
+    seal(folder, checkpoint_id="a", round=1, sequence=1)
+    with pytest.raises(CheckpointError, match=name):
+        checkpoints.load(folder)
