@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import logging
 import math
 import types
 import typing
@@ -22,6 +23,7 @@ from srl_train.models_config import LEFT_OUT_AS_IN
 from srl_train.strict_yaml import MAX_YAML, read_yaml
 
 Section = TypeVar("Section")
+log = logging.getLogger(__name__)
 
 
 def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunConfig:
@@ -60,12 +62,27 @@ def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfi
     """The run that nested plain data describes (what YAML holds)."""
     if not isinstance(tree, Mapping):
         raise ConfigError(f"a configuration is a mapping of sections, got {type(tree).__name__}")
-    tree = dict(tree)
+    tree = _without_other_algorithm(tree, overrides or {})
     for dotted, value in (overrides or {}).items():
         _put(tree, dotted, value)
     config = _build(RunConfig, tree, "")
     assert isinstance(config, RunConfig)
     return config
+
+
+def _without_other_algorithm(
+    tree: Mapping[str, Any], overrides: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The tree without the section of the algorithm that an override of `algorithm` replaces;
+    what overrides themselves set stays, to be refused where nothing reads it."""
+    kept = dict(tree)
+    named = {dotted.partition(".")[0] for dotted in overrides}
+    if "algorithm" not in named or "algorithms" in named or tree.get("algorithms"):
+        return kept
+    for section in ("grpo", "ppo"):
+        if section not in named | {overrides["algorithm"]} and kept.pop(section, None):
+            log.warning("section %s is left aside: no model learns by it", section)
+    return kept
 
 
 def section_from_tree(kind: type[Section], tree: Any, path: str) -> Section:

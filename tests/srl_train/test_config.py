@@ -374,3 +374,11 @@ def test_configurations_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         RunConfig().rounds = 3
     assert config_file.from_tree({}) == RunConfig()
+
+
+def test_an_algorithm_set_by_name_leaves_the_files_other_section_aside(caplog):
+    tree = {"grpo": {"scale_rewards": "none"}}
+    assert from_tree(tree, {"algorithm": "ppo"}).algorithm == "ppo"
+    assert "section grpo is left aside" in caplog.text
+    with pytest.raises(ConfigError, match=r"grpo.clip is set, but no model learns by grpo"):
+        from_tree(tree, {"algorithm": "ppo", "grpo.clip": 0.1})
