@@ -13,6 +13,7 @@ from peft import PeftModel
 
 from srl_agents.llm.backends.huggingface import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface_progress import no_bars
+from srl_train import config_file
 from srl_train.adapter_folders import adapter_base, merged
 from srl_train.backends import Loading, load_backend
 from srl_train.checkpoint_models import checkpoint_modules
@@ -33,6 +34,8 @@ def export(
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already: give another folder, or remove it")
+    # Read as a configuration first: whoever wrote the run, the card says nothing else of it.
+    trained = named.run and config_file.to_tree(config_file.from_tree(config_tree(named.run)))
     backend = _loaded(named, name, trusted)
     if merge and not isinstance(backend.model, PeftModel):
         raise ConfigError(f"{name} is a whole model, there is nothing to merge: leave --merge out")
@@ -45,7 +48,7 @@ def export(
             with no_bars():
                 backend.model.save_pretrained(partial)
             backend.tokenizer.save_pretrained(partial)
-            write_card(partial, name, None if named.run is None else config_tree(named.run))
+            write_card(partial, name, trained)
             partial.chmod(0o777 & ~_umask())
             os.replace(partial, folder)
         finally:

@@ -57,10 +57,12 @@ def named_models(who: str) -> NamedModels:
     refuse_missing_folder(path)
     if wanted is None and not place.exists() and _HUB_NAME.fullmatch(who):
         return NamedModels("hub", {who.rpartition("/")[2]: who})
-    close = get_close_matches(who, POLICIES, n=1, cutoff=0.6)
-    guess = f" (did you mean {close[0]!r}?)" if close else ""
+    runs = [path for folder in (Path(), Path("runs")) for path in folder.glob("*/config.yaml")]
+    known = {name: name for name in POLICIES} | {p.parent.name: str(p.parent) for p in runs}
+    close = get_close_matches(who, known, n=1, cutoff=0.6)
+    guess = f" (did you mean {known[close[0]]!r}?)" if close else ""
     raise ConfigError(
-        f"nobody is called {who!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
+        f"unknown player {who!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
         f"folder (RUN or RUN:model_0), openai:MODEL or anthropic:MODEL, or one of "
         f"{', '.join(POLICIES)}"
     )

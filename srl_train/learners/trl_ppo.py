@@ -7,6 +7,7 @@ settings: docs/ppo.md.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -43,6 +44,8 @@ from srl_train.learners.critics import (
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.samples import TokenSample
+
+_LOG = logging.getLogger(__name__)
 
 _CRITIC = "critic."  # before the names of the critic's parameters
 _TOO_FAR = 1.5  # times target_kl
@@ -278,6 +281,7 @@ class PpoLearner(PlayedLearner):
         self._target_kl = config.target_kl
         self._warmup_steps = config.critic_warmup * self.steps_per_update
         self._stopped = False
+        self._warned = False
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Take the samples of one update; returns its number of optimizer steps at most."""
@@ -285,6 +289,15 @@ class PpoLearner(PlayedLearner):
             raise ValueError(f"{self.name}: samples bring advantages, PPO has a critic")
         if not isinstance(self._trainer.critic, CentralCritic):
             self._check_room(samples)
+        endless = self._trainer.discount == 1.0 and any(s.closing_ids for s in samples)
+        if endless and not self._warned:
+            self._warned = True
+            _LOG.warning(
+                "%s: games are cut off without telling their time, and at a rollout.discount of 1 "
+                "a game without end has no finite value: give a discount below 1, or tell the "
+                "time left (tells_time of with_text)",
+                self.name,
+            )
         self._stopped = False
         return super().begin_update(samples, seed, version)
 

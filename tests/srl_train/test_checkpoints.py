@@ -327,3 +327,12 @@ def test_what_is_sealed_and_no_checkpoint_is_refused_with_its_name(tmp_path, nam
     seal(folder, checkpoint_id="a", round=1, sequence=1)
     with pytest.raises(CheckpointError, match=name):
         checkpoints.load(folder)
+
+
+def test_a_file_whose_name_no_file_can_have_is_missing(tmp_path):
+    folder = checkpoints.save(tmp_path, "a", tensors={}, state={"a": 1}, metadata={"round": 1})
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"]["x" * 5000] = {"bytes": 0, "sha256": ""}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match="is missing: the checkpoint is damaged"):
+        checkpoints.load(folder)

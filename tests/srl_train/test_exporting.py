@@ -1,5 +1,7 @@
 """Trained models as others load them: with plain transformers and PEFT, and on the hub."""
 
+import shutil
+
 import pytest
 import torch
 from peft import PeftModel
@@ -105,6 +107,17 @@ def test_what_cannot_be_exported_is_refused(words, message, trained, tmp_path, c
         words = [word.replace(name, str(place)) for word in words]
     assert main(["export", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_run_whose_configuration_is_damaged_is_refused_in_one_line(trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained["whole"][0].folder, run)
+    for text in ("models: {base: 5}", "models: 5", "rollout: {group_size: x}"):
+        (run / "config.yaml").write_text(text)
+        assert main(["export", f"{run}:model_0", str(tmp_path / "out")]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith("srl: error: ")
+        assert not (tmp_path / "out").exists()
 
 
 class Hub:

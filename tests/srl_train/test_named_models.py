@@ -50,6 +50,13 @@ def test_the_nearest_names_that_are_there_are_told(here):
         named_models("runs/dmeo")
 
 
+def test_the_nearest_run_or_policy_of_one_word_is_told(here):
+    (here / "runs" / "demo" / "config.yaml").write_text("")
+    for word, near in (("demoo", "runs/demo"), ("tit_for_tit", "tit_for_tat")):
+        with pytest.raises(ConfigError, match=f"unknown player '{word}' .did you mean '{near}'"):
+            named_models(word)
+
+
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B@v1.0", "a/b@refs/pr/1"])
 def test_hub_names_stay_hub_names(name, here):
     assert named_models(name).kind == "hub"

@@ -145,7 +145,7 @@ def test_several_games_are_recorded_and_play_again(play, tmp_path):
         (["bandit_v0", "--record", "/dev"], "--record: cannot write /dev (a folder"),
         (["maze_race_v0", "--constrained"], "--constrained is for models"),
         (["maze_race_v0", "--against", "explorer", "--no-constrained"], "--constrained is for"),
-        (["maze_race_v0", "--against", "nobody"], "nobody is called 'nobody': give 'tiny'"),
+        (["maze_race_v0", "--against", "nobody"], "unknown player 'nobody': give 'tiny'"),
         (["maze_race_v0", "--against", "pavlov"], "pavlov cannot play maze_v0"),
         (["maze_race_v0", "--against", "agent_0=uniform"], "the other seats are agent_1"),
         (["social_trading_v0", "--set", "messages=true"], "needs obs_mode='llm'"),
