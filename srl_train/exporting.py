@@ -35,7 +35,9 @@ def export(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already: give another folder, or remove it")
     # Read as a configuration first: whoever wrote the run, the card says nothing else of it.
-    trained = named.run and config_file.to_tree(config_file.from_tree(config_tree(named.run)))
+    trained = None
+    if named.run is not None:
+        trained = config_file.to_tree(config_file.from_tree(config_tree(named.run)))
     backend = _loaded(named, name, trusted)
     if merge and not isinstance(backend.model, PeftModel):
         raise ConfigError(f"{name} is a whole model, there is nothing to merge: leave --merge out")

@@ -31,6 +31,8 @@ class Answering:
     max_new_tokens: int | None = None
     constrained: bool | None = None
     device: str = "auto"
+    trusted: bool = False
+    """Whether code that a checkpoint's configuration names is imported, where it is needed."""
 
     def sampling(self, given: Sampling) -> Sampling:
         """`given`, with what is set here in its place. Raises ConfigError out of range."""
@@ -123,6 +125,7 @@ class ModelFocal:
         self._run = run
         self._models = answering.models(models)
         self._load = (answering.device, models.dtype if kind == "run" else "auto")
+        self._trusted = answering.trusted
         self._loaded: list[tuple[str, Any, str | None]] | None = None
 
     def policies(self, scenario: Scenario) -> list[Policy]:
@@ -171,7 +174,9 @@ class ModelFocal:
             self._loaded = load_all(
                 self._folders,
                 make_env,
-                replace(Loading.of(self._models), device=device, dtype=dtype),
+                replace(
+                    Loading.of(self._models), device=device, dtype=dtype, trusted=self._trusted
+                ),
             )
         return self._loaded
 

@@ -87,6 +87,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=int, metavar="N", help="CPU threads of torch (default: 1)"
     )
+    parser.add_argument(
+        "--trust", action="store_true",
+        help="import the code that a checkpoint's configuration names, where its model needs the "
+        "environment; by default nothing outside the catalogue is touched",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list scenarios and stop")
     parser.add_argument("--quiet", action="store_true", help="print no table")
 
@@ -111,8 +116,9 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.run_files import asked_for, refuse_unwritable, versions, write_whole
 
     answering = Answering(
-        args.temperature, args.max_new_tokens, args.constrained, args.device or "auto"
-    )
+        args.temperature, args.max_new_tokens, args.constrained, args.device or "auto",
+        args.trust,
+    )  # fmt: skip
     who = focal(args.focal, answering)
     _refuse_unread(args, who)
     records = {}

@@ -59,6 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--episodes", type=int, default=1, metavar="N", help="games (default: 1)")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the games as JSON lines")
     parser.add_argument(
+        "--trust", action="store_true",
+        help="import the code that a checkpoint's configuration names, where its model needs the "
+        "environment; by default nothing outside the catalogue is touched",
+    )  # fmt: skip
+    parser.add_argument(
         "--no-picture", action="store_true",
         help="words only: a picture shows the whole game, also what your seat cannot see",
     )  # fmt: skip
@@ -95,7 +100,8 @@ def _play(
         refuse_unwritable("--record", args.record)
     human = Human(env.unwrapped.text_view, _ask, tell, hears_words=_talks(env))
     others = [agent for agent in env.possible_agents if agent != seat]
-    seats = _opponents(args.env, others, args.against, options, args.constrained)
+    answering = Answering(constrained=args.constrained, trusted=args.trust)
+    seats = _opponents(args.env, others, args.against, options, answering)
     seats[seat] = human
     rounds = getattr(env.unwrapped, "max_cycles", 0)
     if rounds > LONG and "max_cycles" not in options:
@@ -197,7 +203,7 @@ def _opponents(
     others: Sequence[str],
     given: Sequence[str],
     options: Mapping[str, Any],
-    constrained: bool | None,
+    answering: Answering,
 ) -> dict[str, Policy]:
     """Seat -> policy for all seats but the person's; a run's models are dealt to its seats."""
     who = dict.fromkeys(others, "uniform")
@@ -209,7 +215,6 @@ def _opponents(
             who[place] = name
         else:
             raise ConfigError(f"--against {text}: the other seats are {', '.join(others)}")
-    answering = Answering(constrained=constrained)
     seated: dict[str, Policy] = {}
     models = False
     for name in dict.fromkeys(who.values()):
@@ -220,7 +225,7 @@ def _opponents(
             models = True
             _prepare_torch()
         seated |= zip(seats, cycle(someone.policies(game)), strict=False)
-    if constrained is not None and not models:
+    if answering.constrained is not None and not models:
         raise ConfigError("--constrained is for models that run here, and none plays: leave it out")
     return seated
 

@@ -98,18 +98,30 @@ def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_pat
 
 
 def test_an_environment_of_its_own_code_is_made_only_for_those_who_trust_it(
-    short_run, tmp_path, capsys
+    short_run, tmp_path, capsys, monkeypatch
 ):
+    (tmp_path / "brief_game.py").write_text(
+        "from srl_envs.coop_compete_v0 import parallel_env\n"
+        "def game():\n    return parallel_env(variant='pair', num_agents=2, max_cycles=2)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    own = "brief_game:game"
     config = short_run(
-        environment__name="srl_envs.coop_compete_v0:parallel_env",
-        environment__options={"variant": "pair", "num_agents": 2, "max_cycles": 2},
+        environment__name=own,
+        environment__options={},
         models__base="tiny",
         rounds=1,
     )
     trainer = MultiModelTrainer(config, tmp_path / "run")
     trainer.fit()
     [saved] = trainer.files.checkpoints.iterdir()
-    words = ["export", f"{saved}:model_0", str(tmp_path / "out")]
-    assert main(words) == 2
-    assert "srl_envs.coop_compete_v0:parallel_env" in capsys.readouterr().err
-    assert main([*words, "--trust"]) == 0
+    monkeypatch.setattr("builtins.input", lambda prompt="": "cooperate")
+    for words in (
+        ["export", f"{saved}:model_0", str(tmp_path / "out")],
+        ["eval", "--environment", own, "--focal", f"{saved}:model_0", "--episodes", "1"],
+        ["play", own, "--against", f"{saved}:model_0"],
+    ):
+        assert main(words) == 2
+        assert f"'{own}' is code that a record names" in capsys.readouterr().err
+        assert main([*words, "--trust"]) == 0
+        capsys.readouterr()
