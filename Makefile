@@ -60,7 +60,7 @@ $(INTEROP)/.installed: pyproject.toml constraints-interop.txt
 	@touch $@
 
 test-interop: $(INTEROP)/.installed
-	$(INTEROP)/bin/python -m pytest -m interop tests/interop tests/examples/test_third_party_game.py
+	$(INTEROP)/bin/python -m pytest -m interop tests/interop tests/examples/test_third_party_game.py tests/docs
 
 check: lint types test
 
