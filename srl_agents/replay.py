@@ -35,7 +35,9 @@ def remade(
             f"the record does not say how {episode.environment} was made (it was not the "
             "catalogue's, or was wrapped): make the environment yourself and call replay()"
         )
-    drawn = {**made["options"], "render_mode": render_mode}
+    drawn = {key: value for key, value in made["options"].items() if key != "render_mode"}
+    if render_mode is not None:  # a game of one's own may take none
+        drawn["render_mode"] = render_mode
     try:
         return catalogue.remake(made["name"], drawn, trusted=trusted)
     except UntrustedError as error:

@@ -57,7 +57,7 @@ def _replayed(
     args: argparse.Namespace, path: Path, episode: Episode, env: Any, first: int, last: int
 ) -> str:
     """Play it and write it; returns what there is to say of that."""
-    speed = env.metadata["render_fps"] if args.fps is None else args.fps
+    speed = env.metadata.get("render_fps", 1) if args.fps is None else args.fps
     if not 0 < speed <= MOST_FRAMES:
         raise ConfigError(f"--fps is {speed:g}: give a number above 0, at most {MOST_FRAMES}")
     moments = enumerate(replay(episode, env))

@@ -31,6 +31,28 @@ def test_a_record_is_checked(record, capsys):
     assert capsys.readouterr().out == f"{record}, episode 1: 5 turns played again as recorded\n"
 
 
+OWN = """
+from srl_envs import make
+
+def game():
+    env = make("coop_compete_pair_v0", max_cycles=2)
+    env.metadata = {"name": "plain"}  # of a game that draws nothing
+    return env
+"""
+
+
+def test_a_game_of_ones_own_that_draws_nothing_is_checked(tmp_path, monkeypatch, capsys):
+    (tmp_path / "games_that_draw_nothing.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "plain.jsonl"
+    seats = {"agent_0": Always(0), "agent_1": Always(1)}
+    write_jsonl(
+        path, play_many(lambda: catalogue.make("games_that_draw_nothing:game"), seats, [1])
+    )
+    assert cli.main(["replay", str(path), "--trust"]) == 0
+    assert "2 turns played again as recorded" in capsys.readouterr().out
+
+
 def test_of_a_run_the_newest_episodes_are_taken(record, capsys):
     assert cli.main(["replay", str(record.parents[1])]) == 0
     assert f"{record}, episode 0" in capsys.readouterr().out
