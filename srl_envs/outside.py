@@ -68,9 +68,13 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
     try:
         found = getattr(import_module(module), attribute, None)
     except ImportError as error:
-        raise EnvConfigError(
-            f"{named}: {error}; Python must find the module: set PYTHONPATH to its folder"
-        ) from error
+        missing = getattr(error, "name", None) or module
+        hint = (
+            "; Python must find the module: set PYTHONPATH to its folder"
+            if f"{module}.".startswith(f"{missing}.")
+            else f", which {module} imports"
+        )
+        raise EnvConfigError(f"{named}: {error}{hint}") from error
     if not callable(found):
         raise EnvConfigError(f"{named}: module {module} has no function {attribute!r}")
     return found  # type: ignore[no-any-return]  # callable() says no more than that

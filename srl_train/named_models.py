@@ -57,6 +57,11 @@ def named_models(who: str) -> NamedModels:
     refuse_missing_folder(path)
     if wanted is None and not place.exists() and _HUB_NAME.fullmatch(who):
         return NamedModels("hub", {who.rpartition("/")[2]: who})
+    if wanted is None and place.is_dir() and os.sep in who:
+        raise ConfigError(
+            f"{who} holds neither a model nor a run: give a model's folder, a run's or that of one "
+            "of its checkpoints"
+        )
     runs = [path for folder in (Path(), Path("runs")) for path in folder.glob("*/config.yaml")]
     known = {name: name for name in POLICIES} | {p.parent.name: str(p.parent) for p in runs}
     close = get_close_matches(who, known, n=1, cutoff=0.6)

@@ -22,6 +22,7 @@ def turn_based():
 @pytest.fixture
 def my_games(tmp_path, monkeypatch):
     (tmp_path / "my_own_games.py").write_text(MODULE)
+    (tmp_path / "wants_more.py").write_text("import no_such_part\n")
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -37,6 +38,7 @@ def test_what_the_function_gives_is_made(my_games):
     ("name", "options", "said"),
     [
         ("my_own_game:nim", {}, "No module named 'my_own_game'; Python must find the module"),
+        ("wants_more:nim", {}, "'no_such_part', which wants_more imports"),
         ("my_own_games:chess", {}, "module my_own_games has no function 'chess'"),
         ("my_own_games:A_NUMBER", {}, "has no function 'A_NUMBER'"),
         ("my_own_games:", {}, "'my_own_games:' is no 'module:function'"),

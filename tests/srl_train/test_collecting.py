@@ -138,6 +138,7 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
     [
         ([], "give a configuration, a run's folder, or --environment"),
         (["--environment", "coop_compete_v0"], "give --players WHO"),
+        ([*GAME, "--players", "tests/srl_train"], "holds neither a model nor a run"),
         ([*GAME, "--players", "tit_for_tit"], "unknown player 'tit_for_tit'"),
         ([*GAME, "--players", "agent_9=uniform"], "no seat 'agent_9': the seats are agent_0"),
         ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes is 0"),
