@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_train.config import RunConfig
+from srl_train.errors import ConfigError
 from srl_train.offline_config import OfflineConfig
 
 if TYPE_CHECKING:
@@ -43,6 +45,14 @@ class StageProgress:
     def left(self, config: RunConfig) -> tuple[str, ...]:
         """The stages that are not finished, in order."""
         return tuple(planned(config))[len(self.reports) :]
+
+    def refuse_missing_data(self, config: RunConfig) -> None:
+        """Raise ConfigError where a file is not there that a stage which is left learns from."""
+        sections = planned(config)
+        for name in self.left(config):
+            for path in sections[name].data:
+                if not Path(path).is_file():
+                    raise ConfigError(f"{name}.data: there is no file {path}")
 
     def state(self) -> dict[str, Any]:
         """Plain data and tensors for a checkpoint."""

@@ -320,6 +320,7 @@ class MultiModelTrainer:
         if self._sink is not None:
             return
         run = self.run
+        run.stages.refuse_missing_data(run.config)
         self._claim()
         if self._record:
             self.files.write_config(run.config)

@@ -364,3 +364,10 @@ def write_preferences(folder):
     row = {"prompt": "cooperate " * 5000, "chosen": "cooperate", "rejected": "compete"}
     path.write_text(json.dumps(row) + "\n")
     return path
+
+
+def test_data_that_is_not_there_is_noticed_before_anything_is_played(short_run, tmp_path):
+    config = short_run(sft={"data": [str(tmp_path / "gone.jsonl")]}, rounds=0)
+    with pytest.raises(ConfigError, match=r"sft\.data: there is no file .*gone\.jsonl"):
+        MultiModelTrainer(config, tmp_path / "run").fit()
+    assert not (tmp_path / "run").exists()
