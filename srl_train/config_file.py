@@ -45,7 +45,7 @@ def read_tree(path: str | Path) -> Any:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
     except DocumentError as error:
-        raise ConfigError(f"{path}: {error}, which is no configuration") from error
+        raise ConfigError(f"cannot read the configuration {path}: {error}") from error
     return parse(text, str(path))
 
 
