@@ -11,7 +11,7 @@ release raise ImportError and say so.
 from importlib import import_module
 from typing import Any
 
-from srl_envs.extras import install_line
+from srl_envs.extras import needed_by
 
 _PLACES = {
     # Settings and training.
@@ -101,13 +101,8 @@ __all__ = sorted(_PLACES)
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
-        try:
+        with needed_by(f"core_srl.{name}"):
             return getattr(import_module(_PLACES[name]), name)
-        except ModuleNotFoundError as error:
-            message = install_line(error, f"core_srl.{name}")
-            if message is None:
-                raise
-            raise ImportError(message) from error
     for part, names in _NOT_IN_THIS_RELEASE.items():
         if name in names:
             # Not an AttributeError: `from core_srl import ...` would hide its message.

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any
 
 from srl_envs.expression_reader import BITS, Tree, Unreadable, bounded, parse, plain
+from srl_envs.extras import needed_by
 
 __all__ = [
     "Tree", "Unreadable", "exact", "holds_a_sum", "names", "number", "parse", "plain", "same",
@@ -240,13 +241,8 @@ _FRACTIONS = _Numbers(lambda value: value, _power, _call, _no_fraction, bounded)
 @cache
 def _digits(real: bool) -> _Numbers:
     """Numbers of DIGITS digits; where they are `real`, what is none is undefined."""
-    try:
+    with needed_by("comparing answers with roots, pi or functions"):
         import mpmath
-    except ImportError as error:
-        raise ImportError(
-            "answers with roots, pi or functions are compared by mpmath, which is not installed; "
-            'run: pip install "core-srl[tasks]"'
-        ) from error
     context = mpmath.mp.clone()
     context.dps = DIGITS
     large, tiny = context.mpf(10) ** RANGE, context.mpf(10) ** -CLOSE

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 TRAIN = ("torch", "transformers", "tokenizers", "trl", "peft", "accelerate", "datasets",
          "safetensors")  # fmt: skip
 EXTRAS = dict.fromkeys(TRAIN, "train") | {
@@ -26,3 +29,18 @@ def install_line(error: ImportError, what: str) -> str | None:
     if isinstance(error, ModuleNotFoundError) and package in EXTRAS:
         return f'{what} needs {package}: pip install "core-srl[{EXTRAS[package]}]"'
     return None
+
+
+@contextmanager
+def needed_by(what: str, raising: type[Exception] = ImportError) -> Iterator[None]:
+    """Import an extra's packages within: one that is missing is told with its install line.
+
+    Import errors of another cause pass as they are.
+    """
+    try:
+        yield
+    except ImportError as error:
+        line = install_line(error, what)
+        if line is None:
+            raise
+        raise raising(line) from error

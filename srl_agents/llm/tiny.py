@@ -26,16 +26,13 @@ from srl_agents.llm.conversation import ChatFormat, Turn
 from srl_agents.llm.partner_notes import PartnerNotes
 from srl_agents.llm.tiny_dialogues import Dialogue, random_dialogues
 from srl_agents.long_work import LongWork, watched
+from srl_envs.extras import needed_by
 
-try:
+with needed_by("the embedded model"):
     import tokenizers
     import torch
     import transformers
     from transformers import LlamaConfig, LlamaForCausalLM
-except ImportError as error:
-    raise ImportError(
-        f'{error.name} is not installed; run: pip install "core-srl[train]"'
-    ) from error
 
 from srl_agents.llm.backends.huggingface_progress import no_bars
 from srl_agents.llm.tiny_tokenizer import build_tokenizer

@@ -13,13 +13,13 @@ import os
 from importlib import import_module
 from typing import Any
 
+from srl_envs.extras import needed_by
 from srl_envs.sandbox.errors import SandboxError
 
 FILES = ("own", "readable", "none")
 """What a run is left of files. "own": all calls, for a run on a root of its own. "readable": files
 can be opened for reading, and asked for what they are, and no more, whatever else may be allowed;
 nor does the machine tell its name. "none": none can be opened."""
-INSTALL = 'pip install "core-srl[sandbox]" (and libseccomp, which most Linux systems have)'
 
 _DESCRIPTORS = (
     "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 close close_range "
@@ -61,11 +61,13 @@ def compiled(files: str) -> bytes:
     Raises ImportError, with the line that installs it, where libseccomp or its binding is missing.
     """
     try:
-        pyseccomp = import_module("pyseccomp")
-    except ImportError as error:
-        raise ImportError(f"pyseccomp is missing: {INSTALL}") from error
+        with needed_by("the filter of system calls"):
+            pyseccomp = import_module("pyseccomp")
     except RuntimeError as error:  # its word for a missing library
-        raise ImportError(f"libseccomp is missing: {INSTALL}") from error
+        raise ImportError(
+            "the filter of system calls needs libseccomp, which most Linux systems have: install "
+            "the system's package (libseccomp2 or libseccomp)"
+        ) from error
     allowed = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
     of_files = {"own": f"{_ASKING} {_PATHS}", "readable": _ASKING, "none": ""}[files]
     for name in f"{_DESCRIPTORS} {_MEMORY} {_ITSELF} {of_files}".split():

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
+from srl_envs.extras import needed_by
 from srl_envs.tools.calls import ToolCall
 from srl_envs.tools.errors import ToolError
 from srl_envs.tools.schemas import function_schema
@@ -117,10 +118,8 @@ def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _validator(parameters: str) -> Any:
-    try:
+    with needed_by("checking a call's arguments"):
         import jsonschema
-    except ImportError as error:
-        raise ImportError('tools need jsonschema: run pip install "core-srl[tasks]"') from error
     schema = json.loads(parameters)
     try:
         jsonschema.Draft202012Validator.check_schema(schema)

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from srl_envs.data_files import read_rows
 from srl_envs.errors import DocumentError, EnvConfigError
+from srl_envs.extras import needed_by
 from srl_envs.tools.errors import ToolError
 from srl_envs.untrusted import read_json
 
@@ -55,10 +56,8 @@ class BM25Search:
     """
 
     def __init__(self, documents: Iterable[Document]) -> None:
-        try:
+        with needed_by("search"):
             import bm25s
-        except ImportError as error:
-            raise ImportError('search needs bm25s: run pip install "core-srl[tasks]"') from error
         self.documents = tuple(documents)
         if not self.documents:
             raise EnvConfigError("search needs at least one document, got none")

@@ -7,6 +7,7 @@ import os
 import platform
 from importlib import metadata
 
+from srl_envs.extras import install_line
 from srl_train.cli.notices import tell
 
 PACKAGES = (
@@ -72,8 +73,8 @@ def accelerators() -> dict[str, str]:
     """What torch can compute on. Imports torch."""
     try:
         import torch
-    except ImportError:
-        return {"accelerators": 'unknown: torch is not installed (pip install "core-srl[train]")'}
+    except ImportError as error:
+        return {"accelerators": f"unknown: {install_line(error, 'telling them') or error}"}
     found = {"torch threads": str(torch.get_num_threads())}
     for index in range(torch.cuda.device_count()):
         card = torch.cuda.get_device_properties(index)

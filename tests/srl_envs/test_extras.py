@@ -2,7 +2,9 @@ import re
 import tomllib
 from pathlib import Path
 
-from srl_envs.extras import EXTRAS, install_line
+import pytest
+
+from srl_envs.extras import EXTRAS, install_line, needed_by
 
 ROOT = Path(__file__).parents[2]
 
@@ -12,6 +14,21 @@ def test_a_missing_package_is_told_with_its_extra():
     line = 'this needs safetensors: pip install "core-srl[train]"'
     assert install_line(missing, "this") == line
     assert install_line(ModuleNotFoundError("no", name="somebodys"), "this") is None
+
+
+def test_what_is_imported_within_is_told_with_its_extra():
+    with (
+        pytest.raises(KeyError, match="this needs mpmath: pip install"),
+        needed_by("this", KeyError),
+    ):
+        raise ModuleNotFoundError("No module named 'mpmath'", name="mpmath")
+
+
+@pytest.mark.parametrize("other", [ImportError("libcuda.so"), ModuleNotFoundError(name="mine")])
+def test_import_errors_of_another_cause_pass(other):
+    with pytest.raises(ImportError) as told, needed_by("this", KeyError):
+        raise other
+    assert told.value is other
 
 
 def test_every_package_is_in_its_extra():

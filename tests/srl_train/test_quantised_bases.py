@@ -238,7 +238,7 @@ def test_the_missing_package_is_named(tiny_folder, monkeypatch):
 
     def without(name, *arguments, **settings):
         if name == "bitsandbytes":
-            raise ImportError(name)
+            raise ModuleNotFoundError(name, name=name)
         return imported(name, *arguments, **settings)
 
     monkeypatch.setattr(builtins, "__import__", without)

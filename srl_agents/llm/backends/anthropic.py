@@ -18,6 +18,7 @@ from srl_agents.llm.backends.chat_model import (
     told,
 )
 from srl_agents.llm.sampling import Sampling
+from srl_envs.extras import needed_by
 
 
 class AnthropicModel:
@@ -48,12 +49,8 @@ class AnthropicModel:
         self.name = f"anthropic:{model}"
         self.usage = Usage()
         self._model, self._concurrency = model, concurrency
-        try:
+        with needed_by(self.name, BackendError):
             import anthropic
-        except ImportError as error:
-            raise BackendError(
-                f'{self.name} needs the package anthropic: pip install "core-srl[anthropic]"'
-            ) from error
         self._failures = (anthropic.AnthropicError, ValueError)  # ValueError: no JSON
         try:
             self._client: Any = anthropic.Anthropic(

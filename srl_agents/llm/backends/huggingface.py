@@ -12,14 +12,11 @@ from typing import Any
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.backend import Completion, Request
 from srl_agents.llm.conversation import ChatFormat
+from srl_envs.extras import needed_by
 
-try:
+with needed_by("a Hugging Face model"):
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
-except ImportError as error:
-    raise ImportError(
-        f'{error.name} is not installed; run: pip install "core-srl[train]"'
-    ) from error
 
 from srl_agents.llm.backends.huggingface_cache import KeptCache, reusable
 from srl_agents.llm.backends.huggingface_progress import no_bars

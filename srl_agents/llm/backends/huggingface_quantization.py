@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from transformers import BitsAndBytesConfig
 
+from srl_envs.extras import needed_by
+
 Quantization = Literal["nf4", "int8"]
 
 # It announces that a faster kernel was not found, which is not used here in any case.
@@ -99,10 +101,6 @@ def _weight_only_8bit() -> type:
 
 
 def _bitsandbytes() -> Any:
-    try:
+    with needed_by("a quantised model"):
         import bitsandbytes
-    except ImportError as error:
-        raise ImportError(
-            'bitsandbytes is not installed; run: pip install "core-srl[quantization]"'
-        ) from error
     return bitsandbytes

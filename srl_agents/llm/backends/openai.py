@@ -19,6 +19,7 @@ from srl_agents.llm.backends.chat_model import (
     told,
 )
 from srl_agents.llm.sampling import Sampling
+from srl_envs.extras import needed_by
 
 HOSTS = ("api.openai.com", ".openai.azure.com")  # OpenAI's own, as opposed to compatible ones
 HOTTEST = 2.0  # the highest temperature that the API takes
@@ -51,12 +52,8 @@ class OpenAIModel:
         self.name = f"openai:{model}"
         self.usage = Usage()
         self._model, self._concurrency = model, concurrency
-        try:
+        with needed_by(self.name, BackendError):
             import openai
-        except ImportError as error:
-            raise BackendError(
-                f'{self.name} needs the package openai: pip install "core-srl[openai]"'
-            ) from error
         if not (api_key or os.environ.get("OPENAI_API_KEY")):
             raise BackendError(
                 f"{self.name} needs a key: set OPENAI_API_KEY (any text for a server of your own, "
