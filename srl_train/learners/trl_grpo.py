@@ -19,7 +19,7 @@ from trl import GRPOTrainer
 
 from srl_train import processes
 from srl_train.learner_config import GrpoConfig, SurrogateConfig
-from srl_train.learners.constraints import ConstrainedLogProbs
+from srl_train.learners.constraints import Allowed, constrained_log_probs
 from srl_train.learners.trl_options import grpo_arguments
 from srl_train.learners.trl_stepped import (
     SteppedLearner,
@@ -35,30 +35,57 @@ ADAPTER = "default"
 REFERENCE = "ref"
 """The adapter that it adds where something holds the model back: a copy of that one."""
 
-# One dataset row per sample is all TRL wants to know; the tokens come through rollout_func.
-_ROW = {"prompt": "-"}
 
-
-class PlayedGRPOTrainer(ConstrainedLogProbs, GRPOTrainer):  # type: ignore[misc]
+class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """GRPOTrainer for samples that need more than the current policy's own free choice.
 
-    - Samples from older weights: the ratio is taken to the log-probabilities as sampled.
-    - Constrained choices: log-probabilities are renormalised over the ids that were allowed
-      (`ConstrainedLogProbs`).
-    - Samples that bring their advantages, turn by turn: these take the place of TRL's own.
+    What a sample brings is a column of the batch, which TRL shuffles and splits with all others:
+
+    - `old_per_token_logps`, of samples from older weights: the ratio is taken to the
+      log-probabilities as sampled.
+    - `allowed`, of constrained choices: log-probabilities are renormalised over these ids.
+    - `advantages`, of samples that bring theirs turn by turn, in place of TRL's own.
     """
 
     from_older_weights: bool = False
-    played: Sequence[TokenSample] = ()
-    """The samples of the update, in the order in which they are handed over."""
+    allowed: Sequence[Allowed] | None = None
+    """Of the rows whose log-probabilities are taken next; None where all choices are free."""
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        samples: list[TokenSample] = [row["sample"] for row in inputs]
+        constrained = any(sample.allowed is not None for sample in samples)
+        self.allowed = [sample.allowed or () for sample in samples] if constrained else None
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        batch["allowed"] = self.allowed
         if self.from_older_weights:
             batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
-        if self.played and self.played[0].advantages is not None:
-            batch["advantages"] = advantages_of(self.played, batch["completion_ids"])
+        if samples[0].advantages is not None:
+            batch["advantages"] = advantages_of(samples, batch["completion_ids"])
         return batch
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        self.allowed = inputs["allowed"]
+        loss: Tensor = super()._compute_loss(model, inputs)
+        return loss
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        if self.allowed is not None:
+            tokens = (input_ids, attention_mask, logits_to_keep)
+            return *constrained_log_probs(model, *tokens, self.allowed, self.temperature), None
+        free: tuple[Tensor, Tensor | None, Tensor | None] = (
+            super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+            )
+        )
+        return free
 
 
 def advantages_of(samples: Sequence[TokenSample], completion_ids: Tensor) -> Tensor:
@@ -102,7 +129,7 @@ class PlayedLearner(SteppedLearner):
         with isolated_randomness(seed), quiet_upstream():
             trainer = make_trainer(
                 model=model,
-                reward_funcs=_played_return,
+                reward_funcs=_episode_return,
                 args=grpo_arguments(
                     {
                         **surrogate_arguments(config, model, steps, group_size, temperature),
@@ -110,7 +137,7 @@ class PlayedLearner(SteppedLearner):
                     },
                     trl,
                 ),
-                train_dataset=Dataset.from_list([_ROW] * 4),
+                train_dataset=Dataset.from_list([{"prompt": "-"}] * 4),
                 processing_class=tokenizer,
                 rollout_func=lambda prompts, trainer: self._played(),
             )
@@ -139,8 +166,6 @@ class PlayedLearner(SteppedLearner):
         self._samples = samples = processes.share_of(samples)
         if self._replays:
             self._trainer.from_older_weights = older
-            self._trainer.allow(samples)
-            self._trainer.played = samples
         elif any(s.advantages is not None for s in samples):
             raise ValueError("samples that bring their advantages need a learner that replays")
         self._trainer._step = 0  # a multiple of its generation period: it asks for our samples
@@ -178,7 +203,7 @@ class PlayedLearner(SteppedLearner):
             self._trainer.entropy_coef, self._trainer._last_world_entropy = counters["entropy"]
 
     def _inputs(self) -> Any:
-        return [dict(_ROW) for _ in self._samples]  # apart: TRL writes each one's reward into it
+        return [{"prompt": "-", "sample": sample} for sample in self._samples]
 
     def _played(self) -> dict[str, Any]:
         samples = self._samples
@@ -187,7 +212,6 @@ class PlayedLearner(SteppedLearner):
             "completion_ids": [list(s.completion_ids) for s in samples],
             "logprobs": [list(s.logprobs) for s in samples],
             "env_mask": [list(s.mask) for s in samples],
-            "played_return": [s.episode_return for s in samples],
         }
 
 
@@ -231,10 +255,10 @@ class GrpoLearner(PlayedLearner):
         )
 
 
-def _played_return(
-    prompts: Sequence[str], completions: Sequence[str], played_return: Sequence[float], **_: Any
+def _episode_return(
+    prompts: Sequence[str], completions: Sequence[str], sample: Sequence[TokenSample], **_: Any
 ) -> list[float]:
-    return list(played_return)
+    return [one.episode_return for one in sample]
 
 
 def _adapts(trainer: Any) -> bool:

@@ -84,7 +84,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch = super()._generate_and_score_completions(inputs)
         # Tensors with a row per sample: TRL shuffles and splits them with all others.
-        return {**batch, **self._estimates(batch)}
+        return {**batch, **self._estimates(batch, [row["sample"] for row in inputs])}
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -142,21 +142,23 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         finally:
             handle.remove()
 
-    def _estimates(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
+    def _estimates(
+        self, batch: Mapping[str, Any], samples: Sequence[TokenSample]
+    ) -> dict[str, Tensor]:
         """advantages (B, T), and per action, padded to (B, K): old_values, returns, value_weights
         and what the critic reads."""
         like = batch["completion_ids"]
-        actions = [actions_of(s, self.settings.level, self.discount) for s in self.played]
+        actions = [actions_of(s, self.settings.level, self.discount) for s in samples]
         counts = [len(one.spans) for one in actions]
         places = torch.zeros((len(counts), max(counts)), dtype=torch.long)
         for row, one in zip(places, actions, strict=True):
             row[: len(one.spans)] = torch.tensor([start for start, _ in one.spans])
         batch = {**batch, "value_positions": places.to(like.device)}
         if self.settings.critic == "central":
-            batch["states"] = joint_states(self.played, self.seats).to(like.device)
-        cut = [s.closing_ids is not None for s in self.played]
+            batch["states"] = joint_states(samples, self.seats).to(like.device)
+        cut = [s.closing_ids is not None for s in samples]
         # What was shown last is valued, and learned by no pass of the loss: it is in this alone.
-        valued = with_closings(batch, self.played, self.seats) if any(cut) else batch
+        valued = with_closings(batch, samples, self.seats) if any(cut) else batch
         values = self._values_now(valued).double().cpu().numpy()
         values, last = values[:, : max(counts)], np.where(cut, values[:, -1], 0.0)
 
@@ -176,7 +178,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
             self._metrics["train"]["explained_variance"].append(explained)
         flat, own = _whole(np.concatenate(advantages))
         if self.settings.normalise_advantages == "group":
-            pairs = zip(self.played, actions, strict=True)
+            pairs = zip(samples, actions, strict=True)
             kinds = [(s.group, turn) for s, one in pairs for turn in one.turns]
             flat = standardised(flat, processes.gather(kinds))
         elif self.settings.normalise_advantages == "update":

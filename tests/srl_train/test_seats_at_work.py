@@ -22,6 +22,7 @@ def sampled_and_recomputed(run, number):
         learner.begin_update(samples, 0, run.versions[model])
         trainer = learner._trainer
         for sample in samples:
+            trainer.allowed = None if sample.allowed is None else [sample.allowed]
             ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
             with torch.no_grad():
                 logps, *_ = trainer._get_per_token_logps_and_entropies(
