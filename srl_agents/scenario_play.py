@@ -22,7 +22,7 @@ from srl_agents.seeding import MOST, generator
 from srl_agents.solved import Solved, asked, solved
 from srl_envs.checks import whole_number
 from srl_envs.errors import EnvConfigError
-from srl_envs.scenarios import Scenario
+from srl_envs.scenario import Scenario
 
 LONG_AFTER = 2**31  # the number of every episode: warm-ups are over, and ramps at their top
 

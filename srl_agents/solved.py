@@ -12,7 +12,7 @@ import numpy as np
 from srl_agents.episode import Episode
 from srl_agents.intervals import bootstrap_interval
 from srl_agents.pass_at_k import pass_at_k
-from srl_envs.scenarios import Scenario
+from srl_envs.scenario import Scenario
 
 KINDS = ("difficulty", "family")
 """What infos may say of a problem, by which shares are told apart."""

@@ -1,78 +1,23 @@
-"""Scenarios: a game, the seats that are looked at, and who sits in the others.
-
-After Melting Pot (Leibo et al. 2021, "Scalable evaluation of multi-agent reinforcement learning
-with Melting Pot"). A scenario's focal seats are played by whoever is evaluated; its background
-seats by partners that they did not train with. Some partners and levels are kept for evaluation,
-and training refuses them. Here is only data: partners are names of classic policies.
-"""
+"""Lookup of scenarios by name, and of the levels that they hold out from training."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any
 
 from srl_envs import catalogue
 from srl_envs.errors import EnvConfigError
+from srl_envs.scenario import Scenario
+from srl_envs.scenario_table import SCENARIOS
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 OWN_PROBLEMS = ("path", "problems", "topics")
 """Options that put problems of one's own in the place of ours."""
 EVERYBODY = ".all"
 """Ends the name of the scenario of an environment of one's own."""
-ROLES = ("alone", "visitor", "even", "resident")
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One scenario."""
-
-    name: str
-    environment: str
-    """A name from the catalogue."""
-    description: str
-    focal: tuple[str, ...]
-    """The seats that are scored."""
-    background: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """Seat -> the classic policy that sits there: all seats that are not focal."""
-    options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    """Keyword arguments of the environment."""
-    held_out_partners: tuple[str, ...] = ()
-    """Those of the background that training never meets."""
-    held_out_options: tuple[str, ...] = ()
-    """Names of the options whose values, taken together, training never meets."""
-
-    @property
-    def held_out(self) -> bool:
-        """Whether something in it is kept for evaluation."""
-        return bool(self.held_out_partners or self.held_out_options)
-
-    @property
-    def role(self) -> str:
-        """Of the focal seats: "visitor" in the minority, "resident" in the majority, "even" for
-        half of the seats, "alone" where there is no background (one of ROLES)."""
-        focal, background = len(self.focal), len(self.background)
-        if not background:
-            return "alone"
-        if focal == background:
-            return "even"
-        return "visitor" if focal < background else "resident"
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The role, and what is held out: "held-out partners", "held-out levels"."""
-        partners = ("held-out partners",) if self.held_out_partners else ()
-        levels = ("held-out levels",) if self.held_out_options else ()
-        return (self.role, *partners, *levels)
-
-    def make(self) -> Any:
-        """The scenario's environment, a PettingZoo ParallelEnv."""
-        return catalogue.make(self.environment, **self.options)
 
 
 def names(environment: str | None = None, held_out: bool | None = None) -> tuple[str, ...]:
@@ -87,14 +32,14 @@ def names(environment: str | None = None, held_out: bool | None = None) -> tuple
         catalogue.entry(environment)
     return tuple(
         name
-        for name, found in _all().items()
+        for name, found in SCENARIOS.items()
         if environment in (None, found.environment) and held_out in (None, found.held_out)
     )
 
 
 def environments() -> tuple[str, ...]:
     """The environments that have scenarios, in the catalogue's order."""
-    played = {found.environment for found in _all().values()}
+    played = {found.environment for found in SCENARIOS.values()}
     return tuple(name for name in catalogue.names() if name in played)
 
 
@@ -107,7 +52,7 @@ def scenario(name: str) -> Scenario:
         own = name.removesuffix(EVERYBODY)
         with closing(catalogue.make(own)) as env:
             return Scenario(name, own, "every seat is focal", tuple(env.possible_agents))
-    found = _all()
+    found = SCENARIOS
     if not isinstance(name, str) or name not in found:
         close = get_close_matches(str(name), found, n=1, cutoff=0.5)
         guess = f" (did you mean {close[0]!r}?)" if close else ""
@@ -128,7 +73,7 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
     module = environment.partition(":")[0] if entry is None else entry.module
     game = [
         found
-        for found in _all().values()
+        for found in SCENARIOS.values()
         if found.held_out_options and catalogue.entry(found.environment).module == module
     ]
     if not game:  # also one of the user's own
@@ -148,9 +93,3 @@ def _plays(given: Mapping[str, Any], option: str, kept: Any) -> bool:
         return bool(given[option] == kept)
     # "any" has what "test" has, but whoever brings problems of their own has chosen them.
     return all(given.get(own) is None for own in OWN_PROBLEMS)
-
-
-def _all() -> Mapping[str, Scenario]:
-    from srl_envs.scenario_table import SCENARIOS  # it is made of Scenarios
-
-    return SCENARIOS

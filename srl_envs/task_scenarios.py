@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from srl_envs.scenarios import Scenario
+from srl_envs.scenario import Scenario
 
 ONCE = {"max_cycles": 1}
 EASY, MIDDLE, HARD = {"difficulty": 1}, {"difficulty": (1, 3)}, {"difficulty": (4, 5)}

@@ -12,7 +12,7 @@ from srl_agents.classic.table import POLICIES, classic_policy
 from srl_agents.llm.backends.api_names import api_model
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Policy
-from srl_envs.scenarios import Scenario
+from srl_envs.scenario import Scenario
 from srl_train.api_seats import chat_policy, refuse_constrained
 from srl_train.errors import ConfigError
 from srl_train.models_config import USUAL_SAMPLING, ModelsConfig

@@ -16,7 +16,7 @@ from srl_train.errors import ConfigError
 if TYPE_CHECKING:
     from srl_agents.scenario_play import ScenarioScore
     from srl_agents.solved import Solved
-    from srl_envs.scenarios import Scenario
+    from srl_envs.scenario import Scenario
     from srl_train.focal import Focal
 
 HELD_OUT = {"only": True, "none": False, "all": None}

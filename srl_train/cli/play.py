@@ -19,7 +19,7 @@ from srl_agents.policy import Policy
 from srl_agents.rollout import play_many, policy_name
 from srl_envs import catalogue
 from srl_envs.cheap_talk import message_in
-from srl_envs.scenarios import Scenario
+from srl_envs.scenario import Scenario
 from srl_envs.text import Spoken
 from srl_envs.untrusted import printable
 from srl_train.cli.notices import tell

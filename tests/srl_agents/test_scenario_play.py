@@ -23,7 +23,8 @@ from srl_agents.scenario_play import (
 )
 from srl_envs import scenarios
 from srl_envs.errors import EnvConfigError
-from srl_envs.scenarios import Scenario, scenario
+from srl_envs.scenario import Scenario
+from srl_envs.scenarios import scenario
 
 PAIR = scenario("coop_compete_pair_v0.always_cooperate")
 # Three focal seats and one in the background, without noise: every return is known.

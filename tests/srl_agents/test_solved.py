@@ -14,7 +14,8 @@ from srl_agents.intervals import bootstrap_interval
 from srl_agents.pass_at_k import pass_at_k
 from srl_agents.scenario_play import play_scenario, score, scored
 from srl_agents.solved import refuse_unsolvable, solved
-from srl_envs.scenarios import Scenario, scenario
+from srl_envs.scenario import Scenario
+from srl_envs.scenarios import scenario
 
 DIGITS = scenario("math_v0.one_digit_unseen")
 

@@ -9,6 +9,7 @@ import pytest
 
 from srl_envs import catalogue, scenarios
 from srl_envs.errors import EnvConfigError
+from srl_envs.scenario import ROLES, Scenario
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text(encoding="utf-8")
 GAMES = (
@@ -51,11 +52,11 @@ def test_every_seat_is_focal_or_background(name):
 def test_the_role_is_the_focal_seats_share(focal, background, role):
     seats = [f"agent_{number}" for number in range(focal + background)]
     rest = dict.fromkeys(seats[focal:], "uniform")
-    assert scenarios.Scenario("x", "coop_compete_v0", "", tuple(seats[:focal]), rest).role == role
+    assert Scenario("x", "coop_compete_v0", "", tuple(seats[:focal]), rest).role == role
 
 
 def test_all_roles_are_played():
-    assert {scenarios.scenario(name).role for name in scenarios.names()} == set(scenarios.ROLES)
+    assert {scenarios.scenario(name).role for name in scenarios.names()} == set(ROLES)
 
 
 @pytest.mark.parametrize("name", [n for n in scenarios.names() if n.startswith("maze")])
