@@ -1,20 +1,26 @@
-"""Arithmetic as text, read by a parser of its own: nothing is ever executed.
+"""Arithmetic as text: Python's own parser reads it, and only the nodes listed here have a value.
 
 Precedence and meaning are Python's: `**` binds to the right and tighter than a sign before it, `//`
 and `%` round towards minus infinity. `^` is `**`, and the signs for times, divide and minus of
 typeset text are read. Numbers are exact fractions (0.1 + 0.2 is 0.3) until a root or a function
-makes that impossible; then they are floats. Everything is bounded, so `9**9**9` is refused at once.
+makes that impossible; then they are floats. Nothing is ever executed, and everything is bounded, so
+`9**9**9` is refused at once.
 """
 
 from __future__ import annotations
 
+import ast
 import math
+import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
+from srl_envs.errors import DocumentError
 from srl_envs.tools.errors import ToolError
+from srl_envs.untrusted import check_brackets
 
 LONGEST = 1000  # characters of an expression
 DEEPEST = 50  # nested brackets, signs and powers
@@ -25,10 +31,11 @@ LARGEST_FACTORIAL = 400
 Number = Fraction | float
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3}(?!\d))?)(?![A-Za-z_.])"
-    r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<mark>\*\*|//|[-+*/%^(),]))",
+    r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3}(?!\d))?(?![A-Za-z_.])"
+    r"|[A-Za-z_][A-Za-z_0-9]*|[-+*/%^(),]",
     re.ASCII,
 )
+_LEADING_ZEROS = re.compile(r"(?<![\w.])0+(?=\d)")  # 007 is a number here, and none to Python
 _TYPESET = str.maketrans(
     {"\u00d7": "*", "\u00b7": "*", "\u00f7": "/", "\u2212": "-", "\u2013": "-", "\u03c0": "pi"}
 )
@@ -48,7 +55,24 @@ def evaluate(expression: str) -> Number:
     """The value of an expression: a Fraction where that is exact, else a finite float."""
     if len(expression) > LONGEST:
         raise ToolError(f"an expression may have {LONGEST} characters")
-    return _Reader(expression.translate(_TYPESET)).whole()
+    text = " ".join(expression.translate(_TYPESET).split())
+    if not text:
+        raise ToolError("the expression is empty")
+    # What Python knows beyond this (strings, attributes, 0x1f, comments) is kept from its parser.
+    unknown = _TOKEN.sub("", text).split()
+    if unknown:
+        raise ToolError(f"{unknown[0][:12]!r} is not understood")
+    text = _LEADING_ZEROS.sub("", text).replace("^", "**")
+    try:
+        check_brackets(text)
+        tree = ast.parse(text, mode="eval")
+    except (DocumentError, RecursionError, MemoryError):
+        raise ToolError(f"an expression may be nested {DEEPEST} deep") from None
+    except SyntaxError:
+        raise ToolError(
+            "that is no expression: something is missing, out of place or not closed"
+        ) from None
+    return _Evaluation(text).of(tree.body, 0)
 
 
 def written(value: Number) -> str:
@@ -70,123 +94,79 @@ def written(value: Number) -> str:
     return f"{sign}{digits[:-places]}.{digits[-places:]}".rstrip("0")
 
 
-class _Reader:
-    """Recursive descent: a method for each level of precedence."""
+@dataclass(frozen=True)
+class _Evaluation:
+    """The values of the nodes of a parsed text; other kinds of nodes are refused."""
 
-    def __init__(self, text: str) -> None:
-        self._tokens: list[tuple[str, str]] = []
-        place, end = 0, len(text.rstrip())
-        while place < end:
-            found = _TOKEN.match(text, place)
-            if found is None:
-                raise ToolError(f"{text[place:].strip()[:12]!r} is not understood")
-            self._tokens.append((str(found.lastgroup), found.group(str(found.lastgroup))))
-            place = found.end()
-        self._tokens.append(("end", ""))
-        self._next = self._depth = 0
+    text: str
 
-    def whole(self) -> Number:
-        if self._kind == "end":
-            raise ToolError("the expression is empty")
-        value = self._sum()
-        if self._kind != "end":
-            raise ToolError(f"{self._text!r} is out of place")
-        return value
-
-    @property
-    def _kind(self) -> str:
-        return self._tokens[self._next][0]
-
-    @property
-    def _text(self) -> str:
-        return self._tokens[self._next][1]
-
-    def _take(self, *marks: str) -> str:
-        """The next token if it is one of the marks, else nothing."""
-        if self._kind == "mark" and self._text in marks:
-            self._next += 1
-            return self._tokens[self._next - 1][1]
-        return ""
-
-    def _sum(self) -> Number:
-        value = self._product()
-        while mark := self._take("+", "-"):
-            value = _combined(mark, value, self._product())
-        return value
-
-    def _product(self) -> Number:
-        value = self._signed()
-        while mark := self._take("*", "/", "//", "%"):
-            value = _combined(mark, value, self._signed())
-        return value
-
-    def _signed(self) -> Number:
-        self._depth += 1
-        if self._depth > DEEPEST:
+    def of(self, node: ast.expr, depth: int) -> Number:
+        """The value of a node that stands `depth` deep."""
+        if depth > DEEPEST:
             raise ToolError(f"an expression may be nested {DEEPEST} deep")
-        sign = self._take("+", "-")
-        if sign:
-            value = self._signed()
-            value = -value if sign == "-" else value
-        else:
-            value = self._atom()
-            if self._take("**", "^"):
-                value = _power(value, self._signed())
-        self._depth -= 1
+        match node:
+            case ast.Constant():
+                return self._literal(node)
+            case ast.Name(id=name):
+                return self._constant(name)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self.of(operand, depth + 1)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self.of(operand, depth + 1)
+            case ast.BinOp(left=base, op=ast.Pow(), right=exponent):
+                return _power(self.of(base, depth + 1), self.of(exponent, depth + 1))
+            case ast.BinOp():
+                return self._chain(node, depth + 1)
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+                return self._call(name, arguments, depth + 1)
+        raise ToolError(f"{self._source(node)[:20]!r} is out of place")
+
+    def _literal(self, node: ast.Constant) -> Number:
+        """The number as it was written: Python's own float of 0.1 is not a tenth."""
+        source = self._source(node)
+        if source[0].isalpha():  # True, False, None
+            return self._constant(source)
+        return _bounded(Fraction(source))
+
+    def _constant(self, name: str) -> Number:
+        if name not in CONSTANTS:
+            raise ToolError(f"there is no constant {name[:20]!r}: {', '.join(CONSTANTS)}")
+        return CONSTANTS[name]
+
+    def _chain(self, node: ast.expr, depth: int) -> Number:
+        """1 + 2 - 3 + ...: long sums and products lean to the left, and are not nested."""
+        steps = []
+        while isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+            steps.append(node)
+            node = node.left
+        value = self.of(node, depth)
+        for step in reversed(steps):
+            right = self.of(step.right, depth)
+            value = _kept(_OPERATIONS[type(step.op)], value, right)
         return value
 
-    def _atom(self) -> Number:
-        kind, text = self._tokens[self._next]
-        if kind == "number":
-            self._next += 1
-            return _bounded(Fraction(text))
-        if kind == "name":
-            self._next += 1
-            return self._named(text)
-        if self._take("("):
-            value = self._sum()
-            self._close()
-            return value
-        raise ToolError(f"{text!r} is out of place" if text else "the expression ends too early")
-
-    def _named(self, name: str) -> Number:
-        if not self._take("("):
-            if name in CONSTANTS:
-                return CONSTANTS[name]
-            raise ToolError(f"there is no constant {name[:20]!r}: {', '.join(CONSTANTS)}")
+    def _call(self, name: str, arguments: Sequence[ast.expr], depth: int) -> Number:
         if name not in FUNCTIONS:
             raise ToolError(f"there is no function {name[:20]!r}: {', '.join(FUNCTIONS)}")
-        values = []
-        if not self._take(")"):
-            values.append(self._sum())
-            while self._take(","):
-                values.append(self._sum())
-            self._close()
+        values = [self.of(argument, depth) for argument in arguments]
         function, least, most = FUNCTIONS[name]
         if not least <= len(values) <= most:
             wanted = f"{least}" if least == most else f"{least} or more"
             raise ToolError(f"{name} takes {wanted} numbers, got {len(values)}")
-        return _kept(lambda: function(*values))
+        return _kept(function, *values)
 
-    def _close(self) -> None:
-        if not self._take(")"):
-            raise ToolError("a bracket is not closed")
-
-
-def _combined(mark: str, left: Number, right: Number) -> Number:
-    if mark in ("/", "//", "%") and right == 0:
-        raise ToolError("division by zero")
-    return _kept(lambda: _OPERATIONS[mark](left, right))
+    def _source(self, node: ast.expr) -> str:
+        return self.text[node.col_offset : node.end_col_offset]
 
 
-_OPERATIONS: Mapping[str, Callable[[Number, Number], Number]] = MappingProxyType(
+_OPERATIONS: Mapping[type[ast.operator], Callable[[Number, Number], Number]] = MappingProxyType(
     {
-        "+": lambda left, right: left + right,
-        "-": lambda left, right: left - right,
-        "*": lambda left, right: left * right,
-        "/": lambda left, right: left / right,
-        "//": lambda left, right: left // right,
-        "%": lambda left, right: left % right,
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: operator.mul,
+        ast.Div: operator.truediv,
+        ast.FloorDiv: operator.floordiv,
+        ast.Mod: operator.mod,
     }
 )
 
@@ -203,13 +183,13 @@ def _power(base: Number, exponent: Number) -> Number:
         return _bounded(base**times)
     if base < 0 and exponent != math.floor(exponent):
         raise ToolError("that power of a negative number is not real")
-    return _kept(lambda: _float(base) ** _float(exponent))
+    return _kept(operator.pow, _float(base), _float(exponent))
 
 
-def _kept(compute: Callable[[], Number | int]) -> Number:
+def _kept(compute: Callable[..., Number | int], *values: Number) -> Number:
     """What a computation gives, within bounds; its mathematical failures as a ToolError."""
     try:
-        value = compute()
+        value = compute(*values)
     except ZeroDivisionError:
         raise ToolError("division by zero") from None
     except OverflowError:
