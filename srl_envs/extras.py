@@ -9,7 +9,7 @@ TRAIN = ("torch", "transformers", "tokenizers", "trl", "peft", "accelerate", "da
          "safetensors")  # fmt: skip
 EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "matplotlib": "plots",
-    "PIL": "plots",
+    "PIL": "render",
     "mpmath": "tasks",
     "jsonschema": "tasks",
     "bm25s": "tasks",

@@ -1,15 +1,14 @@
-"""Pictures of a maze, as text or as an RGB array, drawn with numpy alone."""
+"""Pictures of a maze, as text or as an RGB array."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from srl_envs import rendering
 from srl_envs.mazes import Level
+from srl_envs.rendering import INK, LINE, MARGIN, Colour, Frame, colour_of, width_of
 
 SEATS = "ABCDEFHIJKLMNOPQRSTUVWXYZ"  # G is for goals
 CROWD = "*"  # seats beyond the letters
@@ -55,49 +54,34 @@ def rgb_array(picture: Picture) -> np.ndarray:
     """
     level = picture.level
     cell = max(_SMALLEST, min(_LARGEST, _FRAME // max(level.width, level.height)))
-    margin, head = rendering.MARGIN, rendering.LINE
-    across = max(level.width * cell, rendering.width_of("x" * picture.room))
-    frame = np.empty((2 * margin + head + level.height * cell, 2 * margin + across, 3), np.uint8)
-    frame[:] = rendering.PAPER
-    rendering.write(frame, picture.headline, margin, margin, rendering.INK)
-    grid = np.array([bool(ways) for ways in level.doors]).reshape(level.height, level.width)
-    free = grid.repeat(cell, axis=0).repeat(cell, axis=1)
-    maze = frame[margin + head :, margin:][: free.shape[0], : free.shape[1]]
-    maze[:] = np.where(free[..., None], _FREE, _WALL)
-    maze[::cell] = maze[:, ::cell] = rendering.PAPER  # the lines between cells
-    for seat, goal in enumerate(picture.goals):
-        square = _square(maze, goal, level.width, cell, inset=cell // 8 + 1)
-        shared = picture.goals.count(goal) > 1
-        square[:] = rendering.INK if shared else _colour(seat)
-        _square(maze, goal, level.width, cell, inset=cell // 4 + 1)[:] = _FREE
-    for seat, trail in enumerate(picture.trails):
-        _draw_trail(maze, trail, level.width, cell, seat)
+    height = 2 * MARGIN + LINE + level.height * cell
+    frame = Frame(height, 2 * MARGIN + max(level.width * cell, width_of("x" * picture.room)))
+
+    def corner(place: int) -> tuple[int, int]:
+        return MARGIN + LINE + place // level.width * cell, MARGIN + place % level.width * cell
+
+    def square(place: int, inset: int, colour: Colour) -> None:
+        top, left = corner(place)
+        side = max(1, cell + 1 - 2 * inset)
+        frame.box(top + inset, left + inset, side, side, colour)
+
+    frame.write(picture.headline, MARGIN, MARGIN)
+    for place, ways in enumerate(level.doors):
+        square(place, 1, _FREE if ways else _WALL)
+    for agent, goal in enumerate(picture.goals):
+        square(goal, cell // 8 + 1, INK if picture.goals.count(goal) > 1 else colour_of(agent))
+        square(goal, cell // 4 + 1, _FREE)
     here: dict[int, list[int]] = {}
-    for seat, trail in enumerate(picture.trails):
-        here.setdefault(trail[-1], []).append(seat)
-    for place, seats in here.items():  # those in one cell share its square, side by side
-        square = _square(maze, place, level.width, cell, inset=cell // 4)
-        for part, seat in zip(np.array_split(square, len(seats), axis=1), seats, strict=True):
-            part[:] = _colour(seat)
-    return frame
-
-
-def _colour(seat: int) -> tuple[int, int, int]:
-    return rendering.COLOURS[seat % len(rendering.COLOURS)]
-
-
-def _square(maze: np.ndarray, place: int, width: int, cell: int, inset: int) -> np.ndarray:
-    """The pixels of a cell, `inset` within its border; a view."""
-    top, left = place // width * cell + inset, place % width * cell + inset
-    side = max(1, cell + 1 - 2 * inset)
-    return maze[top : top + side, left : left + side]
-
-
-def _draw_trail(maze: np.ndarray, trail: Sequence[int], width: int, cell: int, seat: int) -> None:
-    # Seats' trails lie side by side within a cell, so that none hides another.
-    lane = cell // 2 + (seat % 5 - 2) * max(1, cell // 12)
-    colour, thick = _colour(seat), max(1, cell // 12)
-    centres = [(place // width * cell + lane, place % width * cell + lane) for place in trail]
-    for (top, left), (down, right) in pairwise(centres):
-        (top, down), (left, right) = sorted((top, down)), sorted((left, right))
-        maze[top : down + thick, left : right + thick] = colour
+    for agent, trail in enumerate(picture.trails):
+        here.setdefault(trail[-1], []).append(agent)
+        # Trails lie side by side within a cell, so that none hides another.
+        lane = cell // 2 + (agent % 5 - 2) * max(1, cell // 12)
+        points = [(left + lane, top + lane) for top, left in map(corner, trail)]
+        frame.line(points, colour_of(agent), max(1, cell // 12))
+    for place, agents in here.items():  # those in one cell share its square, side by side
+        (top, left), side = corner(place), max(1, cell + 1 - 2 * (cell // 4))
+        for part, agent in enumerate(agents):
+            begin, end = part * side // len(agents), (part + 1) * side // len(agents)
+            inset = cell // 4
+            frame.box(top + inset, left + inset + begin, side, end - begin, colour_of(agent))
+    return frame.pixels()

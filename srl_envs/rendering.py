@@ -1,21 +1,23 @@
-"""Pictures of a game, as text or as an RGB array, drawn with numpy alone."""
+"""Pictures of a round, as text or as an RGB array; arrays are drawn by Pillow."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 
 import numpy as np
 
+from srl_envs.extras import needed_by
+
 Colour = tuple[int, int, int]
+Point = tuple[float, float]
+"""Pixels from the left and from the top."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One round as it is shown; all tuples are in seat order."""
+    """One round as it is shown; all tuples are in the agents' order."""
 
     headline: str
     seats: tuple[str, ...]
@@ -67,47 +69,89 @@ NAMED: dict[str, Colour] = {
 """Seats and teams whose names begin with a colour are drawn in it."""
 
 LETTER = 10  # pixels: the height of a capital letter
-_ADVANCE = 8  # pixels from a letter to the next
-_ABOVE = 4  # pixels of a letter's cell above its capitals
+_FONT_SIZE = 14  # pixels: of Pillow's own font, whose capitals are then that high
+_ADVANCE = 8  # pixels: the room for a letter
 LINE = 24  # pixels per line
 MARGIN = 8  # pixels
 _BAR = 160  # pixels
 _REWARD_ROOM, _TOTAL_ROOM = 7, 9  # characters
 _LEAST_WIDTH = 480  # pixels: room for a headline
 SHOWN_ROUNDS = 40
-"""How many of the last rounds the strip beside each seat shows."""
+"""How many of the last rounds the strip beside each agent shows."""
 _ROUND, _STRIP = 6, 18  # pixels per round in it, and its height
+
+
+class Frame:
+    """An RGB picture under construction; what stands outside it is left out.
+
+    Raises ImportError, with the line that installs it, where Pillow is missing.
+    """
+
+    def __init__(self, height: int, width: int) -> None:
+        with needed_by("render_mode 'rgb_array'"):
+            from PIL import Image, ImageDraw, ImageFont
+        self._image = Image.new("RGB", (width, height), PAPER)
+        self._draw = ImageDraw.Draw(self._image)
+        self._font = ImageFont.load_default(_FONT_SIZE)
+
+    def write(self, text: str, top: int, left: int, colour: Colour = INK) -> None:
+        """Write `text`, the top left corner of its capitals at that pixel."""
+        self._draw.text((left, top + LETTER), text, colour, self._font, anchor="ls")
+
+    def box(self, top: int, left: int, height: int, width: int, colour: Colour) -> None:
+        """Fill a rectangle; none where its height or width is 0."""
+        if height > 0 and width > 0:
+            self._draw.rectangle((left, top, left + width - 1, top + height - 1), colour)
+
+    def line(self, points: Sequence[Point], colour: Colour, thick: int) -> None:
+        """Draw straight lines from point to point, `thick` pixels wide."""
+        self._draw.line(points, colour, thick)
+
+    def pixels(self) -> np.ndarray:
+        """The picture as a uint8 array (height, width, 3)."""
+        return np.array(self._image)
+
+
+def width_of(text: str) -> int:
+    """How many pixels are left free for `text`."""
+    return len(text) * _ADVANCE
+
+
+def colour_of(agent: int) -> Colour:
+    """An agent's colour in pictures in which colours stand for agents."""
+    return COLOURS[agent % len(COLOURS)]
 
 
 def rgb_array(scene: Scene) -> np.ndarray:
     """The scene as a uint8 array (height, width, 3), of one size all through an episode.
 
-    A headline, then a line per seat: its choice, the reward as a bar and a number and, with the
+    A headline, then a line per agent: its choice, the reward as a bar and a number and, with the
     scene's `past`, the total so far and a strip of the last rounds, in which a column's colour is
     the choice and its height the reward. With teams, a line above each team sums it up.
     """
     places = _columns(scene)
     teams = dict.fromkeys(scene.teams)
     lines = 1 + (scene.past is not None) + len(teams) + len(scene.seats)
-    width = max(places["end"], _LEAST_WIDTH)
-    frame = blank(2 * MARGIN + LINE * lines, width)
-    write(frame, scene.headline.rstrip(), MARGIN, MARGIN, INK)
+    frame = Frame(2 * MARGIN + LINE * lines, max(places["end"], _LEAST_WIDTH))
+    frame.write(scene.headline.rstrip(), MARGIN, MARGIN)
     top = MARGIN + LINE
+    totals = np.zeros(len(scene.seats))
     if scene.past is not None:
         heads = {"word": "choice", "bar": "reward", "total": "total"}
-        heads["strip"] = f"last {SHOWN_ROUNDS} rounds"
-        for column, head in heads.items():
-            write(frame, head, top, places[column], QUIET)
+        for column, head in (heads | {"strip": f"last {SHOWN_ROUNDS} rounds"}).items():
+            frame.write(head, top, places[column], QUIET)
         top += LINE
-    totals = _totals(scene)
-    for seat in range(len(scene.seats)):
-        if teams and scene.teams[seat] in teams:
-            del teams[scene.teams[seat]]
-            _draw_team(frame, scene, scene.teams[seat], totals, top, places)
+        totals = sum((np.array(rewards) for _, rewards in scene.past), totals)
+    for agent in range(len(scene.seats)):
+        if teams and scene.teams[agent] in teams:
+            team = scene.teams[agent]
+            del teams[team]
+            mean = float(totals[[name == team for name in scene.teams]].mean())
+            _draw_team(frame, scene, team, mean, top, places)
             top += LINE
-        _draw_seat(frame, scene, seat, totals, top, places)
+        _draw_agent(frame, scene, agent, float(totals[agent]), top, places)
         top += LINE
-    return frame
+    return frame.pixels()
 
 
 def _columns(scene: Scene) -> dict[str, int]:
@@ -128,65 +172,52 @@ def _columns(scene: Scene) -> dict[str, int]:
     return places | {"end": left}
 
 
-def _totals(scene: Scene) -> np.ndarray:
-    """What each seat has earned so far."""
-    if not scene.past:
-        return np.zeros(len(scene.seats))
-    totals: np.ndarray = np.sum([rewards for _, rewards in scene.past], axis=0)
-    return totals
-
-
 def _draw_team(
-    frame: np.ndarray, scene: Scene, team: str, totals: np.ndarray, top: int, places: dict[str, int]
+    frame: Frame, scene: Scene, team: str, mean: float, top: int, places: dict[str, int]
 ) -> None:
     """The team's name and what its members have earned, on average."""
-    seats = [seat for seat, name in enumerate(scene.teams) if name == team]
-    write(frame, team, top, MARGIN, named_colour(team) or INK)
-    frame[top + LINE - 5 : top + LINE - 4, MARGIN : frame.shape[1] - MARGIN] = TRACK
+    frame.write(team, top, MARGIN, named_colour(team) or INK)
+    width = max(places["end"], _LEAST_WIDTH) - 2 * MARGIN
+    frame.box(top + LINE - 5, MARGIN, 1, width, TRACK)
     if scene.past is not None:
-        write(frame, "mean of the team", top, places["bar"], QUIET)
-        mean = _fitting(float(totals[seats].mean()), 2, _TOTAL_ROOM)
-        write(frame, mean, top, places["total"], INK)
+        frame.write("mean of the team", top, places["bar"], QUIET)
+        frame.write(_fitting(mean, 2, _TOTAL_ROOM), top, places["total"])
 
 
-def _draw_seat(
-    frame: np.ndarray, scene: Scene, seat: int, totals: np.ndarray, top: int, places: dict[str, int]
+def _draw_agent(
+    frame: Frame, scene: Scene, agent: int, total: float, top: int, places: dict[str, int]
 ) -> None:
-    choice, reward = scene.choices[seat], scene.rewards[seat]
+    choice, reward = scene.choices[agent], scene.rewards[agent]
     indent = width_of("xx") if scene.teams else 0
-    write(frame, scene.seats[seat], top, places["name"] + indent, _own_colour(scene, seat) or INK)
+    own = _own_colour(scene, agent) or INK
+    frame.write(scene.seats[agent], top, places["name"] + indent, own)
     if scene.notes:
-        write(frame, scene.notes[seat], top, places["note"], QUIET)
-    bar = frame[top : top + LETTER, places["bar"] : places["bar"] + _BAR]
-    bar[:] = TRACK
+        frame.write(scene.notes[agent], top, places["note"], QUIET)
+    frame.box(top, places["bar"], LETTER, _BAR, TRACK)
     if scene.past is not None:
-        write(frame, _fitting(totals[seat], 2, _TOTAL_ROOM), top, places["total"], INK)
-        _draw_strip(frame, scene, seat, top, places["strip"])
+        frame.write(_fitting(total, 2, _TOTAL_ROOM), top, places["total"])
+        _draw_strip(frame, scene, agent, top - 4, places["strip"])
     if choice is None or reward is None:
         return
-    colour = _colour_of_choice(scene, seat, choice)
-    write(frame, scene.answers[choice], top, places["word"], colour)
-    bar[:, : round(_BAR * _share(reward, scene.ceiling))] = colour
-    write(frame, _fitting(reward, 3, _REWARD_ROOM), top, places["number"], INK)
+    colour = _colour_of_choice(scene, agent, choice)
+    frame.write(scene.answers[choice], top, places["word"], colour)
+    frame.box(top, places["bar"], LETTER, round(_BAR * _share(reward, scene.ceiling)), colour)
+    frame.write(_fitting(reward, 3, _REWARD_ROOM), top, places["number"])
 
 
 def _fitting(number: float, decimals: int, room: int) -> str:
     """A number in at most so many characters: as precise as `decimals` and the room allow."""
-    written = [f"{number:.{places}f}" for places in range(decimals, -1, -1)]
-    written += [f"{number:.{places}e}" for places in (2, 1, 0)]
-    return next(text for text in written if len(text) <= room)
+    formats = (f".{decimals}f", ".0f", ".1e", ".0e")
+    return next(text for text in (format(number, form) for form in formats) if len(text) <= room)
 
 
-def _draw_strip(frame: np.ndarray, scene: Scene, seat: int, top: int, left: int) -> None:
-    tall = _STRIP
-    frame[top - 4 : top - 4 + tall, left : left + SHOWN_ROUNDS * _ROUND] = TRACK
+def _draw_strip(frame: Frame, scene: Scene, agent: int, top: int, left: int) -> None:
+    frame.box(top, left, _STRIP, SHOWN_ROUNDS * _ROUND, TRACK)
     for place, (chosen, rewards) in enumerate((scene.past or ())[-SHOWN_ROUNDS:]):
-        x = left + place * _ROUND
         # Never less than two pixels, so that the choice shows where nothing was earned.
-        high = max(2, round(tall * _share(rewards[seat], scene.ceiling)))
-        bottom = top - 4 + tall
-        colour = _colour_of_choice(scene, seat, chosen[seat])
-        frame[bottom - high : bottom, x : x + _ROUND - 1] = colour
+        high = max(2, round(_STRIP * _share(rewards[agent], scene.ceiling)))
+        colour = _colour_of_choice(scene, agent, chosen[agent])
+        frame.box(top + _STRIP - high, left + place * _ROUND, high, _ROUND - 1, colour)
 
 
 def named_colour(name: str) -> Colour | None:
@@ -195,56 +226,18 @@ def named_colour(name: str) -> Colour | None:
     return NAMED.get(first)
 
 
-def _own_colour(scene: Scene, seat: int) -> Colour | None:
-    team = named_colour(scene.teams[seat]) if scene.teams else None
-    return named_colour(scene.seats[seat]) or team
+def _own_colour(scene: Scene, agent: int) -> Colour | None:
+    team = named_colour(scene.teams[agent]) if scene.teams else None
+    return named_colour(scene.seats[agent]) or team
 
 
-def _colour_of_choice(scene: Scene, seat: int, choice: int) -> Colour:
-    """A colour per choice; of a seat with a colour of its own a shade of it per choice."""
-    own = _own_colour(scene, seat)
+def _colour_of_choice(scene: Scene, agent: int, choice: int) -> Colour:
+    """A colour per choice; of an agent with a colour of its own a shade of it per choice."""
+    own = _own_colour(scene, agent)
     if own is None:
-        return COLOURS[choice % len(COLOURS)]
+        return colour_of(choice)
     bright = 0.4 + 0.6 * (choice + 1) / len(scene.answers)  # 1 for the last
     return (round(own[0] * bright), round(own[1] * bright), round(own[2] * bright))
-
-
-def blank(height: int, width: int) -> np.ndarray:
-    """An empty frame of that many pixels."""
-    frame = np.empty((height, width, 3), dtype=np.uint8)
-    frame[:] = PAPER
-    return frame
-
-
-def width_of(text: str) -> int:
-    """How many pixels wide `text` is written."""
-    return len(text) * _ADVANCE
-
-
-def write(frame: np.ndarray, text: str, top: int, left: int, colour: Colour) -> None:
-    """Write `text` into the frame, the top left corner of its capitals at that pixel; what would
-    stand outside the frame is left out."""
-    letters = _letters()
-    for place, letter in enumerate(text):
-        ink = letters.get(letter, letters[_UNKNOWN])
-        y, x = top - _ABOVE, left + place * _ADVANCE
-        cell = frame[max(0, y) : max(0, y + len(ink)), x : x + _ADVANCE]
-        ink = ink[max(0, -y) :][: cell.shape[0], : cell.shape[1], None]
-        cell[:] = np.rint(cell + ink * (np.array(colour) - cell))
-
-
-_UNKNOWN = "\N{WHITE SQUARE}"  # stands for letters that are not there
-
-
-@cache
-def _letters() -> dict[str, np.ndarray]:
-    """Letter -> how much of each pixel of its cell is ink, from 0 to 1.
-
-    DejaVu Sans Mono at 13 pixels, drawn once and kept beside this file: pictures take no font and
-    no library, and are the same everywhere.
-    """
-    with files("srl_envs").joinpath("letters.npz").open("rb") as file, np.load(file) as kept:
-        return dict(zip(kept["characters"].tolist(), kept["coverage"] / 255, strict=True))
 
 
 def _share(reward: float | None, ceiling: float) -> float:

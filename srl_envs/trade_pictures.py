@@ -5,14 +5,26 @@ It shows the whole market, also what the traders keep from each other.
 
 from __future__ import annotations
 
+from cmath import rect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import cos, pi, sin
+from math import pi
 
 import numpy as np
 
-from srl_envs import rendering
-from srl_envs.rendering import INK, LETTER, LINE, MARGIN, QUIET, Colour
+from srl_envs.rendering import (
+    INK,
+    LETTER,
+    LINE,
+    MARGIN,
+    PAPER,
+    QUIET,
+    Colour,
+    Frame,
+    Point,
+    colour_of,
+    width_of,
+)  # fmt: skip
 from srl_envs.trading import ACCEPTED, DECLINED, Market, worth_of
 
 GOODS_COLOURS: tuple[Colour, ...] = (
@@ -58,32 +70,14 @@ def rgb_array(picture: TradePicture) -> np.ndarray:
     line per trader with what it did, and below it the last reward, what its goods have gained in
     value since the start, and its reputation. The colours' meaning stands below.
     """
-    seats, across = len(picture.seats), _across(picture.market)
-    panel = max(rendering.width_of("x" * (picture.room + 2)), 400)
-    height = MARGIN + LINE + max(across, (2 * seats + 8) * LINE) + MARGIN
-    frame = rendering.blank(height, across + panel + 2 * MARGIN)
-    rendering.write(frame, picture.headline, MARGIN, MARGIN, INK)
-    _draw_network(frame[MARGIN + LINE :, MARGIN:], picture)
-    _draw_panel(frame[MARGIN + LINE :, MARGIN + across :], picture)
-    return frame
-
-
-def _draw_network(area: np.ndarray, picture: TradePicture) -> None:
-    market = picture.market
-    across = _across(market)
-    places = _places(len(picture.seats), across)
-    for one, row in enumerate(market.deals):
-        for other in range(one):
-            if row[other]:
-                _line(area, places[one], places[other], DEALT, min(15, 3 + 2 * row[other]))
-    for maker, offer in enumerate(market.offers):
-        if offer is not None:
-            colour = {ACCEPTED: AGREED, DECLINED: REFUSED}.get(market.answers[maker], OFFERED)
-            _arrow(area, places[maker], places[market.partner(maker)], colour)
-    for whom, who, kept in market.outcome:
-        _arrow(area, places[who], places[whom], KEPT if kept else BROKEN)
-    for seat, place in enumerate(places):
-        _draw_trader(area, seat, place, market.stocks[seat], place[1] >= across // 2)
+    agents, across = len(picture.seats), _across(picture.market)
+    panel = max(width_of("x" * (picture.room + 2)), 400)
+    height = MARGIN + LINE + max(across, (2 * agents + 8) * LINE) + MARGIN
+    frame = Frame(height, across + panel + 2 * MARGIN)
+    frame.write(picture.headline, MARGIN, MARGIN)
+    _draw_network(frame, picture, complex(MARGIN + across // 2, MARGIN + LINE + across // 2))
+    _draw_panel(frame, picture, MARGIN + across)
+    return frame.pixels()
 
 
 def _across(market: Market) -> int:
@@ -91,89 +85,79 @@ def _across(market: Market) -> int:
     return 2 * (_RADIUS + _NODE + 2 * MARGIN + _GOOD * market.rules.goods)
 
 
-def _places(seats: int, across: int) -> list[tuple[int, int]]:
-    """Where the traders stand, as (y, x), the first at the top, then clockwise."""
-    middle = across // 2
-    turns = [2 * pi * seat / seats for seat in range(seats)]
-    return [
-        (round(middle - _RADIUS * cos(turn)), round(middle + _RADIUS * sin(turn))) for turn in turns
-    ]
+def _draw_network(frame: Frame, picture: TradePicture, middle: complex) -> None:
+    """Traders on a circle, the first at its top, then clockwise; points are x + y * 1j."""
+    market, agents = picture.market, len(picture.seats)
+    places = [middle - 1j * rect(_RADIUS, 2 * pi * agent / agents) for agent in range(agents)]
+    for one, row in enumerate(market.deals):
+        for other in range(one):
+            if row[other]:
+                ends = _xy(places[one]), _xy(places[other])
+                frame.line(ends, DEALT, min(15, 3 + 2 * row[other]))
+    for maker, offer in enumerate(market.offers):
+        if offer is not None:
+            colour = {ACCEPTED: AGREED, DECLINED: REFUSED}.get(market.answers[maker], OFFERED)
+            _arrow(frame, places[maker], places[market.partner(maker)], colour)
+    for whom, who, kept in market.outcome:
+        _arrow(frame, places[who], places[whom], KEPT if kept else BROKEN)
+    for agent, place in enumerate(places):
+        right = round(place.real) >= middle.real
+        _draw_trader(frame, agent, place, market.stocks[agent], right)
+
+
+def _arrow(frame: Frame, start: complex, end: complex, colour: Colour) -> None:
+    """A line from trader to trader, a little to its right, with a head."""
+    way = (end - start) / abs(end - start)
+    tail, tip = start + way * (_NODE + 4), end - way * (_NODE + 6)
+    tail, tip = tail + 1j * way * _APART, tip + 1j * way * _APART
+    left, right = (tip + way * rect(10, turn) for turn in (2.6, -2.6))  # pixels, radians
+    frame.line((_xy(tail), _xy(tip)), colour, 3)
+    frame.line((_xy(left), _xy(tip), _xy(right)), colour, 3)
+
+
+def _xy(place: complex) -> Point:
+    return place.real, place.imag
 
 
 def _draw_trader(
-    area: np.ndarray, seat: int, place: tuple[int, int], stock: Sequence[int], right: bool
+    frame: Frame, agent: int, place: complex, stock: Sequence[int], right: bool
 ) -> None:
-    y, x = place
-    area[y - _NODE : y + _NODE, x - _NODE : x + _NODE] = _colour(seat)
-    rendering.write(area, str(seat), y - LETTER // 2, x - 3, rendering.PAPER)
+    x, y = round(place.real), round(place.imag)
+    frame.box(y - _NODE, x - _NODE, 2 * _NODE, 2 * _NODE, colour_of(agent))
+    frame.write(str(agent), y - LETTER // 2, x - 4, PAPER)
     # The bars stand outside the circle, so that they cover no line.
     wide, floor = _GOOD * len(stock), y + _NODE
     left = x + _NODE + 5 if right else x - _NODE - 5 - wide
     for good, units in enumerate(stock):
-        bar = left + _GOOD * good
-        for unit in range(min(units, _TALLEST)):
-            step = floor - (unit + 1) * _UNIT
-            area[step : step + _UNIT - 1, bar : bar + 6] = GOODS_COLOURS[good]
-    area[floor : floor + 1, left : left + wide - 1] = INK
+        for unit in range(1, min(units, _TALLEST) + 1):
+            bar = left + _GOOD * good
+            frame.box(floor - unit * _UNIT, bar, _UNIT - 1, 6, GOODS_COLOURS[good])
+    frame.box(floor, left, 1, wide - 1, INK)
 
 
-def _draw_panel(area: np.ndarray, picture: TradePicture) -> None:
-    market, top = picture.market, 2
-    for seat, (name, said) in enumerate(zip(picture.seats, picture.said, strict=True)):
-        area[top - 2 : top + LETTER + 2, :_TAG] = _colour(seat)
-        rendering.write(area, str(seat), top, 4, rendering.PAPER)
-        rendering.write(area, said, top, _TAG + 6, INK)
-        values, held = market.values[seat], market.stocks[seat]
-        gained = worth_of(values, held) - worth_of(values, market.first_stocks[seat])
-        reward = picture.rewards[seat]
-        now = "" if reward is None else f"{reward:+g}"
-        told = f"{name}: {now:>4} now {gained:+5} so far"
+def _draw_panel(frame: Frame, picture: TradePicture, left: int) -> None:
+    market, top = picture.market, MARGIN + LINE + 2
+    for agent, (name, said) in enumerate(zip(picture.seats, picture.said, strict=True)):
+        frame.box(top - 2, left, LETTER + 4, _TAG, colour_of(agent))
+        frame.write(str(agent), top, left + 3, PAPER)
+        frame.write(said, top, left + _TAG + 6)
+        values, held = market.values[agent], market.stocks[agent]
+        gained = worth_of(values, held) - worth_of(values, market.first_stocks[agent])
+        reward = picture.rewards[agent]
+        now = "" if reward is None else f"{reward:+g} now, "
+        told = f"{name}: {now}{gained:+} so far"
         if not market.rules.binding:
-            told += f"  reputation {market.reputation(seat):.2f}"
-        rendering.write(area, told, top + LINE - 3, _TAG + 6, QUIET)
+            told += f", reputation {market.reputation(agent):.2f}"
+        frame.write(told, top + LINE - 3, left + _TAG + 6, QUIET)
         top += 2 * LINE
     top += LINE
-    _draw_key(area, dict(zip(market.rules.names, GOODS_COLOURS, strict=False)), top)
-    _draw_key(area, _EDGES, top + 3 * LINE)
+    _draw_key(frame, dict(zip(market.rules.names, GOODS_COLOURS, strict=False)), top, left)
+    _draw_key(frame, _EDGES, top + 3 * LINE, left)
 
 
-def _draw_key(area: np.ndarray, meanings: dict[str, Colour], top: int) -> None:
+def _draw_key(frame: Frame, meanings: dict[str, Colour], top: int, left: int) -> None:
     """Coloured squares with their names, three on a line."""
     for place, (name, colour) in enumerate(meanings.items()):
-        y, x = top + place // 3 * LINE, place % 3 * 136
-        area[y : y + LETTER, x : x + LETTER] = colour
-        rendering.write(area, name, y, x + LETTER + 6, INK)
-
-
-def _colour(seat: int) -> Colour:
-    return rendering.COLOURS[seat % len(rendering.COLOURS)]
-
-
-def _line(
-    area: np.ndarray,
-    start: tuple[float, float],
-    end: tuple[float, float],
-    colour: Colour,
-    thick: int,
-) -> None:
-    """Draw a straight line between two points (y, x), `thick` pixels wide."""
-    steps = int(max(abs(end[0] - start[0]), abs(end[1] - start[1]))) + 1
-    ys = np.linspace(start[0], end[0], steps).round().astype(int)
-    xs = np.linspace(start[1], end[1], steps).round().astype(int)
-    for dy in range(-(thick // 2), (thick + 1) // 2):
-        for dx in range(-(thick // 2), (thick + 1) // 2):
-            area[ys + dy, xs + dx] = colour
-
-
-def _arrow(area: np.ndarray, start: tuple[int, int], end: tuple[int, int], colour: Colour) -> None:
-    """A line from trader to trader, a little to its right, with a head."""
-    way = np.subtract(end, start) / np.hypot(*np.subtract(end, start))
-    side = np.array((way[1], -way[0])) * _APART
-    tail, tip = start + way * (_NODE + 4) + side, end - way * (_NODE + 6) + side
-    _line(area, tuple(tail), tuple(tip), colour, 3)
-    for turn in (2.6, -2.6):  # radians from the way ahead to the head's two strokes
-        stroke = (
-            way[0] * cos(turn) + way[1] * sin(turn),
-            way[1] * cos(turn) - way[0] * sin(turn),
-        )
-        _line(area, tuple(tip), tuple(tip + np.multiply(stroke, 10)), colour, 3)
+        y, x = top + place // 3 * LINE, left + place % 3 * 136
+        frame.box(y, x, LETTER, LETTER, colour)
+        frame.write(name, y, x + LETTER + 6)

@@ -1,12 +1,11 @@
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
 
 from srl_envs import catalogue, rendering
-from srl_envs.rendering import COLOURS, INK, LINE, SHOWN_ROUNDS, Scene, ansi, rgb_array, write
-
-WRITTEN = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-:=+><%()!,'"
+from srl_envs.rendering import COLOURS, INK, LINE, SHOWN_ROUNDS, Frame, Scene, ansi, rgb_array
 
 SCENE = Scene(
     headline="game_v0 round 1/9",
@@ -45,34 +44,6 @@ def test_picture():
     assert cooperating.sum(axis=1).max() >= 80 and cooperating.sum(axis=1).max() < 160
     assert competing.sum(axis=1).max() >= 160
     assert not coloured(before, (0, 114, 178)).any()
-
-
-def test_letters_are_drawn_apart():
-    frames = {
-        rgb_array(Scene(letter, ("a_0",), (None,), (None,), ("x",), 1.0)).tobytes()
-        for letter in WRITTEN
-    }
-    assert len(frames) == len(WRITTEN)
-
-
-def test_a_letter_that_is_not_there_is_a_box_and_none_is_lost():
-    frames = [rgb_array(Scene(t, ("a",), (None,), (None,), ("x",), 1.0)) for t in "漢字"]
-    assert np.array_equal(*frames) and (frames[0][:20] < 100).any()
-
-
-def test_letters_are_those_of_a_font():
-    """And this is how they were drawn."""
-    image = pytest.importorskip("PIL.Image")
-    matplotlib = pytest.importorskip("matplotlib")
-    from PIL import ImageDraw, ImageFont
-
-    font = ImageFont.truetype(f"{matplotlib.get_data_path()}/fonts/ttf/DejaVuSansMono.ttf", 13)
-    for letter in WRITTEN:
-        drawn = image.new("L", (8, 17))
-        ImageDraw.Draw(drawn).text((0, 13), letter, fill=255, font=font, anchor="ls")
-        kept = rendering._letters()[letter]
-        # Releases of FreeType differ in a shade here and there.
-        assert kept.shape == (17, 8) and np.abs(kept - np.array(drawn) / 255).mean() < 0.05
 
 
 @pytest.mark.parametrize(
@@ -147,11 +118,23 @@ def test_teams_stand_together_and_are_summed_up():
     assert not np.array_equal(together[56:78], other[56:78])  # the team's mean
 
 
-def test_what_is_written_over_the_edge_is_cut_off():
-    frame = np.zeros((8, 20, 3), np.uint8)
-    write(frame, "wide", 2, 10, (9, 9, 9))
-    assert frame[:, 10:].any() and not frame[:, :10].any()
-    write(frame, "gone", 30, 40, (9, 9, 9))
+def test_what_is_drawn_over_the_edge_is_cut_off():
+    frame = Frame(8, 20)
+    empty = frame.pixels()
+    frame.write("wide", 2, 10, (9, 9, 9))
+    frame.box(2, 30, 5, 5, (9, 9, 9))
+    frame.box(0, 0, 5, 0, (9, 9, 9))
+    changed = (frame.pixels() != empty).any(axis=2)
+    assert changed[:, 10:].any() and not changed[:, :10].any()
+
+
+def test_a_missing_pillow_is_told_with_its_install_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    env = catalogue.make("coop_compete_v0", render_mode="rgb_array")
+    env.reset(seed=0)
+    with pytest.raises(ImportError, match=r'pip install "core-srl\[render\]"'):
+        env.render()
+    assert ansi(SCENE)
 
 
 @pytest.mark.parametrize(
