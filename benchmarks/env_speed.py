@@ -184,7 +184,7 @@ TWO: dict[str, Any] = {"num_agents": 2}
 BATTLE: dict[str, Any] = {"team_size": 4, "warmup_episodes": 0}  # a warm-up is less work
 LEVEL: dict[str, Any] = {"level_seed": 0, "split": "any"}
 ROWS = (
-    Row(SINGLE, _single("coop_compete_v0", **TWO), 100_000, 400e3),
+    Row(SINGLE, _single("coop_compete_v0", **TWO), 50_000, 200e3),
     Row("team_battle, 4 against 4", _single("team_battle_v0", **BATTLE), 20_000, 250e3),
     Row("maze 9x9, another every episode", _single("maze_v0"), 50_000, 100e3),
     Row("maze 9x9, always the same", _single("maze_v0", **LEVEL), 50_000, 100e3),
@@ -207,12 +207,12 @@ ROWS = (
 RATIOS = (
     Ratio(BATCHED, RPS, 30),
     Ratio(BATCHED, TEXTARENA, 10),
-    Ratio(SINGLE, RPS, 30),
+    Ratio(SINGLE, RPS, 10),
     Ratio(SINGLE, RPS_AEC),
-    Ratio(SINGLE, TEXTARENA, 10),
+    Ratio(SINGLE, TEXTARENA, 3),
     Ratio(PLAIN, RPS),
     Ratio(PLAIN, TEXTARENA),
-    Ratio(SINGLE, PLAIN, 0.5),
+    Ratio(SINGLE, PLAIN, 0.4),
     Ratio(BATCHED, SINGLE),
 )
 

@@ -100,11 +100,6 @@ class Bandit(base.SimultaneousGame):
         switch = self.switch_pull if self.observe_switch else None
         return BanditView(len(self.possible_agents), self.max_cycles, switch)
 
-    def draws(self, count: int) -> list[float]:
-        """Uniform numbers in [0, 1): a pull wins where its number is below the arm's chance."""
-        drawn: list[float] = self._generator.random(count).tolist()
-        return drawn
-
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         """The seats' first observations; no options are known."""
         return [(1.0, 0.0, 0.0, 0.5, 0.0, 0.0, self._switched())] * len(self.possible_agents)
@@ -117,7 +112,7 @@ class Bandit(base.SimultaneousGame):
         chances = self._chances[after]
         rewards = [
             WIN if luck < chances[arm] else LOSS
-            for arm, luck in zip(chosen, self.noise(len(chosen)), strict=True)
+            for arm, luck in zip(chosen, self._generator.random(len(chosen)).tolist(), strict=True)
         ]
         time, switched, others = self.played / self.rounds, self._switched(), len(chosen) - 1
         pulled, won = sum(chosen), sum(rewards)

@@ -35,28 +35,29 @@ OBSERVATION_MODES = ("vector", "dict", "llm")
 RENDER_MODES = ("human", "ansi", "rgb_array")
 
 NOISE_LIMIT = 8.0  # standard deviations; clipped there so that observed rewards have a true bound
-NOISE_BATCH = 4096  # draws made at a time: one call of the generator costs as much as a whole step
+
+NOISE_BLOCK = 256  # numbers that are drawn at a time
 
 Row = Sequence[float]
 FLOAT = np.dtype(np.float32)
 
 
 class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
-    """A PettingZoo ParallelEnv in which every seat picks one of the same actions each round.
+    """A PettingZoo ParallelEnv in which every agent picks one of the same actions each round.
 
     Observations, by `obs_mode`:
 
-    - "vector": a float32 vector per seat, laid out the same for every seat; the int8 mask of legal
-      actions is in `infos[agent]["action_mask"]`.
+    - "vector": a float32 vector, laid out the same for every agent; the int8 mask of legal actions
+      is in `infos[agent]["action_mask"]`.
     - "dict": `{"observation": vector, "action_mask": mask}`.
     - "llm": the same with `"text"`, the situation in words, beside them.
 
-    An episode ends for all seats at once: truncated after `max_cycles` rounds, or terminated where
+    An episode ends for all agents at once: truncated after `max_cycles` rounds, or terminated where
     the game says that it is `finished`. Setting `max_cycles` takes effect at the next reset. Raises
     EnvConfigError for wrong arguments and EnvError for wrong use.
 
     A game gives the bounds of an observation and its `reward_ceiling` (for rendering), and defines
-    `first_rows`, `play_round` (or a `step` of its own), `make_view` and `baselines`. It may read
+    `first_rows`, `play_round`, `make_view` and `baselines`. It may read
     `played` (rounds so far, this one included) and `rounds` (of this episode), draws its noise from
     `noise(count)`, sets `finished` in the round that decides it, and may say more in `first_infos`,
     `masks`, `phase`, `notes`, `drawn_in_text` and `drawn_in_pixels`.
@@ -66,7 +67,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     text_view: TextView
     """How this environment reads and is answered."""
     teams: Mapping[str, str] | None = None
-    """Seat -> team, where the game has teams."""
+    """Agent -> team, where the game has teams."""
 
     def __init__(
         self,
@@ -89,18 +90,15 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         self.noise_std = number_between("noise_std", noise_std, 0.0)
         self.reward_ceiling = reward_ceiling
         self._answers = tuple(answers)
-        self._legal = frozenset(range(len(answers))).issuperset
         self.action_spaces = {agent: spaces.Discrete(len(answers)) for agent in agents}
         self.observation_spaces = {agent: self._space_of(low, high) for agent in agents}
         size = len(self.possible_agents)
         self.state_space = spaces.Box(
             np.tile(np.asarray(low, np.float32), size), np.tile(np.asarray(high, np.float32), size)
         )
-        self._every_action = [np.ones(len(answers), dtype=np.int8)] * size
-        self._going_on = dict.fromkeys(self.possible_agents, False)
+        self._every_action = np.ones((size, len(answers)), np.int8)
         self._generator = np.random.default_rng()
-        self._drawn: list[float] = []
-        self._used = 0
+        self._noise: list[float] = []  # drawn and not yet used, the next one last
         self.played = 0
         self.rounds = self.max_cycles
         self.finished = False
@@ -113,13 +111,13 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     # What a game defines.
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[Row]:
-        """Begin an episode; the seats' first observations."""
+        """Begin an episode; the agents' first observations."""
         raise NotImplementedError
 
     def play_round(
         self, chosen: Sequence[int], over: bool
     ) -> tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]:
-        """One round: observations, rewards and infos in seat order."""
+        """One round: observations, rewards and infos in agent order."""
         raise NotImplementedError
 
     def make_view(self) -> TextView:
@@ -127,7 +125,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
-        """Mean reward per seat and step, noise left out: 'uniform' play and the joint 'optimum'."""
+        """Mean reward per agent and step, without noise: 'uniform' play and the joint 'optimum'."""
         raise NotImplementedError
 
     # What a game may say besides.
@@ -137,22 +135,16 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         return ""
 
     def notes(self) -> Sequence[str]:
-        """What a picture says of each seat beside its name, in seat order, such as its role."""
+        """What a picture says of each agent beside its name, in agent order, such as its role."""
         return ()
 
     def first_infos(self) -> list[dict[str, Any]]:
-        """What the seats' infos hold at the start of an episode, in seat order."""
+        """What the agents' infos hold at the start of an episode, in agent order."""
         return [{} for _ in self.possible_agents]
 
-    def masks(self) -> Sequence[np.ndarray]:
-        """The int8 mask of each seat's legal actions now; they are copied before they go out."""
+    def masks(self) -> Sequence[np.ndarray] | np.ndarray:
+        """The int8 mask of each agent's legal actions now; they are copied before they go out."""
         return self._every_action
-
-    def draws(self, count: int) -> list[float]:
-        """`count` fresh random numbers for `noise` to hand out: normal ones times `noise_std`."""
-        normal = self._generator.standard_normal(count)
-        drawn: list[float] = (normal.clip(-NOISE_LIMIT, NOISE_LIMIT) * self.noise_std).tolist()
-        return drawn
 
     def drawn_in_text(self) -> str:
         """The last round as lines of plain text, the last one ended."""
@@ -170,30 +162,22 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         return told.rstrip()
 
     def noise(self, count: int) -> list[float]:
-        """The next `count` of `draws`, made many at a time, from this environment's generator."""
-        start, stop = self._used, self._used + count
-        if stop > len(self._drawn):
-            # None is left out, so the stream does not depend on how it is drawn.
-            left = self._drawn[start:]
-            episode = self.rounds * len(self.possible_agents)
-            wanted = max(count, min(NOISE_BATCH, episode))
-            self._drawn = left + self.draws(wanted - len(left))
-            start, stop = 0, count
-        self._used = stop
-        return self._drawn[start:stop]
-
-    def give_back(self, count: int) -> None:
-        """Let `noise` hand out again what it handed out last; for rounds that were not played."""
-        self._used -= count
+        """`count` clipped normal numbers times `noise_std`, from this environment's generator."""
+        if len(self._noise) < count:
+            # In blocks: one call of the generator takes longer than the rest of a round's rules.
+            block = self._generator.standard_normal(count + NOISE_BLOCK)
+            block = block.clip(-NOISE_LIMIT, NOISE_LIMIT) * self.noise_std
+            self._noise = block.tolist()[::-1] + self._noise
+        return [self._noise.pop() for _ in range(count)]
 
     # PettingZoo's interface.
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The seat's observation space, the same object on every call."""
+        """The agent's observation space, the same object on every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete:
-        """The seat's action space, the same object on every call."""
+        """The agent's action space, the same object on every call."""
         return self.action_spaces[agent]
 
     def reset(
@@ -215,60 +199,57 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         if rounds != viewed:
             self.text_view = self.make_view()
         if seed is not None:
-            self._drawn, self._used = [], 0
+            self._noise = []
         self.agents = list(self.possible_agents)
         nothing = [None] * len(self.agents)
         self._shown, self._past, self._shown_phase = (nothing, nothing), [], self.phase()
         infos = dict(zip(self.agents, self.first_infos(), strict=True))
-        for info, mask in zip(infos.values(), self.masks(), strict=True):
-            info["action_mask"] = mask.copy()
+        for info, mask in zip(infos.values(), np.array(self.masks()), strict=True):
+            info["action_mask"] = mask
         if self.render_mode == "human":
             self.render()
         vectors = dict(zip(self.agents, np.array(self._rows, FLOAT), strict=True))
         return self._observations(vectors), infos
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round with one action per seat.
+        """Play one round with one action per agent.
 
-        Raises EnvError for a missing or unknown seat, an action outside the space, or no episode;
+        Raises EnvError for a missing or unknown agent, an action outside the space, or no episode;
         after the end of one, no actions bring nothing.
         """
-        agents = self.agents
-        try:
-            chosen = [index(actions[agent]) for agent in agents]
-            possible = self._legal(chosen)
-        except (LookupError, TypeError):  # a NumPy array that is asked for a name: IndexError
-            possible = False
-        if not possible or len(actions) != len(agents) or not agents:
-            return self._unplayed(actions)
+        if asks_nothing(bool(self._rows), self.agents, actions):
+            return {}, {}, {}, {}, {}
+        chosen, agents = self._chosen(actions), self.agents
         if self.render_mode is not None:
             self._shown_phase = self.phase()  # of this round; afterwards it is the next one's
         self.played += 1
-        over = self.played >= self.rounds
-        self._rows, rewards, infos = self.play_round(chosen, over)
-        # Here and below: zip's keyword costs more than its work on a few seats.
-        for info, mask in zip(infos, self.masks()):  # noqa: B905
-            info["action_mask"] = mask.copy()
-        finished = self.finished
-        if finished:
-            over = False  # a game that was decided in its last round did not run out of time
-        if over or finished:
+        out_of_time = self.played >= self.rounds
+        self._rows, earned, said = self.play_round(chosen, out_of_time)
+        if out_of_time or self.finished:
             self.agents = []
         if self.render_mode is not None:
-            self._picture_of(chosen, rewards)
-        # One fresh block a step with a row view per seat: the cheapest way that reuses nothing.
-        # Not strict: asking an array for a row past its last costs as much as making the block.
-        vectors = dict(zip(agents, np.array(self._rows, FLOAT)))  # noqa: B905
+            self._shown = (chosen, earned)
+            self._past.append(self._shown)
+        if self.render_mode == "human":
+            self.render()
+        vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
+        observations, rewards, infos = {}, {}, {}
+        # Not strict: to ask an array for a row past its last costs as much as making it.
+        for agent, vector, reward, info, mask in zip(
+            agents, vectors, earned, said, masks, strict=False
+        ):
+            info["action_mask"] = mask
+            observations[agent], rewards[agent], infos[agent] = vector, reward, info
         return (
-            self._observations(vectors),
-            dict(zip(agents, rewards)),  # noqa: B905
-            dict.fromkeys(agents, True) if finished else self._going_on.copy(),
-            dict.fromkeys(agents, True) if over else self._going_on.copy(),
-            dict(zip(agents, infos)),  # noqa: B905
+            self._observations(observations),
+            rewards,
+            dict.fromkeys(agents, self.finished),
+            dict.fromkeys(agents, out_of_time and not self.finished),
+            infos,
         )
 
     def state(self) -> np.ndarray:
-        """All seats' observation vectors one after another (float32), for centralised critics."""
+        """All agents' observation vectors one after another (float32), for centralised critics."""
         if not self._rows:
             raise EnvError("state() before the first reset(): call reset() first")
         return np.array(self._rows, FLOAT).ravel()
@@ -293,12 +274,30 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
 
     # The machinery.
 
-    def _picture_of(self, chosen: Sequence[int], rewards: Sequence[float]) -> None:
-        """Keep a round for pictures, and draw it where somebody looks on."""
-        self._shown = (chosen, rewards)
-        self._past.append(self._shown)
-        if self.render_mode == "human":
-            self.render()
+    def _chosen(self, actions: Any) -> list[int]:
+        """The actions in agent order; raises EnvError where one is missing, unknown or illegal."""
+        if not self.agents:
+            raise EnvError("step() without a running episode: call reset() first")
+        if not isinstance(actions, Mapping):
+            raise EnvError(f"actions must be a mapping agent -> action, got {actions!r}")
+        chosen = []
+        for agent in self.agents:
+            if agent not in actions:
+                raise EnvError(f"no action for {agent}: step() needs one for each of {self.agents}")
+            try:
+                action = index(actions[agent])
+            except TypeError:  # no whole number
+                action = -1
+            if not 0 <= action < len(self._answers):
+                raise EnvError(
+                    f"action {actions[agent]!r} of {agent} is outside "
+                    f"{self.action_spaces[agent]}: give an int from 0 to {len(self._answers) - 1}"
+                )
+            chosen.append(action)
+        if len(actions) > len(chosen):
+            unknown = next(agent for agent in actions if agent not in self.agents)
+            raise EnvError(f"an action for {unknown!r}, who is not among {self.agents}")
+        return chosen
 
     def _scene(self) -> rendering.Scene:
         chosen, rewards = self._shown
@@ -311,7 +310,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             ceiling=self.reward_ceiling,
             past=self._past,
             notes=tuple(self.notes()),
-            teams=tuple(self.teams[seat] for seat in self.possible_agents) if self.teams else (),
+            teams=tuple(self.teams[agent] for agent in self.possible_agents) if self.teams else (),
         )
 
     def _space_of(self, low: Row, high: Row) -> spaces.Space[Any]:
@@ -327,43 +326,17 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         return spaces.Dict(parts)
 
     def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
-        """What the seats get to see: their vectors, with the rest of `obs_mode`."""
+        """What the agents get to see: their vectors, with the rest of `obs_mode`."""
         if self.obs_mode == "vector":
             return vectors
         observations: dict[str, Any] = {
-            agent: {"observation": vector, "action_mask": mask.copy()}
-            for (agent, vector), mask in zip(vectors.items(), self.masks(), strict=True)
+            agent: {"observation": vector, "action_mask": mask}
+            for (agent, vector), mask in zip(vectors.items(), np.array(self.masks()), strict=True)
         }
         if self.obs_mode == "llm":
             for agent, seen in observations.items():
                 seen["text"] = self.text_view.describe(agent, seen)
         return observations
-
-    def _unplayed(self, actions: Any) -> Step:
-        """A step in which no round was played; raises EnvError where it was no step at all."""
-        if asks_nothing(bool(self._rows), self.agents, actions):
-            return {}, {}, {}, {}, {}
-        raise self._refusal(actions)
-
-    def _refusal(self, actions: Any) -> EnvError:
-        if not self.agents:
-            return EnvError("step() without a running episode: call reset() first")
-        if not isinstance(actions, Mapping):
-            return EnvError(f"actions must be a mapping seat -> action, got {actions!r}")
-        for agent in self.agents:
-            if agent not in actions:
-                return EnvError(
-                    f"no action for {agent}: step() needs one for each of {self.agents}"
-                )
-        for agent, action in actions.items():
-            if agent not in self.agents:
-                return EnvError(f"an action for {agent!r}, who is not among {self.agents}")
-            if not self.action_spaces[agent].contains(action):
-                return EnvError(
-                    f"action {action!r} of {agent} is outside {self.action_spaces[agent]}: "
-                    f"give an int from 0 to {len(self._answers) - 1}"
-                )
-        return EnvError(f"actions could not be read: {actions!r}")
 
 
 def aec(game: ParallelEnv) -> AECEnv:

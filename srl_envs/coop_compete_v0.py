@@ -1,64 +1,50 @@
 """Cooperate or compete: everyone chooses at once, and each choice pays when others choose it too.
 
-A symmetric coordination game of n seats, played for `max_cycles` rounds. Two variants:
+A symmetric coordination game of n agents, played for `max_cycles` rounds. Two variants:
 
 - "population": a cooperator earns base + cooperation_weight * L * r, a competitor
   base + competition_weight * (1 - L) * (1 - r), where L is the cooperation level and r the share
-  of the *other* seats that cooperate.
+  of the *other* agents that cooperate.
 - "pair": the two-player benchmark game; the same when both agree, and base - 0.1 each when not.
 
 base = base_scale * max(0.1, 1 - difficulty). Rewards are base and bonus plus normal noise, never
-below zero. All numbers are per seat and round, unitless.
+below zero. All numbers are per agent and round, unitless.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from operator import itemgetter
 from typing import Any, ClassVar
 
-import numpy as np
 from pettingzoo import AECEnv
 from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base
-from srl_envs.checks import Step, number_between, one_of, parallel_form, true_or_false
-from srl_envs.payoffs import VARIANTS, CoopCompeteRules
+from srl_envs.checks import number_between, one_of, parallel_form, true_or_false
+from srl_envs.coop_compete_payoffs import VARIANTS, CoopCompeteRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
 
 HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
 
 OBSERVATION_FIELDS = (
     "first_round",  # 1 before anyone has chosen, else 0
-    "own_cooperated",  # 1 if this seat cooperated last round, else 0
-    "others_cooperated",  # share of the other seats that cooperated last round; 0.5 before
+    "own_cooperated",  # 1 if this agent cooperated last round, else 0
+    "others_cooperated",  # share of the other agents that cooperated last round; 0.5 before
     "last_reward",
     "time",  # rounds played / max_cycles
     "cooperation_level",  # L, or -1 where observe_parameters is off
     "difficulty",  # or -1 where observe_parameters is off
 )
-_, OWN, OTHERS, REWARD, TIME, _, _ = range(len(OBSERVATION_FIELDS))
-
-AHEAD = 512  # observations that are made at a time; whoever keeps one keeps all these: 14 KB
-OUTCOMES_KEPT = 4096  # joint choices: all of twelve seats; more seats seldom repeat one
-
-Outcome = tuple[float, list[tuple[str, float, float, float]]]
-"""The share of all seats that cooperate; each seat, its choice, what it sees, its payoff."""
 
 
 class CoopCompete(base.SimultaneousGame):
     """The environment.
 
-    Seats agent_0, agent_1, ...; action 1 cooperates, 0 competes; every action is always legal.
-    Observations: OBSERVATION_FIELDS, per seat. `infos[agent]["cooperation_ratio"]` is the share of
-    all seats that cooperated. `num_agents` is 4 where not given, 2 in the pair variant. With
-    `observe_parameters=False` the cooperation level and the difficulty stay hidden from the seats.
-
-    So little happens in a round that making its arrays and looking its numbers up is most of the
-    work. Here arrays are made for many rounds at once, each is handed out once, and what follows
-    from a joint choice is kept.
+    Agents agent_0, agent_1, ...; action 1 cooperates, 0 competes; every action is always legal.
+    Observations: OBSERVATION_FIELDS, per agent. `infos[agent]["cooperation_ratio"]` is the share of
+    all agents that cooperated. `num_agents` is 4 where not given, 2 in the pair variant. With
+    `observe_parameters=False` the cooperation level and the difficulty stay hidden from the agents.
     """
 
     metadata: ClassVar[dict[str, Any]] = {
@@ -101,7 +87,7 @@ class CoopCompete(base.SimultaneousGame):
         num_agents = self.rules.num_agents
         others = num_agents - 1
         # By number of cooperators: what a competitor and a cooperator see of the others.
-        self._shares = [
+        self._others_cooperated = [
             (total / others, (total - 1) / others) if others else (0.5, 0.5)
             for total in range(num_agents + 1)
         ]
@@ -113,7 +99,7 @@ class CoopCompete(base.SimultaneousGame):
         noise = number_between("noise_std", noise_std, 0.0)
         ceiling = self.rules.greatest() + base.NOISE_LIMIT * noise
         super().__init__(
-            [f"agent_{seat}" for seat in range(num_agents)],
+            [f"agent_{i}" for i in range(num_agents)],
             BINARY_ANSWERS,
             low=(0.0, 0.0, 0.0, 0.0, 0.0, HIDDEN, HIDDEN),
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0),
@@ -123,15 +109,9 @@ class CoopCompete(base.SimultaneousGame):
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
-        self._picked = _picker(self.possible_agents)
-        self._outcomes: dict[bytes, Outcome] = {}
-        self._plain = False
-        self._fresh: Iterator[tuple[np.ndarray, np.ndarray, float]] = iter(())
-        self._begun = self._prepared = 0  # rounds played when arrays were made, and until when
-        self._noise = [0.0] * num_agents
 
     def baselines(self) -> dict[str, float]:
-        """Mean reward per seat and step, noise left out: 'uniform' play and the joint 'optimum'."""
+        """Mean reward per agent and step, without noise: 'uniform' play and the joint 'optimum'."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def make_view(self) -> CoopCompeteView:
@@ -141,125 +121,23 @@ class CoopCompete(base.SimultaneousGame):
         )
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """The seats' first observations; no options are known."""
+        """The agents' first observations; no options are known."""
         return [(1.0, 0.0, 0.5, 0.0, 0.0, *self._parameters)] * len(self.possible_agents)
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Start an episode; see SimultaneousGame."""
-        unplayed = (self._prepared - self.played) * len(self.possible_agents)
-        begun = super().reset(seed, options)
-        if seed is None:
-            self.give_back(unplayed)
-        self._plain = self.obs_mode == "vector" and self.render_mode is None
-        self._prepare([0.0] * len(self.possible_agents))
-        return begun
-
-    def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round; see SimultaneousGame."""
-        agents = self.agents
-        try:
-            chosen = bytes(self._picked(actions))
-            outcome = self._outcomes.get(chosen) or self._outcome(chosen)
-            understood = len(actions) == len(agents)
-        except (LookupError, TypeError, ValueError, OverflowError):
-            understood = False
-        if not understood:
-            return self._unplayed(actions)
-        self.played = played = self.played + 1
-        self._last = ratio, seats = outcome
-        observations: dict[str, Any] = {}
-        rewards: dict[str, float] = {}
-        infos: dict[str, dict[str, Any]] = {}
-        for (agent, action, share, payoff), (row, mask, noise) in zip(seats, self._fresh):  # noqa: B905
-            reward = payoff + noise
-            if reward < 0.0:
-                reward = 0.0
-            row[OWN] = action
-            row[OTHERS] = share
-            row[REWARD] = reward
-            observations[agent] = row
-            rewards[agent] = reward
-            infos[agent] = {"cooperation_ratio": ratio, "action_mask": mask}
-        truncations = going_on = self._going_on
-        if played == self._prepared:
-            if played >= self.rounds:
-                self.agents = []
-                truncations = dict.fromkeys(agents, True)
-            self._prepare(self._noise_now())
-        if not self._plain:
-            if self.render_mode is not None:
-                self._picture_of(list(chosen), list(rewards.values()))
-            observations = self._observations(observations)
-        return observations, rewards, going_on.copy(), truncations.copy(), infos
-
-    def _outcome(self, chosen: bytes) -> Outcome:
-        """What follows from a joint choice; raises ValueError where there is no such choice."""
-        if not self._legal(chosen):
-            raise ValueError
-        total = sum(chosen)
-        payoff, share = self._payoffs[total], self._shares[total]
-        seats = [
-            (agent, float(action), share[action], payoff[action])
-            for agent, action in zip(self.possible_agents, chosen, strict=True)
-        ]
-        outcome = (total / len(chosen), seats)
-        if 2 ** len(chosen) <= OUTCOMES_KEPT:
-            self._outcomes[chosen] = outcome
-        return outcome
-
-    def _prepare(self, noise_now: list[float]) -> None:
-        """Make what the coming rounds hand out: vectors and masks, and the noise that goes in."""
-        seats, begun = len(self.possible_agents), self.played
-        rounds = min(max(1, AHEAD // seats), self.rounds - begun)
-        rows = np.empty((rounds, seats, len(OBSERVATION_FIELDS)), base.FLOAT)
-        rows[...] = (0.0, 0.0, 0.0, 0.0, 0.0, *self._parameters)
-        rows[..., TIME] = (np.arange(begun + 1, begun + rounds + 1) / self.rounds)[:, None]
-        masks = np.ones((rounds * seats, len(self._answers)), np.int8)
-        noise = self.noise(rounds * seats)
-        self._fresh = zip(rows.reshape(-1, len(OBSERVATION_FIELDS)), masks, noise, strict=True)
-        self._begun, self._prepared = begun, begun + rounds
-        self._noise = noise_now + noise  # from the round before on
-
-    def _noise_now(self) -> list[float]:
-        """The noise of the last round."""
-        seats = len(self.possible_agents)
-        start = (self.played - self._begun) * seats
-        return self._noise[start : start + seats]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What is made ahead is made again: views of one block would come back as arrays apart.
-        return self.__dict__ | {"_fresh": None, "_outcomes": {}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        noise_now = self._noise_now()
-        self.give_back((self._prepared - self.played) * len(self.possible_agents))
-        self._prepare(noise_now)
-
-    def state(self) -> np.ndarray:
-        """All seats' observation vectors one after another (float32), for centralised critics."""
-        if self.played:
-            time = self.played / self.rounds
-            self._rows = [
-                (0.0, action, share, max(0.0, payoff + noise), time, *self._parameters)
-                for (_, action, share, payoff), noise in zip(
-                    self._last[1], self._noise_now(), strict=True
-                )
-            ]
-        return super().state()
-
-
-def _picker(agents: Sequence[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
-    """Takes the actions of these seats, in this order."""
-    if len(agents) == 1:
-        return partial(_only, agents[0])  # itemgetter would give the action itself
-    return itemgetter(*agents)
-
-
-def _only(agent: str, actions: Mapping[str, Any]) -> Sequence[Any]:
-    return (actions[agent],)
+    def play_round(
+        self, chosen: Sequence[int], over: bool
+    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
+        """One round: observations, rewards and infos in agent order."""
+        total, time = sum(chosen), self.played / self.rounds
+        payoffs, others_cooperated = self._payoffs[total], self._others_cooperated[total]
+        level, difficulty = self._parameters
+        rows, rewards = [], []
+        for action, noise in zip(chosen, self.noise(len(chosen)), strict=True):
+            reward = max(0.0, payoffs[action] + noise)
+            rewards.append(reward)
+            rows.append((0.0, action, others_cooperated[action], reward, time, level, difficulty))
+        ratio = total / len(chosen)
+        return rows, rewards, [{"cooperation_ratio": ratio} for _ in chosen]
 
 
 @dataclass(frozen=True)
@@ -274,7 +152,7 @@ class CoopCompeteView(BinaryChoice):
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the seat's role and how to answer."""
+        """The game, the agent's role and how to answer."""
         if self.players == 1:
             return (
                 f"You are {agent}, the only player. Each round you choose to cooperate or to "
@@ -296,7 +174,7 @@ class CoopCompeteView(BinaryChoice):
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The seat's situation, from its observation vector (or the dict that holds it)."""
+        """The agent's situation, from its observation vector (or the dict that holds it)."""
         first, own, others, reward, time, level, difficulty = base.vector_of(observation).tolist()
         played = round(time * self.rounds)
         parts = [f"Round {min(played + 1, self.rounds)} of {self.rounds}."]

@@ -221,7 +221,7 @@ class Maze(base.SimultaneousGame):
                 info["winner"] = winner
         return rows, rewards, infos
 
-    def masks(self) -> Sequence[np.ndarray]:
+    def masks(self) -> Sequence[np.ndarray] | np.ndarray:
         """The moves that no wall blocks, with `mask_walls`; else all, as for a seat that waits."""
         every = self._every_action
         if not self.mask_walls:

@@ -24,7 +24,7 @@ from pettingzoo.utils import parallel_to_aec
 
 from srl_envs import base
 from srl_envs.checks import number_between, parallel_form, true_or_false, whole_number
-from srl_envs.payoffs import PREY, StagedRules
+from srl_envs.staged_payoffs import PREY, StagedRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
 
 HIDDEN = -1.0  # stands in the observation for a parameter that is not shown

@@ -26,7 +26,7 @@ from pettingzoo.utils import parallel_to_aec
 from srl_envs import base
 from srl_envs.checks import number_between, parallel_form, true_or_false, whole_number
 from srl_envs.errors import EnvConfigError
-from srl_envs.payoffs import RAID, TeamBattleRules
+from srl_envs.team_battle_payoffs import RAID, TeamBattleRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
 
 DRAW = 1e-9  # difference in mean reward per member that still counts as equal

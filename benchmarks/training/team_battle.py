@@ -20,7 +20,7 @@ import transformers
 from benchmarks.training import records
 from benchmarks.training.records import Check
 from srl_agents.episode import Episode
-from srl_envs.payoffs import TeamBattleRules
+from srl_envs.team_battle_payoffs import TeamBattleRules
 from srl_train import config_file, round_metrics
 from srl_train.evaluation import evaluate
 from srl_train.metrics.comparison import compare

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from srl_agents.classic.best_response import best_plan
 from srl_agents.classic.memory_one import mirrored
-from srl_envs.payoffs import CoopCompeteRules
+from srl_envs.coop_compete_payoffs import CoopCompeteRules
 
 NOISE = 0.05  # standard deviation of every reward, independent for each player and round
 

@@ -34,11 +34,11 @@ def test_what_is_to_be_reached_is_judged_by_the_best_repeat(monkeypatch):
     del rates[env_speed.TEXTARENA]
     markdown, checks = env_speed.tables(rates)
     assert f"| {env_speed.TEXTARENA} |  | not installed: pip install it |" in markdown
-    assert f"| {env_speed.SINGLE} | 400k | 400k | 0k | 1.00 |" in markdown
+    assert f"| {env_speed.SINGLE} | 200k | 200k | 0k | 1.00 |" in markdown
     assert sum(check.held for check in checks) == len(checks) == 9 + 3
-    rates[env_speed.SINGLE] = [399e3] * 3
+    rates[env_speed.SINGLE] = [199e3] * 3
     assert [check.claim for check in env_speed.tables(rates)[1] if not check.held] == [
-        f"{env_speed.SINGLE}: at least 400k"
+        f"{env_speed.SINGLE}: at least 200k"
     ]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from srl_envs import catalogue
-from srl_envs.base import NOISE_BATCH, OBSERVATION_MODES
+from srl_envs.base import NOISE_BLOCK, OBSERVATION_MODES
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.staged_v0 import Staged
 
@@ -101,18 +101,17 @@ def test_unseeded_environments_differ():
     assert episode(one, None) != episode(other, None)
 
 
-@pytest.mark.parametrize("seats", [1, 3, NOISE_BATCH + 1])
-def test_noise_does_not_depend_on_how_it_is_batched(seats):
-    short, long = (
-        catalogue.make("coop_compete_v0", num_agents=seats, max_cycles=n) for n in (1, 5000)
-    )
-    short.reset(seed=4)
-    long.reset(seed=4)
-    for _ in range(3):
-        if not short.agents:
-            short.reset()
-        actions = dict.fromkeys(short.agents, 1)
-        assert short.step(actions)[1] == long.step(actions)[1]
+@pytest.mark.parametrize("seats", [1, 3, NOISE_BLOCK + 1])
+def test_noise_is_the_generators_stream_however_many_are_drawn_at_a_time(seats):
+    env = catalogue.make("coop_compete_v0", num_agents=seats, noise_std=0.5, max_cycles=1)
+    expected = np.random.default_rng(4).standard_normal(400 * seats).clip(-8.0, 8.0) * 0.5
+    drawn = []
+    for turn in range(400):
+        env.reset(seed=None if turn else 4)
+        drawn += env.noise(seats)
+    assert drawn == expected.tolist()
+    env.reset(seed=4)  # what was drawn of the first stream and not used is thrown away
+    assert env.noise(seats) == drawn[:seats]
 
 
 @every_name

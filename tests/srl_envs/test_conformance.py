@@ -93,11 +93,13 @@ class ForgetsTheSeed(Sound):
 class KeepsDrawnNoise(SoundToo):
     """Seeds the generator, but goes on using what was drawn before."""
 
-    def reset(self, seed=None, options=None):
-        drawn, used = self._drawn, self._used
-        answer = super().reset(seed, options)
-        self._drawn, self._used = drawn, used
-        return answer
+    drawn = ()
+
+    def noise(self, count):
+        if len(self.drawn) < count:
+            self.drawn = super().noise(64)
+        taken, self.drawn = self.drawn[:count], self.drawn[count:]
+        return taken
 
 
 class ReusesItsBuffer(SoundToo):

@@ -5,8 +5,9 @@ from itertools import product
 import pytest
 from pytest import approx
 
+from srl_envs.coop_compete_payoffs import CoopCompeteRules
 from srl_envs.errors import EnvConfigError
-from srl_envs.payoffs import CoopCompeteRules, TeamBattleRules
+from srl_envs.team_battle_payoffs import TeamBattleRules
 
 
 def pair(**parameters):

@@ -3,7 +3,7 @@ import pytest
 from pytest import approx
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.payoffs import StagedRules
+from srl_envs.staged_payoffs import StagedRules
 from srl_envs.staged_v0 import OBSERVATION_FIELDS, parallel_env
 
 FULL = {"episode": 40}  # twice the default warm-up: fully ramped up
