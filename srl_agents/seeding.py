@@ -41,16 +41,16 @@ STREAMS: Mapping[str, Stream] = {
     "trl_rollout": Stream((2, "step", "call")),
     # Who is met in a round's games; apart, so that the same games are played whoever it is.
     "opponents": Stream((3, "round")),
-    # What an update's optimizer steps start from; the waves of a stage are counted from
-    # STAGE_WAVES, to which no round comes.
-    "update": Stream(("round", "model", "wave"), kept=True),
+    # What an update's optimizer steps start from; the updates of a stage are counted from
+    # STAGE_UPDATES, to which no round comes.
+    "update": Stream(("round", "model", "update_index"), kept=True),
     # Resampling for confidence intervals.
     "bootstrap": Stream((15_485_863,), kept=True),
 }
 
 MOST_ROUNDS = 104_729
 """Rounds that a run may have: the next one's games would be those of scenarios."""
-STAGE_WAVES = 2**31
+STAGE_UPDATES = 2**31
 MOST = 2**32 - 1
 """The greatest seed and index, one word: of two words the second would be an index."""
 
@@ -78,9 +78,9 @@ def generator(seed: int, name: str, *indices: int) -> np.random.Generator:
     return np.random.default_rng(sequence(seed, name, *indices))
 
 
-def of_update(seed: int, round_number: int, model: int, wave: int) -> int:
+def of_update(seed: int, round_number: int, model: int, update_index: int) -> int:
     """The number below 2**32 that an update starts from. Raises as `sequence` does."""
-    start = sequence(seed, "update", round_number, model, wave)
+    start = sequence(seed, "update", round_number, model, update_index)
     return int(start.generate_state(1, np.uint32)[0])
 
 

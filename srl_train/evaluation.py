@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from srl_agents import episode_stats
 from srl_agents.episode import Episode
 from srl_agents.seeding import generator
-from srl_train import round_metrics
 from srl_train.playing import play
 from srl_train.run import Run
 
@@ -20,7 +20,7 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     The same games every time for one seed, and in pools the same first opponents. Returns
     ({"raw_reward": mean per seat and turn, "standard_error" of it, "cooperation_rate", "success",
     "parse_failures", "episodes", "per_model": {model: the mean over its seats}, "by_environment":
-    of multitask_v0, see round_metrics}, the episodes). Every turn of every seat counts alike, in
+    of multitask_v0, see episode_stats}, the episodes). Every turn of every seat counts alike, in
     long games and short ones.
     """
     rng = generator(run.config.seed, "evaluation", episodes)
@@ -42,11 +42,11 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
         "failed_episodes": len(played) - len(good),
         "raw_reward": mean,
         "standard_error": error,
-        "cooperation_rate": round_metrics.cooperation_rate(steps),
-        "success": round_metrics.success(good),
-        "parse_failures": round_metrics.parse_failures(steps),
+        "cooperation_rate": episode_stats.cooperation_rate(steps),
+        "success": episode_stats.success(good),
+        "parse_failures": episode_stats.parse_failures(steps),
         "per_model": per_model,
-        "by_environment": round_metrics.by_environment(good),
+        "by_environment": episode_stats.by_environment(good),
     }, played
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from srl_agents.episode import Episode
+from srl_agents.episode_stats import cooperation_rate, environment_of
 from srl_agents.policy import Policy
 from srl_agents.rollout import SpeaksFirst
 from srl_envs.text import TextView
-from srl_train import round_metrics
 from srl_train.buffers import SampleBuffer
 from srl_train.config import RunConfig
 from srl_train.credit import CreditAssignment, Game, Seating
@@ -135,7 +135,7 @@ class Run:
             seat: [_played(step.decision.action) for step in episode.steps_of(seat)]
             for seat in self.seats
         }
-        return Game(shaped, actions, round_metrics.environment_of(episode) or "")
+        return Game(shaped, actions, environment_of(episode) or "")
 
     def seating(self) -> Seating:
         """Who sits where, as far as credit may depend on it."""
@@ -167,7 +167,7 @@ class Run:
         for pool in self.pools.values():
             pool.account(episodes, tuple(self.learners))
         steps = [step for episode in episodes for turn in episode.turns for step in turn]
-        rate = round_metrics.cooperation_rate(steps)
+        rate = cooperation_rate(steps)
         self.mode_state = self.mode.update(self.mode_state, rate)
         for episode in episodes:
             returns = episode.returns()

@@ -16,8 +16,8 @@ from typing import Any
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.llm.partner_notes import notes_for
 from srl_agents.long_work import watched
-from srl_agents.seeding import STAGE_WAVES
-from srl_train import processes, round_metrics
+from srl_agents.seeding import STAGE_UPDATES
+from srl_train import processes
 from srl_train.buffers import Taken
 from srl_train.chats import Chat, is_chat_file, lesson, read_chats
 from srl_train.collecting import InWords, classic_player, play_games
@@ -33,10 +33,11 @@ from srl_train.errors import ConfigError, DataError
 from srl_train.learners.trl_dpo import DpoLearner
 from srl_train.learners.trl_sft import SftLearner
 from srl_train.offline_config import DpoConfig, SftConfig
+from srl_train.playing import check_failures
 from srl_train.preferences import is_preference_file, preferences, read_preferences
-from srl_train.rounds import check_failures, update_wave
 from srl_train.run import Run
 from srl_train.stage_state import ORDER, planned
+from srl_train.update import UpdateStats, update_models
 from srl_train.updates import RoundContext
 
 
@@ -112,17 +113,17 @@ class Stage:
     def train_pass(self) -> dict[str, Any]:
         """One pass over the data, as one update of all models; returns its row of metrics."""
         began = time.perf_counter()
-        accounts = {model: round_metrics.UpdateAccount() for model in self._learners}
+        updates = {model: UpdateStats() for model in self._learners}
         batches = {model: Taken(tuple(own), (), ()) for model, own in self._samples.items()}
         # Nobody plays, so nobody scores better than the others.
         context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0))
         number = self._run.stages.passes
-        wave = STAGE_WAVES + ORDER.index(self.name)
-        update_wave(self._stepped, batches, context, wave, accounts)
+        update_index = STAGE_UPDATES + ORDER.index(self.name)
+        update_models(self._stepped, batches, context, update_index, updates)
         self.passes += 1
-        for model, account in accounts.items():
-            if "loss" in account.metrics:  # not of a model that there is no data for
-                self._losses[model].append(account.metrics["loss"])
+        for model, update in updates.items():
+            if "loss" in update.metrics:  # not of a model that there is no data for
+                self._losses[model].append(update.metrics["loss"])
         spent = time.perf_counter() - began
         self._seconds += spent
         return {
@@ -132,14 +133,14 @@ class Stage:
             "seconds": spent,
             "models": {
                 model: {
-                    "samples": account.samples,
-                    "updated": account.updates > 0,
+                    "samples": update.samples,
+                    "updated": update.updates > 0,
                     "updates": self._run.versions[model],
                     "tokens": sum(sample.tokens for sample in self._samples[model]),
                     "losses": self._learners[model].losses,
-                    **account.metrics,
+                    **update.metrics,
                 }
-                for model, account in accounts.items()
+                for model, update in updates.items()
             },
         }
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from srl_agents.episode import Decision, Episode
-
-if TYPE_CHECKING:
-    from srl_train.run import Run
+from srl_train.run import Run
 
 UNREAD_SHARE = 0.5
 """Of a model's answers; from here on it is warned of."""

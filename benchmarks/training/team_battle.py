@@ -20,8 +20,9 @@ import transformers
 from benchmarks.training import records
 from benchmarks.training.records import Check
 from srl_agents.episode import Episode
+from srl_agents.episode_stats import winner
 from srl_envs.team_battle_payoffs import TeamBattleRules
-from srl_train import config_file, round_metrics
+from srl_train import config_file
 from srl_train.evaluation import evaluate
 from srl_train.metrics.comparison import compare
 from srl_train.trainer import MultiModelTrainer
@@ -95,7 +96,7 @@ def final(measured: Mapping[str, Any], played: Sequence[Episode], run: Any) -> d
         "cooperation_rate": measured["cooperation_rate"],
         "parse_failures": measured["parse_failures"],
         "agents": agents,
-        "winners": dict(Counter(w for e in good if (w := round_metrics.winner(e)) is not None)),
+        "winners": dict(Counter(w for e in good if (w := winner(e)) is not None)),
         "training_seconds": run.seconds,
     }
 

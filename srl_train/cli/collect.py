@@ -130,8 +130,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _told(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
+    from srl_agents.episode_stats import parse_failures
     from srl_train.demonstrations import parts_of
-    from srl_train.round_metrics import parse_failures
 
     lines = []
     good = [episode for episode in played if episode.failure is None]

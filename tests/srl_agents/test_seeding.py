@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from srl_agents import seeding
-from srl_agents.seeding import MOST, MOST_ROUNDS, STAGE_WAVES, STREAMS, generator, sequence
+from srl_agents.seeding import MOST, MOST_ROUNDS, STAGE_UPDATES, STREAMS, generator, sequence
 
 SEEDS = (0, 1, 2, 3, 7_919, 104_729, 15_485_863, MOST)
 # What the code asks with, its least and greatest, and the numbers at which layouts could meet.
@@ -18,7 +18,7 @@ NUMBERS = {
     "step": (0, 1, 2, 7_919, 104_729),
     "call": (0, 1, 2),
     "model": (0, 1, 2, 64),
-    "wave": (0, 1, 2, STAGE_WAVES, STAGE_WAVES + 1),
+    "update_index": (0, 1, 2, STAGE_UPDATES, STAGE_UPDATES + 1),
 }
 
 

@@ -1,0 +1,70 @@
+"""Statistics of episodes: cooperation, unread answers, success and winners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from srl_agents.episode import AgentStep, Episode
+
+
+def cooperation_rate(steps: Iterable[AgentStep]) -> float | None:
+    """Share of actions that cooperate; None for a game without cooperate and compete."""
+    actions = [step.decision.action for step in steps if "cooperation_ratio" in step.info]
+    return sum(map(int, actions)) / len(actions) if actions else None
+
+
+def parse_failures(steps: Iterable[AgentStep]) -> float:
+    """Share of written answers that could not be read; 0 where nobody writes."""
+    answers = [step.decision for step in steps if step.decision.text is not None]
+    unread = sum(answer.parse_failure is not None for answer in answers)
+    return unread / len(answers) if answers else 0.0
+
+
+def success(episodes: Iterable[Episode]) -> float | None:
+    """Share of seats that reached their goal; None for a game that has none to reach."""
+    ends = [
+        bool(step.info["success"])
+        for episode in episodes
+        for seat in episode.seats
+        for step in episode.steps_of(seat)[-1:]
+        if "success" in step.info
+    ]
+    return sum(ends) / len(ends) if ends else None
+
+
+def environment_of(episode: Episode) -> str | None:
+    """The label of the one that multitask_v0 played; None in all other environments."""
+    label = episode.turns[0][0].info.get("environment") if episode.turns else None
+    return None if label is None else str(label)
+
+
+def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
+    """What came of each of the environments that multitask_v0 played, by label; else nothing."""
+    parted: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        label = environment_of(episode)
+        if label is not None:
+            parted.setdefault(label, []).append(episode)
+    found = {}
+    for label, own in sorted(parted.items()):
+        steps = [step for episode in own for turn in episode.turns for step in turn]
+        found[label] = {
+            "episodes": len(own),
+            "raw_reward": mean([step.reward for step in steps]),
+            "raw_return": mean([total for one in own for total in one.returns().values()]),
+            "success": success(own),
+            "parse_failures": parse_failures(steps),
+        }
+    return found
+
+
+def winner(episode: Episode) -> str | None:
+    """Who won, where the game says so."""
+    last = episode.turns[-1] if episode.turns else ()
+    return next((step.info["winner"] for step in last if "winner" in step.info), None)
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """None of no values."""
+    return sum(values) / len(values) if values else None
