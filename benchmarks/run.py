@@ -17,7 +17,7 @@ from benchmarks import figures
 from benchmarks.suites.ablation import without_parts
 from benchmarks.suites.full import all_passed, all_settings
 from benchmarks.tables import ablation_table, setting_tables
-from srl_agents.matrix_game.cross_play import check_counts, run_benchmark
+from srl_agents.evaluation.matrix_game.cross_play import check_counts, run_benchmark
 
 VERSIONED = ("numpy", "gymnasium", "pettingzoo")
 

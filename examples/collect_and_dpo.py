@@ -4,10 +4,10 @@ import dataclasses
 from pathlib import Path
 
 from srl_agents.episode import write_jsonl
-from srl_train.collecting import cast, play_games
-from srl_train.config import EnvironmentConfig, LoggingConfig, ModelsConfig, RunConfig
-from srl_train.environment import environment_maker
-from srl_train.offline_config import DpoConfig
+from srl_train.config.offline import DpoConfig
+from srl_train.config.run import EnvironmentConfig, LoggingConfig, ModelsConfig, RunConfig
+from srl_train.data.collect import cast, play_games
+from srl_train.engine.environment import environment_maker
 from srl_train.trainer import MultiModelTrainer
 
 GAME = EnvironmentConfig(

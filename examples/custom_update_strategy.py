@@ -9,7 +9,7 @@ all models apply the mean gradient, it damps four models that move as one.
 
 import sys
 
-from srl_train.config import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
+from srl_train.config.run import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
 from srl_train.metrics import read_metrics
 from srl_train.trainer import MultiModelTrainer
 from srl_train.updates import UpdateStrategy, chain, synchronized

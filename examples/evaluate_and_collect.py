@@ -10,12 +10,12 @@ problems that training may have, and what it solved is kept to be learned from.
 from pathlib import Path
 
 from srl_agents.episode import write_jsonl
+from srl_agents.evaluation.scenarios import score
 from srl_agents.llm.sampling import Sampling
-from srl_agents.scenario_play import score
-from srl_envs import scenarios
-from srl_train.collecting import cast, filtered, play_games
-from srl_train.config import EnvironmentConfig, ModelsConfig, RunConfig
-from srl_train.environment import environment_maker
+from srl_envs.scenarios import lookup
+from srl_train.config.run import EnvironmentConfig, ModelsConfig, RunConfig
+from srl_train.data.collect import cast, filtered, play_games
+from srl_train.engine.environment import environment_maker
 
 TASK = EnvironmentConfig("code_v0", {"families": "returns", "difficulty": 1, "max_cycles": 1})
 PROBLEMS, SAMPLES = 12, 8
@@ -30,7 +30,7 @@ def main() -> None:
 
     # Much the same as: srl eval --scenario code_v0.one_line_unseen --focal tiny --episodes 12
     #                            --samples 8 --pass-at 1 4 8 --max-new-tokens 24
-    scenario = scenarios.scenario("code_v0.one_line_unseen")
+    scenario = lookup.scenario("code_v0.one_line_unseen")
     result = score(
         scenario, policies["agent_0"], PROBLEMS, seed=0, samples=SAMPLES, pass_at=(1, 4, SAMPLES)
     )

@@ -9,11 +9,11 @@ benchmark game; in those marked * the partner is held out, so that no training c
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from srl_agents.classic.table import classic_policy
 from srl_agents.episode import Decision
+from srl_agents.evaluation.scenarios import score
 from srl_agents.policy import Seen
-from srl_agents.scenario_play import score
-from srl_envs import scenarios
+from srl_agents.scripted.registry import classic_policy
+from srl_envs.scenarios import lookup
 
 GAME, EPISODES = "coop_compete_pair_v0", 48
 
@@ -42,7 +42,7 @@ class Content:
         return [decision for decision, _ in answered], [memory for _, memory in answered]
 
     def _one(self, view: Seen, memory: Memory) -> tuple[Decision, Memory]:
-        # srl_envs.coop_compete_v0.OBSERVATION_FIELDS says what stands where.
+        # srl_envs.games.coop_compete.env.OBSERVATION_FIELDS says what stands where.
         first, own, _, reward, *_ = view.observation.tolist()
         if first:
             return Decision(1), memory
@@ -52,8 +52,8 @@ class Content:
         return Decision(int(own) if stays else 1 - int(own)), Memory(mean, rounds)
 
 
-for name in scenarios.names(GAME):
-    scenario = scenarios.scenario(name)
+for name in lookup.names(GAME):
+    scenario = lookup.scenario(name)
     print(f"{name}{' *' if scenario.held_out else ''}: {scenario.description}")
     for policy in (Content(), classic_policy("pavlov", scenario.make())):
         result = score(scenario, policy, EPISODES, seed=0)

@@ -5,14 +5,14 @@
 
 import sys
 
-from srl_train.config import (
+from srl_train.config.learners import GrpoConfig
+from srl_train.config.run import (
     EnvironmentConfig,
     LoggingConfig,
     ModeConfig,
     RolloutConfig,
     RunConfig,
 )
-from srl_train.learner_config import GrpoConfig
 from srl_train.metrics import Progress
 from srl_train.trainer import MultiModelTrainer
 

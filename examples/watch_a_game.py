@@ -9,12 +9,12 @@ says so if what comes out is not what was recorded.
 import sys
 from pathlib import Path
 
-from srl_agents.classic.table import classic_policy
 from srl_agents.episode import read_jsonl, write_jsonl
-from srl_agents.replay import remade, replay
+from srl_agents.evaluation.replay import remade, replay
 from srl_agents.rollout import play
+from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
-from srl_train.metrics.animation import write_html
+from srl_train.metrics.report.animation import write_html
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/watching")
 game = make("social_trading_v0", num_agents=5, max_cycles=24)

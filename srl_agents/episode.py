@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from srl_agents.atomic_files import whole_file
 from srl_agents.errors import EpisodeError
-from srl_agents.whole_files import whole_file
 from srl_envs.errors import DocumentError
-from srl_envs.untrusted import MAX_BYTES, read_json
+from srl_envs.loading.untrusted import MAX_BYTES, read_json
 
 SCHEMA_VERSION = 3
 """2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record; 3
@@ -56,7 +56,7 @@ class Decision:
     parse_failure: str | None = None
     """Why `text` could not be read; `action` is then the environment's default."""
     asked: bool = True
-    """False where the seat had no say in the turn (`srl_envs.text.TO_MOVE`): nobody was asked, and
+    """False where the seat had no say in the turn (`srl_envs.text.view.TO_MOVE`): nobody was asked, and
     `action` is the only legal one."""
 
 
@@ -85,7 +85,7 @@ class End:
     """What a truncated seat saw last, when it was asked no more."""
     prompt_ids: tuple[int, ...] | None = None
     """How that reads, appended to the seat's conversation; only of a seat that writes, in a game
-    that does not tell its time (see srl_envs.text.tells_time)."""
+    that does not tell its time (see srl_envs.text.view.tells_time)."""
     state: np.ndarray | None = None
     """The environment's state() then, beside `prompt_ids`, where states were asked for."""
 

@@ -9,7 +9,14 @@ from typing import Any
 from srl_agents.episode import Decision
 from srl_agents.errors import BackendError
 from srl_agents.policy import Seen
-from srl_envs.text import LISTED, NOT_LEGAL_NOW, ParseFailure, TextView, default_in_words, view_for
+from srl_envs.text.view import (
+    LISTED,
+    NOT_LEGAL_NOW,
+    ParseFailure,
+    TextView,
+    default_in_words,
+    view_for,
+)
 
 HELP, QUIT, SAY = "?", ("q", "quit"), "say "
 WIDTH = 88  # characters of a line

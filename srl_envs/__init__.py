@@ -6,7 +6,7 @@
 Importing this package also registers the environments with PettingZoo, as "srl/<name>".
 """
 
-from srl_envs.catalogue import make, names
-from srl_envs.conformance import check_environment
+from srl_envs.env_checker import check_environment
+from srl_envs.registry import make, names
 
 __all__ = ["check_environment", "make", "names"]

@@ -13,16 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.errors import RolloutError
-from srl_train import checkpoints, config_file, evaluation, processes, resuming, unread
-from srl_train.assembly import assemble
-from srl_train.config import RunConfig
+from srl_train.checkpoints import checkpoint
+from srl_train.checkpoints.model_cards import write_card
+from srl_train.config import yaml_file
+from srl_train.config.run import RunConfig
+from srl_train.distributed import processes
+from srl_train.engine import evaluation
+from srl_train.engine import resume as resuming
+from srl_train.engine.assemble import assemble
+from srl_train.engine.offline_progress import planned
+from srl_train.engine.rounds import RoundResult, run_round
+from srl_train.engine.run_files import RunFiles, refuse_unwritable, versions
+from srl_train.engine.state import Run
 from srl_train.errors import CheckpointNotFound, TrainingError
-from srl_train.metrics import JsonlSink, Sink, Tee
-from srl_train.model_cards import write_card
-from srl_train.rounds import RoundResult, run_round
-from srl_train.run import Run
-from srl_train.run_files import RunFiles, refuse_unwritable, versions
-from srl_train.stage_state import planned
+from srl_train.metrics import JsonlSink, Sink, Tee, unreadable_answers
 from srl_train.updates import UpdateStrategy
 
 
@@ -148,7 +152,9 @@ class MultiModelTrainer:
             self._train_stage(name)
 
     def _train_stage(self, name: str) -> None:
-        from srl_train.stages import Stage  # only now: its trainers cost seconds to import
+        from srl_train.engine.offline_stage import (
+            Stage,  # only now: its trainers cost seconds to import
+        )
 
         run = self.run
         every = run.config.checkpoints.every
@@ -236,9 +242,9 @@ class MultiModelTrainer:
         self._saved = run.position
         self.checkpoints_saved.append(name)
         if self._writes:
-            checkpoints.prune(self.files.checkpoints, run.config.checkpoints.keep)
+            checkpoint.prune(self.files.checkpoints, run.config.checkpoints.keep)
         processes.wait()
-        there = set(checkpoints.list_checkpoints(self.files.checkpoints))
+        there = set(checkpoint.list_checkpoints(self.files.checkpoints))
         self.checkpoints_saved = [c for c in self.checkpoints_saved if c in there]
         return name
 
@@ -249,7 +255,7 @@ class MultiModelTrainer:
         """
         run = self.run
         if checkpoint_id is None:
-            found = checkpoints.list_checkpoints(self.files.checkpoints)
+            found = checkpoint.list_checkpoints(self.files.checkpoints)
             if not found:
                 raise CheckpointNotFound(
                     f"Checkpoint not found: no whole one is in {self.files.checkpoints}. Start "
@@ -268,7 +274,7 @@ class MultiModelTrainer:
         for name, learner in self.run.learners.items():
             learner.save_model(self.files.models / name)
             if self._writes:
-                write_card(self.files.models / name, name, config_file.to_tree(self.run.config))
+                write_card(self.files.models / name, name, yaml_file.to_tree(self.run.config))
         processes.wait()
         return self.files.models
 
@@ -282,7 +288,7 @@ class MultiModelTrainer:
             "progress": run.next_round / run.config.rounds if run.config.rounds else 1.0,
             "training_time": run.seconds,
             "model_states": self.get_model_performance_summary(),
-            "checkpoints_count": len(checkpoints.list_checkpoints(self.files.checkpoints)),
+            "checkpoints_count": len(checkpoint.list_checkpoints(self.files.checkpoints)),
             "config": run.config,
         }
 
@@ -348,7 +354,7 @@ class MultiModelTrainer:
             if measured["raw_reward"] is None:
                 raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
             self.run.evaluations[when] = measured
-            unread.warn(self.run, [one for one in played if one.failure is None])
+            unreadable_answers.warn(self.run, [one for one in played if one.failure is None])
 
     def _write_summary(self) -> None:
         if not self._record:

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.backends.backend import Completion, Request
-from srl_agents.llm.conversation import ChatFormat
+from srl_agents.llm.backends.token_backend import Completion, Request
+from srl_agents.llm.chat_format import ChatFormat
 
 START, END = 256, 257
 _SPECIAL = {"<|im_start|>": START, "<|im_end|>": END}
@@ -109,7 +109,7 @@ class Vote:
         return ("stay", "go", "go home")
 
     def parse(self, agent: str, answer: str) -> Any:
-        from srl_envs.text import parse_choice
+        from srl_envs.text.view import parse_choice
 
         return parse_choice(answer, self.answers(agent))
 

@@ -35,11 +35,11 @@ PLACES = dict.fromkeys(
     ),
 ) | {
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),
-    "matplotlib": ("srl_train/metrics/plots.py", "benchmarks/*"),
+    "matplotlib": ("srl_train/metrics/report/plots.py", "benchmarks/*"),
     "pickle": (),  # weights are safetensors, the rest is JSON
     # A generator per owner, from a seed. The process's own are put aside for TRL, which draws from
     # them, and are looked at to see that an environment does not.
-    "random": ("srl_train/learners/trl_*.py", "srl_envs/conformance.py"),
+    "random": ("srl_train/learners/trl_*.py", "srl_envs/env_checker.py"),
 }
 LONGEST = 400  # lines
 VAGUE = re.compile(r"util|helper|common|misc|manager|^core$|^stuff")
@@ -109,9 +109,9 @@ def test_what_is_heavy_or_unwanted_stays_in_its_place(path):
 @pytest.mark.parametrize(
     "code",
     [
-        "import srl_envs, srl_envs.catalogue",
-        "import srl_agents, srl_agents.rollout, srl_agents.classic",
-        "import srl_train.metrics, srl_train.config_file",
+        "import srl_envs, srl_envs.registry",
+        "import srl_agents, srl_agents.rollout, srl_agents.scripted",
+        "import srl_train.metrics, srl_train.config.yaml_file",
         "import srl_train.cli; srl_train.cli.main(['info'])",
         "import srl_train.cli; srl_train.cli.main(['--help'])",
         "import srl_train.cli; srl_train.cli.main(['train', '--help'])",
@@ -119,7 +119,7 @@ def test_what_is_heavy_or_unwanted_stays_in_its_place(path):
         "import srl_train.cli; srl_train.cli.main(['collect', '--help'])",
         "import srl_train.cli; srl_train.cli.main(['play', '--help'])",
         "import srl_train.cli; srl_train.cli.main(['replay', '--help'])",
-        "import srl_train.metrics.animation",
+        "import srl_train.metrics.report.animation",
         "import srl_train.cli; srl_train.cli.main(['eval', '--help'])",
         "import srl_train.cli; srl_train.cli.main(['eval', '--focal', 'uniform', '--episodes', '2',"
         " '--environment', 'coop_compete_pair_v0', '--quiet'])",

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.suites.full import COOP_LEVELS, DIFFICULTIES
-from srl_agents.classic.our_method import TYPES, OurMethodRuns
-from srl_agents.matrix_game.cross_play import (
+from srl_agents.baselines.our_method import TYPES, OurMethodRuns
+from srl_agents.evaluation.matrix_game.cross_play import (
     REPORTED,
     SCRIPTED,
     maker,
     runs_in_the_worse_agreement,
     tuned_rate,
 )
-from srl_agents.matrix_game.match import Outcome, Player, Seeds, play_match
-from srl_agents.matrix_game.values import best_response, oracle, payoffs
+from srl_agents.evaluation.matrix_game.match import Outcome, Player, Seeds, play_match
+from srl_agents.evaluation.matrix_game.values import best_response, oracle, payoffs
 
 VERSIONS: Mapping[str, tuple[str, ...]] = {
     "OUR": TYPES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from srl_agents.matrix_game.cross_play import cross_play
+from srl_agents.evaluation.matrix_game.cross_play import cross_play
 
 COOP_LEVELS = (0.2, 0.5, 0.55, 0.6, 0.8)
 DIFFICULTIES = (0.3, 0.6)

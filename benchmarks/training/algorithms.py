@@ -20,10 +20,10 @@ import transformers
 
 from benchmarks.training import records
 from benchmarks.training.records import Check
-from srl_train import config_file
-from srl_train.evaluation import evaluate
-from srl_train.metrics import plots
-from srl_train.run import Run
+from srl_train.config import yaml_file
+from srl_train.engine.evaluation import evaluate
+from srl_train.engine.state import Run
+from srl_train.metrics.report import plots
 from srl_train.trainer import MultiModelTrainer
 
 GAMES: Mapping[str, str] = {
@@ -65,7 +65,7 @@ def measure(
                 "checkpoints.every": 0,
             }  # fmt: skip
             out = folder / f"{name.split()[0].strip(',').lower()}_{seed}"
-            trainer = MultiModelTrainer(config_file.load(config, settings), out)
+            trainer = MultiModelTrainer(yaml_file.load(config, settings), out)
             before = mean_return(trainer.run, games)
             began = time.process_time()
             results = trainer.fit()

@@ -23,7 +23,7 @@ from benchmarks.training.exams import WatchedTrainer, all_played, share_in_words
 from benchmarks.training.records import Check
 from srl_agents.policy import Policy
 from srl_envs import make
-from srl_train import config_file
+from srl_train.config import yaml_file
 
 CONFIG = records.ROOT / "examples" / "math.yaml"
 MOST_BEFORE, LEAST_AFTER = 0.20, 0.90  # share of right answers to held-out problems
@@ -77,7 +77,7 @@ def measure(
     exams: dict[str, Exam] = {}
     for seed in seeds:
         began, worked = time.perf_counter(), time.process_time()
-        loaded = config_file.load(config, {**(overrides or {}), "seed": seed})
+        loaded = yaml_file.load(config, {**(overrides or {}), "seed": seed})
         options = dict(loaded.environment.options)
         exams = exams or {split: Exam(options, split, tries) for split in ("train", "test")}
         trainer = WatchedTrainer(loaded, folder / f"arithmetic_{seed}", named_by="problem")

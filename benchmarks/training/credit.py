@@ -33,11 +33,11 @@ from benchmarks.training.key_game import (
 from benchmarks.training.records import Check
 from benchmarks.training.tabular import DILEMMA_TURNS, GROUP, KEPT, dilemma, games_until_found
 from srl_agents.episode import Episode
-from srl_train import config_file
-from srl_train.assembly import assemble
-from srl_train.credit.settings import CreditConfig
-from srl_train.evaluation import evaluate
-from srl_train.rounds import run_round
+from srl_train.config import yaml_file
+from srl_train.config.credit import CreditConfig
+from srl_train.engine.assemble import assemble
+from srl_train.engine.evaluation import evaluate
+from srl_train.engine.rounds import run_round
 
 KEY_CREDIT: Mapping[str, CreditConfig] = {
     "per_agent": CreditConfig(),
@@ -100,7 +100,7 @@ def with_the_model(
     runs = []
     for seed in seeds:
         began = time.process_time()
-        config = config_file.from_tree({}, {**settings, "seed": seed})
+        config = yaml_file.from_tree({}, {**settings, "seed": seed})
         run = assemble(config, KeyGame)
         _, before = evaluate(run, 64)
         for number in range(config.rounds):

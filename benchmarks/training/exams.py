@@ -8,7 +8,7 @@ from typing import Any
 from srl_agents.episode import Episode
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many
-from srl_train.rounds import RoundResult
+from srl_train.engine.rounds import RoundResult
 from srl_train.trainer import MultiModelTrainer
 
 

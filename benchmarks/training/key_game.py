@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_envs import base
-from srl_envs.text import ParseFailure, any_of, parse_choice
+from srl_envs.games import base
+from srl_envs.text.view import ParseFailure, any_of, parse_choice
 
 SEATS, TURNS = 16, 8
 COLOURS = ("red", "green", "blue", "white")

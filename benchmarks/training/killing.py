@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.training import processes
-from srl_train import checkpoints
+from srl_train.checkpoints import checkpoint
 from srl_train.errors import CheckpointError
 
 POLL = 0.0005  # seconds between two looks
@@ -84,7 +84,7 @@ class Victim:
         return self._left(time.monotonic() - began)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        resume = bool(checkpoints.list_checkpoints(self.out / "checkpoints"))
+        resume = bool(checkpoint.list_checkpoints(self.out / "checkpoints"))
         if self.out.exists() and not resume:
             shutil.rmtree(self.out)
             self.restarts += 1
@@ -116,11 +116,11 @@ class Victim:
 
     def _left(self, after: float) -> Kill:
         folder = self.out / "checkpoints"
-        listed = checkpoints.list_checkpoints(folder)
+        listed = checkpoint.list_checkpoints(folder)
         damaged = []
         for name in listed:
             try:
-                checkpoints.load(folder / name)
+                checkpoint.load(folder / name)
             except CheckpointError as error:
                 damaged.append(str(error))
         metrics = self.out / "metrics.jsonl"

@@ -22,11 +22,11 @@ import transformers
 from benchmarks.training import records
 from benchmarks.training.exams import WatchedTrainer, all_played, last_info, share_in_words
 from benchmarks.training.records import Check
-from srl_agents.classic.table import classic_policy
 from srl_agents.policy import Policy
-from srl_envs.maze_recipes import MazeRecipe
-from srl_envs.maze_v0 import Maze
-from srl_train import config_file
+from srl_agents.scripted.registry import classic_policy
+from srl_envs.games.maze.env import Maze
+from srl_envs.games.maze.generator import MazeRecipe
+from srl_train.config import yaml_file
 
 CONFIG = records.ROOT / "examples" / "maze.yaml"
 BASELINE = "greedy_walker"
@@ -47,7 +47,7 @@ def measure(
     """{"mazes": what is played, "walkers": name -> success, "runs": [one mapping per seed]}."""
     runs = []
     for seed in seeds:
-        loaded = config_file.load(config, {**(overrides or {}), "seed": seed})
+        loaded = yaml_file.load(config, {**(overrides or {}), "seed": seed})
         options = dict(loaded.environment.options)
         test = HeldOut(options, levels)
         began, worked = time.perf_counter(), time.process_time()

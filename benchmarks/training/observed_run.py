@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from srl_agents.episode import Episode
-from srl_train.assembly import assemble
-from srl_train.config import RunConfig
-from srl_train.rounds import run_round
-from srl_train.run import Run
-from srl_train.scores import CERTAIN
+from srl_train.config.run import RunConfig
+from srl_train.engine.assemble import assemble
+from srl_train.engine.rounds import run_round
+from srl_train.engine.state import Run
 from srl_train.updates import RoundContext
+from srl_train.updates.scores import CERTAIN
 
 Weights = Mapping[str, Mapping[str, Tensor]]
 """Model -> parameter name -> a copy of its tensor."""

@@ -22,7 +22,7 @@ from benchmarks.training import records
 from benchmarks.training.algorithms import GAMES, GAMES_PLAYED, mean_and_range, mean_return
 from benchmarks.training.records import Check
 from srl_agents.episode import read_jsonl
-from srl_train import config_file
+from srl_train.config import yaml_file
 from srl_train.trainer import MultiModelTrainer
 
 STAGES: Mapping[str, Mapping[str, Any]] = {
@@ -52,7 +52,7 @@ def measure(
                     **own, **(overrides or {}), "seed": seed, "rounds": 0,
                     "logging.evaluation_episodes": 0, "checkpoints.every": 0,
                 }  # fmt: skip
-                config = config_file.load(records.ROOT / "examples" / GAMES[game], settings)
+                config = yaml_file.load(records.ROOT / "examples" / GAMES[game], settings)
                 out = folder / f"{game}_{name.lower()}_{seed}"
                 trainer = MultiModelTrainer(config, out)
                 before = mean_return(trainer.run, games_played)

@@ -20,13 +20,13 @@ import numpy as np
 import transformers
 
 from benchmarks.training import records
-from srl_agents.classic.table import classic_policy
 from srl_agents.episode import Decision
 from srl_agents.policy import Policy, Seen
-from srl_train import config_file
-from srl_train.assembly import assemble
-from srl_train.evaluation import evaluate
-from srl_train.rounds import run_round
+from srl_agents.scripted.registry import classic_policy
+from srl_train.config import yaml_file
+from srl_train.engine.assemble import assemble
+from srl_train.engine.evaluation import evaluate
+from srl_train.engine.rounds import run_round
 
 SETTING: Mapping[str, Any] = {
     "environment.name": "coop_compete_v0",
@@ -180,7 +180,7 @@ def _against_repeating(pays: Sequence[Sequence[float]], rounds: int) -> float:
 
 def _trained(settings: Mapping[str, Any], partner: str, games: int) -> dict[str, Any]:
     named = PARTNERS[0] if partner == MIXTURE else partner
-    run = assemble(config_file.from_tree({}, {**settings, f"seats.{PARTNER_SEAT}": named}))
+    run = assemble(yaml_file.from_tree({}, {**settings, f"seats.{PARTNER_SEAT}": named}))
     if partner == MIXTURE:
         game = run.make_env()
         drawn = DrawnPartner([classic_policy(name, game) for name in PARTNERS])

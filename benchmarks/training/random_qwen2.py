@@ -14,17 +14,17 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
-from srl_agents.llm import tiny
-from srl_train import config_file
-from srl_train.config import RunConfig
-from srl_train.environment import environment_maker
+from srl_agents.llm.tiny import model as tiny_model
+from srl_train.config import yaml_file
+from srl_train.config.run import RunConfig
+from srl_train.engine.environment import environment_maker
 
 HEAD = 64  # width of an attention head
 
 
 def write(folder: Path, layers: int, hidden: int, config: RunConfig) -> int:
     """Write the model for this game's words and return its number of parameters."""
-    tokenizer = AutoTokenizer.from_pretrained(tiny.folder(environment_maker(config)))
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model.folder(environment_maker(config)))
     torch.manual_seed(0)
     model = Qwen2ForCausalLM(
         Qwen2Config(
@@ -49,7 +49,7 @@ def write(folder: Path, layers: int, hidden: int, config: RunConfig) -> int:
 def main(arguments: Sequence[str]) -> int:
     """Write and print."""
     folder, layers, hidden, settings = arguments
-    config = config_file.from_tree({}, json.loads(settings))
+    config = yaml_file.from_tree({}, json.loads(settings))
     count = write(Path(folder), int(layers), int(hidden), config)
     print(json.dumps({"name": f"Qwen2 {count / 1e6:.0f}M", "folder": folder}))
     return 0

@@ -18,8 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from srl_train.run_files import write_whole
-from srl_train.strict_yaml import read_yaml
+from srl_train.config.yaml_loader import read_yaml
+from srl_train.engine.run_files import write_whole
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("torch", "transformers", "trl", "peft", "numpy", "pettingzoo")

@@ -29,11 +29,12 @@ from benchmarks.training import records
 from benchmarks.training.bare_trl import BareTrainer, Update, fresh_models
 from benchmarks.training.records import Check
 from srl_agents.episode import Episode
-from srl_train import config_file, rounds
-from srl_train.assembly import assemble
-from srl_train.config import RunConfig
-from srl_train.run import Run
-from srl_train.samples import TokenSample
+from srl_train.config import yaml_file
+from srl_train.config.run import RunConfig
+from srl_train.data.samples import TokenSample
+from srl_train.engine import rounds
+from srl_train.engine.assemble import assemble
+from srl_train.engine.state import Run
 
 CONFIG = records.ROOT / "examples" / "demo.yaml"
 OVERHEAD = 0.15
@@ -56,7 +57,7 @@ def measure(
     """{"ours", "bare", "bare_loop": CPU seconds per repeat, "difference": greatest of the final
     weights, ...}. The first repeat warms up and is thrown away.
     """
-    loaded = config_file.load(config, overrides)
+    loaded = yaml_file.load(config, overrides)
     recording = record(loaded)
     seconds: dict[str, list[float]] = {"ours": [], "bare": [], "bare_loop": []}
     difference = 0.0
@@ -172,7 +173,7 @@ def markdown(result: Mapping[str, Any]) -> str:
 
 def profile(config: Path = CONFIG, overrides: Mapping[str, Any] | None = None) -> None:
     """Print where the time of one pass of either side goes, by function."""
-    loaded = config_file.load(config, overrides)
+    loaded = yaml_file.load(config, overrides)
     recording = record(loaded)
     for name, side in (("ours", replay), ("bare TRL", train_bare)):
         side(loaded, recording)

@@ -11,7 +11,7 @@ import tempfile
 
 import transformers
 
-from srl_train import config_file
+from srl_train.config import yaml_file
 from srl_train.trainer import MultiModelTrainer
 
 
@@ -21,7 +21,7 @@ def main() -> int:
     settings = json.loads(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="round-seconds-") as folder:
         trainer = MultiModelTrainer(
-            config_file.from_tree({}, settings), folder, record_metrics=False
+            yaml_file.from_tree({}, settings), folder, record_metrics=False
         )
         rows = [trainer.train_round().row["seconds"] for _ in range(settings["rounds"])][1:]
     parts = {part: [row[part] for row in rows] for part in ("rollout", "train")}

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from srl_train import checkpoints
+from srl_train.checkpoints import checkpoint
 
 CLOCKS = ("seconds",)  # entries that measure time: the only ones that may differ
 
@@ -26,10 +26,10 @@ def differences(one: Path, other: Path) -> list[str]:
 
 
 def _of_checkpoints(one: Path, other: Path) -> list[str]:
-    names = [checkpoints.list_checkpoints(folder)[0] for folder in (one, other)]
+    names = [checkpoint.list_checkpoints(folder)[0] for folder in (one, other)]
     if names[0] != names[1]:
         return [f"the last checkpoints are {names[0]} and {names[1]}"]
-    ends = [checkpoints.load(folder / names[0]) for folder in (one, other)]
+    ends = [checkpoint.load(folder / names[0]) for folder in (one, other)]
     models = sorted(path.stem for path in (ends[0].path / "models").glob("*.safetensors"))
     if not models:
         return [f"{names[0]} holds no models"]

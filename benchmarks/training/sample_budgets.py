@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.training.observed_run import ObservedRound, observe
 from benchmarks.training.records import Check, table
-from srl_train import config_file
+from srl_train.config import yaml_file
 
 SLOW = "model_3"
 TIMES = 10
@@ -31,7 +31,7 @@ def measure(setting: Mapping[str, Any], rounds: int) -> dict[str, Any]:
         f"{QUICK}: a quarter of a round's, max_staleness {MAX_STALENESS}": quick,
     }
     runs = {
-        name: observe(config_file.from_tree({}, {**setting, **own, "rounds": rounds}))
+        name: observe(yaml_file.from_tree({}, {**setting, **own, "rounds": rounds}))
         for name, own in settings.items()
     }
     plain, slowed, quickened = runs.values()

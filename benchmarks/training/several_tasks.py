@@ -24,8 +24,9 @@ from benchmarks.training.exams import all_played, last_info, share_in_words
 from benchmarks.training.records import Check
 from srl_agents.policy import Policy
 from srl_envs import make
-from srl_train import config_file
-from srl_train.metrics import plots, run_folder
+from srl_train.config import yaml_file
+from srl_train.metrics import run_folder
+from srl_train.metrics.report import plots
 from srl_train.trainer import MultiModelTrainer
 
 CONFIG = records.ROOT / "examples" / "several_tasks.yaml"
@@ -80,7 +81,7 @@ def measure(
     """{"problems": of each task, "runs": [one mapping per seed]}; curves are shares solved."""
     runs = []
     for seed in seeds:
-        loaded = config_file.load(config, {**(overrides or {}), "seed": seed})
+        loaded = yaml_file.load(config, {**(overrides or {}), "seed": seed})
         exam = Exam(dict(loaded.environment.options), problems)
         began, worked = time.perf_counter(), time.process_time()
         out = folder / f"several_tasks_{seed}"

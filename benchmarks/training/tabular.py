@@ -1,4 +1,4 @@
-"""Tabular softmax learners on the advantages of `srl_train.credit`: fast enough to count games.
+"""Tabular softmax learners on the advantages of `srl_train.advantages.credit`: fast enough to count games.
 
 They take the very functions that a run takes; only the policy and its step are simpler, a table
 of logits under the plain policy gradient.
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from benchmarks.training.key_game import COLOUR, COLOURS, HOLDER, SEATS, TURNS, WEATHER, WHEN
 from benchmarks.training.key_game import rewards as key_rewards
-from srl_train.credit import ASSIGNMENTS, Game, Seating
-from srl_train.credit.settings import CreditConfig
+from srl_train.advantages.credit import ASSIGNMENTS, Game, Seating
+from srl_train.config.credit import CreditConfig
 
 GROUP = 8  # games compared with each other, as in a run's default
 KEPT = 20  # updates that what was found must last

@@ -21,10 +21,10 @@ from benchmarks.training import records
 from benchmarks.training.records import Check
 from srl_agents.episode import Episode
 from srl_agents.episode_stats import winner
-from srl_envs.team_battle_payoffs import TeamBattleRules
-from srl_train import config_file
-from srl_train.evaluation import evaluate
-from srl_train.metrics.comparison import compare
+from srl_envs.games.team_battle.payoffs import TeamBattleRules
+from srl_train.config import yaml_file
+from srl_train.engine.evaluation import evaluate
+from srl_train.metrics.report.comparison import compare
 from srl_train.trainer import MultiModelTrainer
 
 CONFIG = records.ROOT / "examples" / "team_battle.yaml"
@@ -54,7 +54,7 @@ def measure(
         folders = []
         for name, own in variants.items():
             out = folder / f"{name.replace(', ', '_').replace(' ', '_')}_{seed}"
-            loaded = config_file.load(config, {**(overrides or {}), **own, "seed": seed})
+            loaded = yaml_file.load(config, {**(overrides or {}), **own, "seed": seed})
             reference = reference or known_values(loaded.environment.options)
             trainer = MultiModelTrainer(loaded, out)
             trainer.fit()

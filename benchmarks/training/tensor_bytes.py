@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from srl_train import config_file
-from srl_train.assembly import assemble
-from srl_train.config import RunConfig
-from srl_train.rounds import run_round
-from srl_train.run import Run
+from srl_train.config import yaml_file
+from srl_train.config.run import RunConfig
+from srl_train.engine.assemble import assemble
+from srl_train.engine.rounds import run_round
+from srl_train.engine.state import Run
 from srl_train.updates import RoundContext
 
 
@@ -75,7 +75,7 @@ def tensors_in(state: Any) -> Iterable[Tensor]:
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and print."""
-    print(json.dumps(measure(config_file.from_tree({}, json.loads(arguments[0])))))
+    print(json.dumps(measure(yaml_file.from_tree({}, json.loads(arguments[0])))))
     return 0
 
 

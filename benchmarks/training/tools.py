@@ -23,7 +23,7 @@ from benchmarks.training.exams import WatchedTrainer, all_played, last_info, sha
 from benchmarks.training.records import Check
 from srl_agents.policy import Policy
 from srl_envs import make
-from srl_train import config_file
+from srl_train.config import yaml_file
 
 CONFIG = records.ROOT / "examples" / "tool_use.yaml"
 LEAST_AFTER = 0.80  # share of held-out problems that are solved
@@ -67,7 +67,7 @@ def measure(
     """{"problems": how many are held out, "runs": [one mapping per seed]}."""
     runs = []
     for seed in seeds:
-        loaded = config_file.load(config, {**(overrides or {}), "seed": seed})
+        loaded = yaml_file.load(config, {**(overrides or {}), "seed": seed})
         exam = Exam(dict(loaded.environment.options), problems)
         began, worked = time.perf_counter(), time.process_time()
         trainer = WatchedTrainer(loaded, folder / f"tools_{seed}", named_by="problem")

@@ -23,13 +23,13 @@ import transformers
 from benchmarks.training import records
 from benchmarks.training.exams import all_played, last_info, share_in_words
 from benchmarks.training.records import Check
-from srl_agents.classic.table import classic_policy
-from srl_agents.classic.vector_layout import VectorLayout
 from srl_agents.episode import Episode
 from srl_agents.policy import Policy
-from srl_envs.social_trading_v0 import SocialTrading
-from srl_envs.trading_view import field_sizes
-from srl_train import config_file
+from srl_agents.scripted.observation_layout import VectorLayout
+from srl_agents.scripted.registry import classic_policy
+from srl_envs.games.trading.env import SocialTrading
+from srl_envs.games.trading.view import field_sizes
+from srl_train.config import yaml_file
 from srl_train.trainer import MultiModelTrainer
 
 CONFIG = records.ROOT / "examples" / "trading.yaml"
@@ -50,7 +50,7 @@ def measure(
     """{"game": what is played, "traders": name -> shares, "runs": [one mapping per seed]}."""
     runs = []
     for seed in seeds:
-        loaded = config_file.load(config, {**(overrides or {}), "seed": seed})
+        loaded = yaml_file.load(config, {**(overrides or {}), "seed": seed})
         options = dict(loaded.environment.options)
         began, worked = time.perf_counter(), time.process_time()
         trainer = MultiModelTrainer(loaded, folder / f"trading_{seed}")

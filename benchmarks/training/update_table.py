@@ -17,8 +17,8 @@ import transformers
 from benchmarks.training import records, sample_budgets, update_checks
 from benchmarks.training.observed_run import ObservedRound, observe
 from benchmarks.training.records import Check
-from srl_train import config_file
-from srl_train.modes import MODES
+from srl_train.advantages.reward_modes import MODES
+from srl_train.config import yaml_file
 from srl_train.updates import STRATEGIES
 
 SETTING: Mapping[str, Any] = {
@@ -129,7 +129,7 @@ def _observed(
     setting: Mapping[str, Any], strategy: str, mode: str, rounds: int
 ) -> list[ObservedRound]:
     own = {"updates.strategy": strategy, "mode.name": mode, "rounds": rounds}
-    return observe(config_file.from_tree({}, {**setting, **OF_STRATEGY.get(strategy, {}), **own}))
+    return observe(yaml_file.from_tree({}, {**setting, **OF_STRATEGY.get(strategy, {}), **own}))
 
 
 def _claims(strategy: str) -> Callable[[Sequence[ObservedRound], ObservedRound], list[Check]]:

@@ -9,20 +9,20 @@ import numpy as np
 
 from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
-from srl_agents.llm.backends.chat_model import (
+from srl_agents.llm.backends.chat_backend import (
     ChatAnswer,
     ChatModel,
     ChatRequest,
     Message,
     seed_from,
 )
-from srl_agents.llm.partner_notes import History, PartnerNotes
+from srl_agents.llm.opponent_notes import History, PartnerNotes
+from srl_agents.llm.prompting import decided, read, rules_for, situation
 from srl_agents.llm.sampling import Sampling
-from srl_agents.llm.turns import decided, read, rules_for, situation
 from srl_agents.policy import Seen
-from srl_envs.checks import whole_number
 from srl_envs.errors import EnvConfigError
-from srl_envs.text import ParseFailure, TextView
+from srl_envs.text.view import ParseFailure, TextView
+from srl_envs.validation import whole_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class ChatPolicy:
         """One answer per entry, all asked for at once.
 
         An answer that cannot be read is data: the view's default action (see
-        srl_envs.text.in_place_of_unread) with `parse_failure`, which also names why the answer
+        srl_envs.text.view.in_place_of_unread) with `parse_failure`, which also names why the answer
         ended where the model did not end it itself. Raises BackendError where the API fails.
         """
         if self._notes is not None:

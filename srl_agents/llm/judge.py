@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from srl_agents.errors import BackendError, PolicyError
-from srl_agents.llm.backends.backend import Backend, Request
-from srl_agents.llm.backends.chat_model import ChatModel, ChatRequest, seed_from
-from srl_agents.llm.conversation import Turn
+from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, seed_from
+from srl_agents.llm.backends.token_backend import Backend, Request
+from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
-from srl_envs.debate.judging import CON, PRO, TIE, Debate, JudgeError, Verdict, other
+from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, JudgeError, Verdict, other
 
 RULES = (
     "You judge a debate between two speakers, A and B. Look at how well each one argues: reasons, "

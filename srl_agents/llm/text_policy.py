@@ -9,14 +9,14 @@ import numpy as np
 
 from srl_agents.episode import Decision, Tokens
 from srl_agents.errors import PolicyError
-from srl_agents.llm.backends.backend import Backend, Completion, Request
-from srl_agents.llm.constrained import AnswerTree, answer_tree
-from srl_agents.llm.conversation import Turn
-from srl_agents.llm.partner_notes import History, PartnerNotes
+from srl_agents.llm.answer_trie import AnswerTree, answer_tree
+from srl_agents.llm.backends.token_backend import Backend, Completion, Request
+from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.opponent_notes import History, PartnerNotes
+from srl_agents.llm.prompting import decided, read, rules_for, situation
 from srl_agents.llm.sampling import Sampling
-from srl_agents.llm.turns import decided, read, rules_for, situation
 from srl_agents.policy import Seen
-from srl_envs.text import ParseFailure, TextView, tells_time
+from srl_envs.text.view import ParseFailure, TextView, tells_time
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class TextPolicy:
         """One answer per entry, all sampled in one batch.
 
         An answer that cannot be read is data: the view's default action (see
-        srl_envs.text.in_place_of_unread) with `parse_failure`. Raises BackendError when the
+        srl_envs.text.view.in_place_of_unread) with `parse_failure`. Raises BackendError when the
         backend fails.
         """
         chat = self._backend.chat

@@ -5,8 +5,8 @@ from __future__ import annotations
 from srl_envs.sandbox.errors import NotPlainError, SandboxError
 from srl_envs.sandbox.limits import Limits
 from srl_envs.sandbox.protections import FEATURES, LEVELS, Protections
+from srl_envs.sandbox.results import Call, Outcome, Run, Test, TestReport, Verdict
 from srl_envs.sandbox.sandbox import Sandbox
-from srl_envs.sandbox.verdicts import Call, Outcome, Run, Test, TestReport, Verdict
 
 __all__ = [
     "FEATURES",

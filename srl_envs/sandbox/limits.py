@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from srl_envs.checks import number_between, whole_number
+from srl_envs.validation import number_between, whole_number
 
 MIB = 2**20
 

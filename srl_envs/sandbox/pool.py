@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from srl_envs.sandbox import runner, syscalls
+from srl_envs.sandbox import seccomp
 from srl_envs.sandbox.errors import SandboxError
+from srl_envs.sandbox.guest import runner
 from srl_envs.sandbox.limits import Limits
 from srl_envs.sandbox.protections import Protections
 from srl_envs.sandbox.worker import Worker, WorkerLostError
@@ -108,7 +109,7 @@ class Pool:
 def _filters() -> tuple[dict[str, bytes], str]:
     """The compiled filters, by what they leave of files, or why there are none."""
     try:
-        return {files: syscalls.compiled(files) for files in syscalls.FILES}, ""
+        return {files: seccomp.compiled(files) for files in seccomp.FILES}, ""
     except ImportError as error:
         return {}, str(error)
 

@@ -16,16 +16,16 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from srl_envs.checks import number_between, one_of, whole_number
-from srl_envs.sandbox import plain
+from srl_envs.sandbox.code_tests import judged
 from srl_envs.sandbox.errors import SandboxError
+from srl_envs.sandbox.guest import serialization
 from srl_envs.sandbox.limits import Limits
 from srl_envs.sandbox.pool import Pool
 from srl_envs.sandbox.protections import FEATURES, LEVELS, Protections
-from srl_envs.sandbox.reading import run_calls
-from srl_envs.sandbox.relay import judged
-from srl_envs.sandbox.verdicts import Call, Outcome, Run, Test, TestReport, Verdict
+from srl_envs.sandbox.report import run_calls
+from srl_envs.sandbox.results import Call, Outcome, Run, Test, TestReport, Verdict
 from srl_envs.sandbox.worker import WorkerLostError
+from srl_envs.validation import number_between, one_of, whole_number
 
 SOLUTION, PROGRAM = "solution", "__main__"
 """A program's `__name__`: of one whose functions are called, and of one that is only run."""
@@ -139,7 +139,7 @@ def _request(source: str, *, name: str = SOLUTION, asks: Sequence[str] = ()) -> 
 
 
 def _call(call: Call) -> bytes:
-    return plain.dumps((call.function, tuple(call.args), dict(call.kwargs)))
+    return serialization.dumps((call.function, tuple(call.args), dict(call.kwargs)))
 
 
 def _lost(calls: int) -> Run:

@@ -23,8 +23,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from srl_envs.sandbox import zygote
 from srl_envs.sandbox.errors import SandboxError
+from srl_envs.sandbox.guest import zygote
 from srl_envs.sandbox.limits import Limits
 from srl_envs.sandbox.protections import Protections
 
@@ -35,7 +35,7 @@ CHUNK = 65536
 # The worker's own interpreter is handed our modules, and none of the package's others. It is not
 # told where they lie, so no program can find that out.
 _MODULES = (
-    *("srl_envs.errors", "srl_envs.untrusted"),
+    *("srl_envs.errors", "srl_envs.loading.untrusted"),
     *(f"srl_envs.sandbox.{name}" for name in ("confinement", "errors", "kernel", "own_files")),
     *(f"srl_envs.sandbox.{name}" for name in ("plain", "runner", "zygote")),
 )

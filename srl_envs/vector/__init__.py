@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from srl_envs import catalogue
-from srl_envs.bandit_v0 import Bandit
-from srl_envs.base import SimultaneousGame
-from srl_envs.coop_compete_v0 import CoopCompete
+from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.maze_v0 import Maze
-from srl_envs.staged_v0 import Staged
-from srl_envs.team_battle_v0 import TeamBattle
-from srl_envs.vector.bandit import VectorBandit
-from srl_envs.vector.coop_compete import VectorCoopCompete
-from srl_envs.vector.game import VectorGame
+from srl_envs.games.bandit.env import Bandit
+from srl_envs.games.bandit.vector import VectorBandit
+from srl_envs.games.base import SimultaneousGame
+from srl_envs.games.coop_compete.env import CoopCompete
+from srl_envs.games.coop_compete.vector import VectorCoopCompete
+from srl_envs.games.maze.env import Maze
+from srl_envs.games.maze.vector import VectorMaze
+from srl_envs.games.staged.env import Staged
+from srl_envs.games.staged.vector import VectorStaged
+from srl_envs.games.team_battle.env import TeamBattle
+from srl_envs.games.team_battle.vector import VectorTeamBattle
+from srl_envs.vector.array_env import ArrayGame
 from srl_envs.vector.gymnasium_adapter import JointVectorEnv, SeatVectorEnv, gymnasium_vector
-from srl_envs.vector.looped import Looped
-from srl_envs.vector.maze import VectorMaze
-from srl_envs.vector.rounds import ArrayGame
-from srl_envs.vector.staged import VectorStaged
-from srl_envs.vector.team_battle import VectorTeamBattle
+from srl_envs.vector.loop import Looped
+from srl_envs.vector.vector_env import VectorGame
 
 if TYPE_CHECKING:
     from srl_envs.vector.stable_baselines3_adapter import SeatVecEnv
@@ -70,7 +70,7 @@ def make(
     Raises EnvConfigError for what `srl_envs.make` refuses, for games that are played in words, and
     for another `obs_mode` than "vector" or a `render_mode`: those are of single environments.
     """
-    game = catalogue.make(name, **parameters)
+    game = registry.make(name, **parameters)
     acts = game.action_space(game.possible_agents[0])
     if not isinstance(acts, spaces.Discrete):
         raise EnvConfigError(
@@ -91,7 +91,7 @@ def make(
         family = ON_ARRAYS[type(game)]
         made: VectorGame = family(game, num_envs, autoreset_mode)
         return made
-    return Looped(lambda: catalogue.make(name, **parameters), num_envs, autoreset_mode)
+    return Looped(lambda: registry.make(name, **parameters), num_envs, autoreset_mode)
 
 
 def stable_baselines3_vector(game: VectorGame) -> SeatVecEnv:

@@ -10,9 +10,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from srl_envs.checks import one_of
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.vector.game import VectorGame
+from srl_envs.validation import one_of
+from srl_envs.vector.vector_env import VectorGame
 
 EACH = ("seat", "game")
 

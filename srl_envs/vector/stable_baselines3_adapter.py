@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.vector.game import VectorGame
 from srl_envs.vector.gymnasium_adapter import SeatVectorEnv
+from srl_envs.vector.vector_env import VectorGame
 
 _MASKS = "action_masks"  # as MaskablePPO of sb3-contrib calls them
 

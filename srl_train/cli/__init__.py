@@ -14,7 +14,7 @@ from importlib import metadata
 from typing import NoReturn
 
 from srl_envs.extras import install_line
-from srl_envs.untrusted import printable
+from srl_envs.loading.untrusted import printable
 from srl_train.cli import notices
 
 COMMANDS = {

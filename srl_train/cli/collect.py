@@ -11,15 +11,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srl_agents.classic.table import POLICIES
-from srl_train import config_file
+from srl_agents.scripted.registry import POLICIES
 from srl_train.cli.notices import tell
 from srl_train.cli.train import setting
-from srl_train.config import RunConfig
+from srl_train.config import yaml_file
+from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
-from srl_train.held_out import refuse_levels
-from srl_train.named_models import named_models, refuse_missing_folder
-from srl_train.trained_models import config_tree
+from srl_train.players.holdout import refuse_levels
+from srl_train.players.model_specs import named_models, refuse_missing_folder
+from srl_train.players.trained_models import config_tree
 
 if TYPE_CHECKING:
     from srl_agents.episode import Episode
@@ -88,12 +88,12 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from srl_agents.episode import write_jsonl
     from srl_agents.errors import RolloutError
-    from srl_train.chats import as_lines
-    from srl_train.collecting import cast, filtered, play_games
-    from srl_train.demonstrations import parts_of
-    from srl_train.environment import environment_maker
-    from srl_train.run_files import asked_for, refuse_unwritable, write_whole
-    from srl_train.trained_models import notes_of
+    from srl_train.data.chats import as_lines
+    from srl_train.data.collect import cast, filtered, play_games
+    from srl_train.data.demonstrations import parts_of
+    from srl_train.engine.environment import environment_maker
+    from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
+    from srl_train.players.trained_models import notes_of
 
     make_env = environment_maker(config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _told(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
     from srl_agents.episode_stats import parse_failures
-    from srl_train.demonstrations import parts_of
+    from srl_train.data.demonstrations import parts_of
 
     lines = []
     good = [episode for episode in played if episode.failure is None]
@@ -157,14 +157,14 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
     if args.environment is not None:
         overrides["environment.name"] = args.environment
     if args.config is None:
-        config, trained = config_file.from_tree({}, overrides), None
+        config, trained = yaml_file.from_tree({}, overrides), None
     elif args.config.is_dir():
-        config = config_file.from_tree(config_tree(args.config), overrides)
+        config = yaml_file.from_tree(config_tree(args.config), overrides)
         trained = args.config
     else:
         if args.config.suffix not in (".yaml", ".yml"):
             refuse_missing_folder(str(args.config))
-        config, trained = config_file.load(args.config, overrides), None
+        config, trained = yaml_file.load(args.config, overrides), None
     if args.seed is not None:
         config = dataclasses.replace(config, seed=args.seed)
     return config, trained

@@ -14,10 +14,10 @@ from srl_train.cli.notices import tell
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
-    from srl_agents.scenario_play import ScenarioScore
-    from srl_agents.solved import Solved
-    from srl_envs.scenario import Scenario
-    from srl_train.focal import Focal
+    from srl_agents.evaluation.scenarios import ScenarioScore
+    from srl_agents.evaluation.solved import Solved
+    from srl_envs.scenarios.scenario import Scenario
+    from srl_train.players.evaluated import Focal
 
 HELD_OUT = {"only": True, "none": False, "all": None}
 SCHEMA_VERSION = 2
@@ -98,22 +98,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play, score and tell."""
-    from srl_envs import scenarios
+    from srl_envs.scenarios import lookup
 
     names = [*args.scenarios, *_of(args.environments, args.held_out)]
     if args.list:
-        for name in names or scenarios.names(held_out=HELD_OUT[args.held_out]):
-            found = scenarios.scenario(name)
+        for name in names or lookup.names(held_out=HELD_OUT[args.held_out]):
+            found = lookup.scenario(name)
             tell(f"{name}  [{', '.join(found.tags)}]  {found.description}")
         return 0
     _check(args, names)
-    chosen_scenarios = [scenarios.scenario(name) for name in dict.fromkeys(names)]
+    chosen_scenarios = [lookup.scenario(name) for name in dict.fromkeys(names)]
     pass_at = _pass_at(args, chosen_scenarios)
 
     from srl_agents.episode import write_jsonl
-    from srl_agents.scenario_play import play_scenario, scored
-    from srl_train.focal import Answering, ModelFocal, focal
-    from srl_train.run_files import asked_for, refuse_unwritable, versions, write_whole
+    from srl_agents.evaluation.scenarios import play_scenario, scored
+    from srl_train.engine.run_files import asked_for, refuse_unwritable, versions, write_whole
+    from srl_train.players.evaluated import Answering, ModelFocal, focal
 
     answering = Answering(
         args.temperature, args.max_new_tokens, args.constrained, args.device or "auto",
@@ -240,13 +240,13 @@ def _row(score: ScenarioScore) -> tuple[str, ...]:
 
 
 def _of(environments: Sequence[str], held_out: str) -> list[str]:
-    from srl_envs import scenarios
+    from srl_envs.scenarios import lookup
 
     found: list[str] = []
     for environment in environments:
-        own = scenarios.names(environment, HELD_OUT[held_out])
+        own = lookup.names(environment, HELD_OUT[held_out])
         if not own:
-            there = scenarios.environments()
+            there = lookup.environments()
             kind = f"{environment.partition('_')[0]}_"
             near = [name for name in there if name.startswith(kind)]
             raise ConfigError(
@@ -259,7 +259,7 @@ def _of(environments: Sequence[str], held_out: str) -> list[str]:
 def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
     if not names:
         raise ConfigError("give --scenario NAME or --environment ENV (srl eval --list shows all)")
-    from srl_train.config import MOST_THREADS
+    from srl_train.config.run import MOST_THREADS
 
     if args.focal is None:
         raise ConfigError("give --focal WHO: a classic policy, 'tiny', a model's or run's folder")
@@ -275,7 +275,7 @@ def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
 
 def _refuse_unread(args: argparse.Namespace, who: Focal) -> None:
     """Raise ConfigError for options that this focal policy does not read."""
-    from srl_train.focal import ApiFocal, ModelFocal
+    from srl_train.players.evaluated import ApiFocal, ModelFocal
 
     unread: dict[str, str] = {}
     if not isinstance(who, ModelFocal):
@@ -290,7 +290,7 @@ def _refuse_unread(args: argparse.Namespace, who: Focal) -> None:
 
 def _pass_at(args: argparse.Namespace, chosen: Sequence[Scenario]) -> list[int]:
     """The k of pass@k that were asked for, in order; none where there are no samples to count."""
-    from srl_agents.solved import refuse_unsolvable
+    from srl_agents.evaluation.solved import refuse_unsolvable
 
     for k in args.pass_at:
         if k < 1:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from srl_train.cli.notices import tell
 from srl_train.errors import ConfigError
-from srl_train.named_models import named_models
+from srl_train.players.model_specs import named_models
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if args.private and args.push_to_hub is None:
         raise ConfigError("--private is read with --push-to-hub REPO: leave it out")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from srl_train.exporting import export, push
+    from srl_train.checkpoints.export import export, push
 
     for name in named.sources:
         folder = args.folder if len(named.sources) == 1 else args.folder / name

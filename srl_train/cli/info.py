@@ -20,7 +20,7 @@ STRATEGIES = {
     "federated": "after a round, models take the score-weighted mean of the weights",
     "selective": "only the best share of the models updates; patience lets the others in",
 }
-"""Update strategy -> meaning. A copy of the names in srl_train.config, held equal by a test:
+"""Update strategy -> meaning. A copy of the names in srl_train.config.run, held equal by a test:
 the strategies themselves need torch, and `srl info` answers without it."""
 MODES = {
     "cooperative": "each reward is blended with its team's mean",
@@ -28,7 +28,7 @@ MODES = {
     "mixed": "both, with a balance that moves",
     "hierarchical": "a leader speaks first and is paid the team's mean",
 }
-"""Mode -> meaning; held equal to srl_train.config by the same test."""
+"""Mode -> meaning; held equal to srl_train.config.run by the same test."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,14 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it."""
-    from srl_envs import catalogue, scenarios
+    from srl_envs import registry
+    from srl_envs.scenarios import lookup
 
     _print_table("versions", {"python": platform.python_version()} | versions())
-    games = {name: catalogue.entry(name).description for name in catalogue.names()}
+    games = {name: registry.entry(name).description for name in registry.names()}
     _print_table("environments", games)
-    kept = {name: scenarios.names(name, held_out=True) for name in scenarios.environments()}
+    kept = {name: lookup.names(name, held_out=True) for name in lookup.environments()}
     counts = {
-        name: f"{len(scenarios.names(name))}, {len(held_out)} of them held out from training"
+        name: f"{len(lookup.names(name))}, {len(held_out)} of them held out from training"
         for name, held_out in kept.items()
     }
     _print_table("scenarios (srl eval --list)", counts)

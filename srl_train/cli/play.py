@@ -17,16 +17,16 @@ from srl_agents.episode import Episode, write_jsonl
 from srl_agents.human import Human
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many, policy_name
-from srl_envs import catalogue
-from srl_envs.cheap_talk import message_in
-from srl_envs.scenario import Scenario
-from srl_envs.text import Spoken
-from srl_envs.untrusted import printable
+from srl_envs import registry
+from srl_envs.games.cheap_talk import message_in
+from srl_envs.loading.untrusted import printable
+from srl_envs.scenarios.scenario import Scenario
+from srl_envs.text.view import Spoken
 from srl_train.cli.notices import tell
 from srl_train.cli.train import setting
+from srl_train.engine.run_files import asked_for, refuse_unwritable
 from srl_train.errors import ConfigError
-from srl_train.focal import Answering, ModelFocal, focal
-from srl_train.run_files import asked_for, refuse_unwritable
+from srl_train.players.evaluated import Answering, ModelFocal, focal
 
 LONG = 50  # rounds: from here on a person is told how to play fewer
 ENDINGS = ("winner", "outcome")  # in the last infos of games that have them
@@ -77,9 +77,9 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--seed is {args.seed}: give 0 or more")
     options = dict(setting(text) for text in args.options)
     reset_options = dict(setting(text, "--reset") for text in args.reset_options)
-    if args.env in catalogue.names():  # all of which can be drawn
+    if args.env in registry.names():  # all of which can be drawn
         options = {"render_mode": None if args.no_picture else "ansi", **options}
-    make_env = partial(catalogue.make, args.env, **options)
+    make_env = partial(registry.make, args.env, **options)
     with closing(make_env()) as env:
         return _play(args, make_env, env, options, reset_options)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from srl_agents.episode import Episode, read_jsonl
 from srl_agents.errors import EpisodeError
-from srl_agents.replay import remade, replay
+from srl_agents.evaluation.replay import remade, replay
 from srl_train.cli.notices import tell
 from srl_train.errors import ConfigError
 
@@ -70,7 +70,7 @@ def _replayed(
     # The whole record is checked, also the turns that are not shown.
     frames = (frame for turn, frame in moments if first <= turn <= last)
     # Only now: to check a record needs no page.
-    from srl_train.metrics.animation import write_gif, write_html
+    from srl_train.metrics.report.animation import write_gif, write_html
 
     if args.out.suffix == ".gif":
         write_gif(frames, args.out, 1 / speed)

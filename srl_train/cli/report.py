@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the page, and say where it is and what was learned."""
-    from srl_train.metrics.comparison import compare, labels, over_seeds
-    from srl_train.metrics.figures import save_plots
-    from srl_train.metrics.headline import in_words
-    from srl_train.metrics.report import write_report
+    from srl_train.metrics.report.build import write_report
+    from srl_train.metrics.report.comparison import compare, labels, over_seeds
+    from srl_train.metrics.report.figures import save_plots
+    from srl_train.metrics.report.headline import in_words
     from srl_train.metrics.run_folder import load
     from srl_train.metrics.seeds import entries
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.long_work import announced
-from srl_train import config_file
+from srl_agents.evaluation.progress import announced
 from srl_train.cli.notices import tell
-from srl_train.config import RunConfig
+from srl_train.config import yaml_file
+from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     with announced("loading torch, transformers and TRL"):
         from transformers.utils import logging as transformers_logging
 
-        from srl_train import processes
+        from srl_train.distributed import processes
         from srl_train.metrics import Progress
         from srl_train.trainer import MultiModelTrainer
 
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _announce(trainer: MultiModelTrainer, resumed: bool) -> None:
     """What really started, where several processes were asked for, and from where it goes on."""
-    from srl_train.checkpoints import not_whole
+    from srl_train.checkpoints.checkpoint import not_whole
 
     run = trainer.run
     started = next(iter(run.learners.values())).parallelism()
@@ -98,7 +98,7 @@ def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
     folder = args.out or Path("runs") / args.config.stem
     source = args.config or folder / "config.yaml"
     overrides = dict(setting(text) for text in args.overrides)
-    config = config_file.load(source, overrides)
+    config = yaml_file.load(source, overrides)
     if args.seed is not None:
         config = dataclasses.replace(config, seed=args.seed)
     return folder, config
@@ -109,11 +109,11 @@ def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals:
         raise ConfigError(f"{flag} {text!r}: give KEY=VALUE, such as grpo.learning_rate=1e-3")
-    return key.strip(), config_file.parse(value, f"{flag} {text!r}: the value")
+    return key.strip(), yaml_file.parse(value, f"{flag} {text!r}: the value")
 
 
 def _tell(results: dict[str, Any], baselines: Mapping[str, float], mode: str) -> None:
-    from srl_train.metrics.headline import change, change_in_words
+    from srl_train.metrics.report.headline import change, change_in_words
 
     measured = results["evaluation"]
     for stage in results["stages"]:

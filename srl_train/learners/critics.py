@@ -20,9 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from srl_agents.llm.backends.huggingface_quantization import shared_states
+from srl_agents.llm.backends.huggingface.quantization import shared_states
+from srl_train.data.samples import TokenSample
 from srl_train.errors import TrainingError
-from srl_train.samples import TokenSample
 
 UNITS = 64
 """Width of the central critic's two hidden layers, as in Yu et al. 2022."""

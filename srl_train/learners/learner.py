@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from srl_train.processes import Parallelism
-from srl_train.samples import TokenSample
+from srl_train.data.samples import TokenSample
+from srl_train.distributed.processes import Parallelism
 
 
 class Learner(Protocol):

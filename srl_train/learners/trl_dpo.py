@@ -18,12 +18,12 @@ from torch import Tensor
 from trl import DPOConfig as TrlDpoConfig
 from trl import DPOTrainer
 
+from srl_train.config.offline import DpoConfig
+from srl_train.data.preferences import COLUMNS, Preference
 from srl_train.learners.trl_grpo import REFERENCE
 from srl_train.learners.trl_offline import OfflineLearner
 from srl_train.learners.trl_stepped import common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.offline_config import DpoConfig
-from srl_train.preferences import COLUMNS, Preference
 
 _CONSTRUCTOR = "train"
 """How TRL calls the rows that its constructor is shown; batches are handed to each step."""

@@ -17,9 +17,10 @@ from datasets import Dataset
 from torch import Tensor
 from trl import GRPOTrainer
 
-from srl_train import processes
-from srl_train.learner_config import GrpoConfig, SurrogateConfig
-from srl_train.learners.constraints import Allowed, constrained_log_probs
+from srl_train.config.learners import GrpoConfig, SurrogateConfig
+from srl_train.data.samples import TokenSample, per_token
+from srl_train.distributed import processes
+from srl_train.learners.constrained_logprobs import Allowed, constrained_log_probs
 from srl_train.learners.trl_options import grpo_arguments
 from srl_train.learners.trl_stepped import (
     SteppedLearner,
@@ -28,7 +29,6 @@ from srl_train.learners.trl_stepped import (
     isolated_randomness,
 )
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.samples import TokenSample, per_token
 
 ADAPTER = "default"
 """How TRL calls the adapter of a PeftModel that it was handed."""

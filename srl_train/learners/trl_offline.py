@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from srl_train import processes
+from srl_train.config.offline import OfflineConfig
+from srl_train.distributed import processes
 from srl_train.learners.trl_stepped import SteppedLearner
-from srl_train.offline_config import OfflineConfig
 
 T = TypeVar("T")
 

@@ -20,10 +20,10 @@ from torch.utils.checkpoint import checkpoint
 from transformers import Trainer, get_scheduler
 from trl import GRPOConfig
 
-from srl_train.bounds import above, at_least, default_of
+from srl_train.config.bounds import above, at_least, default_of
+from srl_train.config.learners import CLIPPED_LOSSES, SurrogateConfig
+from srl_train.config.models import ModelsConfig
 from srl_train.errors import ConfigError
-from srl_train.learner_config import CLIPPED_LOSSES, SurrogateConfig
-from srl_train.models_config import ModelsConfig
 
 OURS: Mapping[str, str] = {
     "output_dir": "the run's folder (--out)",

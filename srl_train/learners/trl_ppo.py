@@ -20,16 +20,17 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from srl_train import processes
-from srl_train.advantage_estimation import (
+from srl_train.advantages.gae import (
     Floats,
     actions_of,
     explained_variance,
     generalised_advantages,
     standardised,
 )
+from srl_train.config.learners import PpoConfig
+from srl_train.data.samples import TokenSample
+from srl_train.distributed import processes
 from srl_train.errors import TrainingError
-from srl_train.learner_config import PpoConfig
 from srl_train.learners.critics import (
     CRITICS,
     CentralCritic,
@@ -43,7 +44,6 @@ from srl_train.learners.critics import (
 )
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner
 from srl_train.learners.trl_stepped import isolated_randomness
-from srl_train.samples import TokenSample
 
 _LOG = logging.getLogger(__name__)
 

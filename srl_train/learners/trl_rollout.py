@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from srl_agents.errors import RolloutError
-from srl_agents.llm.backends.huggingface import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many
 from srl_agents.seeding import generator
+from srl_train.data.samples import sample_of
 from srl_train.errors import ConfigError
-from srl_train.samples import sample_of
 
 RolloutFunc = Callable[[list[Any], Any], dict[str, Any]]
 """(prompts, trainer) -> columns, one entry per prompt."""

@@ -15,12 +15,12 @@ from torch import Tensor
 from trl import SFTConfig as TrlSftConfig
 from trl import SFTTrainer
 
-from srl_train import processes
-from srl_train.demonstrations import Demonstration
+from srl_train.config.offline import SftConfig
+from srl_train.data.demonstrations import Demonstration
+from srl_train.distributed import processes
 from srl_train.learners.trl_offline import OfflineLearner
 from srl_train.learners.trl_stepped import common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.offline_config import SftConfig
 
 IGNORED = -100
 """The label of tokens without loss, in TRL as in torch."""

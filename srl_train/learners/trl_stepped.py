@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from srl_agents.llm.backends.huggingface_progress import no_bars
+from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_agents.seeding import of_step
-from srl_train import processes
+from srl_train.config.learners import OptimizerConfig
+from srl_train.distributed import fsdp, processes
 from srl_train.errors import TrainingError
-from srl_train.learner_config import OptimizerConfig
-from srl_train.learners import sharding
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 
@@ -50,7 +49,7 @@ class SteppedLearner:
                 activation_checkpointing_kwargs=options or None,
             )
         trainer.create_optimizer_and_scheduler(planned_steps)
-        if sharding.is_sharded(trainer.model):  # before it came here: nothing to wrap
+        if fsdp.is_sharded(trainer.model):  # before it came here: nothing to wrap
             trainer.model_wrapped = trainer.model
             trainer.optimizer = trainer.accelerator.prepare(trainer.optimizer)
         else:
@@ -68,7 +67,7 @@ class SteppedLearner:
         wrapped = isinstance(self._trainer.model_wrapped, DistributedDataParallel)
         return processes.Parallelism(
             processes=accelerator.num_processes,
-            kind="fsdp" if sharding.is_sharded(self._trainer.model)
+            kind="fsdp" if fsdp.is_sharded(self._trainer.model)
             else "ddp" if wrapped else "single",
             device=accelerator.device.type,
             accelerate=accelerator.distributed_type.value,
@@ -136,7 +135,7 @@ class SteppedLearner:
         for name, gradient in gradients.items():
             # Clipping works in place, and averaged gradients are shared between models.
             self._parameters[name].grad = gradient.clone()
-        norm = sharding.full(trainer._clip_grad_norm(trainer.model_wrapped))
+        norm = fsdp.full(trainer._clip_grad_norm(trainer.model_wrapped))
         trainer._metrics["train"]["grad_norm"].append(float(norm))
         trainer._metrics["train"]["learning_rate"].append(trainer.lr_scheduler.get_last_lr()[0])
         trainer.optimizer.step()
@@ -158,10 +157,10 @@ class SteppedLearner:
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Copy the given values into the trainable parameters."""
-        sharding.let_go(self._trainer.model)
+        fsdp.let_go(self._trainer.model)
         with torch.no_grad():
             for name, value in weights.items():
-                self._parameters[name].copy_(sharding.like(value, self._parameters[name]))
+                self._parameters[name].copy_(fsdp.like(value, self._parameters[name]))
 
     def reference(self) -> dict[str, Tensor]:
         """What holds the model back (a beta above 0), by parameter name: the live tensors; empty
@@ -183,8 +182,8 @@ class SteppedLearner:
         own: dict[str, Any] = {}
         if hasattr(model, "peft_config"):
             own["selected_adapters"] = ["default"]
-        if sharding.is_sharded(model):
-            own["state_dict"] = sharding.whole_state_dict(model)
+        if fsdp.is_sharded(model):
+            own["state_dict"] = fsdp.whole_state_dict(model)
         if processes.is_main():
             with no_bars():
                 model.save_pretrained(folder, **own)
@@ -198,7 +197,7 @@ class SteppedLearner:
     def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
         """Restore AdamW's moments and step counts."""
         optimizer = self._trainer.optimizer
-        optimizer.load_state_dict(sharding.optimizer_state_like(state, optimizer))
+        optimizer.load_state_dict(fsdp.optimizer_state_like(state, optimizer))
 
     def counters(self) -> dict[str, Any]:
         """The schedule's state_dict (its plain numbers) and the optimizer steps so far."""

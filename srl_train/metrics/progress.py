@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-from srl_envs.untrusted import printable
+from srl_envs.loading.untrusted import printable
 
 RECENT_ROUNDS = 10
 """Seconds per round, and with them the time left, are means over this many rounds."""

@@ -15,11 +15,11 @@ from typing import Any
 from srl_agents.episode import Episode, read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
-from srl_envs.untrusted import read_bytes, read_json
+from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_train.config.yaml_loader import MAX_YAML, read_yaml
+from srl_train.engine.offline_progress import ORDER
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.sinks import read_metrics
-from srl_train.stage_state import ORDER
-from srl_train.strict_yaml import MAX_YAML, read_yaml
 
 LARGEST = 1e100
 """Of what is measured: sums of squares of it are numbers still."""

@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from srl_agents.whole_files import whole_file
+from srl_agents.atomic_files import whole_file
 from srl_envs.errors import DocumentError
-from srl_envs.untrusted import read_bytes, read_json
+from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_train.metrics.errors import MetricsError
 
 NOT_FINITE = "not_finite"

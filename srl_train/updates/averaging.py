@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from srl_train.distributed.fsdp import full
 from srl_train.errors import UpdateError
-from srl_train.learners.sharding import full
 from srl_train.updates.strategy import Parameters
 
 Groups = Sequence[Sequence[str]]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from srl_train.bounds import above, within
+from srl_train.config.bounds import above, within
 from srl_train.errors import UpdateError
 from srl_train.updates.averaging import (
     Groups,
@@ -37,7 +37,7 @@ def federated(
 
     After a round, within each group: new = mix * mean + (1 - mix) * own. `by` "samples" weighs
     the models by the number of samples they trained on (McMahan et al. 2017, alg. 1), "scores" by
-    softmax(score / temperature), scores and temperature in standard errors (srl_train.scores).
+    softmax(score / temperature), scores and temperature in standard errors (srl_train.updates.scores).
     Models without samples, or without a score, do not count in the mean and take it too. With mix 1
     all end equal to the bit. A model that is None stays None; a group in which nobody counts is
     left as it is.

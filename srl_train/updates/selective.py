@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from srl_train.bounds import at_least, within
+from srl_train.config.bounds import at_least, within
 from srl_train.errors import UpdateError
 from srl_train.updates.strategy import RoundContext, Tensors, UpdateStrategy
 
@@ -18,7 +18,7 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
     """The top max(1, floor(fraction * n)) models by score update, the others get None.
 
     n counts the candidates of the round: the models with a score and a gradient. Scores are in
-    standard errors (srl_train.scores), and a difference of up to NOISE of them says nothing: each
+    standard errors (srl_train.updates.scores), and a difference of up to NOISE of them says nothing: each
     place goes to whoever waited longest, then by name, of those that are so close to the best one
     left. Models that are equally good take turns. So that nobody is left behind for ever, a
     candidate passed over in `patience` rounds updates in the next one as well, in addition to the

@@ -30,7 +30,7 @@ class RoundContext(NamedTuple):
     """Optimizer step within the round, from 0."""
     scores: Mapping[str, float]
     """Model -> by how many standard errors its raw returns of this round lie above those of like
-    agents (srl_train.scores), higher is better; only models that played."""
+    agents (srl_train.updates.scores), higher is better; only models that played."""
     samples: Mapping[str, int] = MappingProxyType({})
     """Model -> the number of samples that it trains on now."""
 

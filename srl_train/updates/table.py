@@ -12,7 +12,7 @@ from srl_train.updates.strategy import UpdateStrategy
 from srl_train.updates.synchronized import synchronized
 
 if TYPE_CHECKING:
-    from srl_train.config import UpdatesConfig
+    from srl_train.config.run import UpdatesConfig
 
 STRATEGIES: Mapping[str, Callable[[UpdatesConfig], UpdateStrategy]] = {
     "synchronized": lambda updates: synchronized(updates.groups),

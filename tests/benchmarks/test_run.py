@@ -6,7 +6,7 @@ import pytest
 from benchmarks import run
 from benchmarks.suites.full import Check, all_passed, checks
 from benchmarks.tables import check_summary
-from srl_agents.matrix_game.cross_play import PLAYERS, RATES, cross_play, tuned_rate
+from srl_agents.evaluation.matrix_game.cross_play import PLAYERS, RATES, cross_play, tuned_rate
 
 SMALL = ["--runs", "2", "--episodes", "3", "--horizon", "4"]
 
@@ -51,7 +51,7 @@ def test_the_best_rate_is_the_best_of_the_grid(small):
 
 
 def test_tuning_finds_that_a_higher_rate_helps():
-    from srl_agents.matrix_game.values import payoffs
+    from srl_agents.evaluation.matrix_game.values import payoffs
 
     rate, grid = tuned_rate(payoffs(0.8, 0.3), runs=4, episodes=60, horizon=32, seed=0)
     assert rate >= 10 and grid[f"{rate:g}"] > grid["0.05"] + 0.1

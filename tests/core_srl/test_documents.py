@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import core_srl
-from srl_train.config import RunConfig
-from srl_train.faces import MultiModelConfig
+from core_srl.config import MultiModelConfig
+from srl_train.config.run import RunConfig
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

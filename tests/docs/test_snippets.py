@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from srl_train import cli, config_file
+from srl_train import cli
+from srl_train.config import yaml_file
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -97,7 +98,7 @@ def configurations():
 
 @pytest.mark.parametrize("text", [*configurations()])
 def test_a_configuration_is_read(text):
-    config_file.from_tree(config_file.parse(text, "snippet"))
+    yaml_file.from_tree(yaml_file.parse(text, "snippet"))
 
 
 def test_snippets_are_found():

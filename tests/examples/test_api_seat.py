@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from srl_agents.llm import tiny
-from srl_train import config_file
-from srl_train.environment import environment_maker
+from srl_agents.llm.tiny import model as tiny_model
+from srl_train.config import yaml_file
+from srl_train.engine.environment import environment_maker
 from srl_train.trainer import MultiModelTrainer
 from tests.chat_server import chat_server
 
@@ -12,14 +12,14 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "api_seat.yaml"
 
 
 def test_api_seat(tmp_path):
-    whole = config_file.load(EXAMPLE)
+    whole = yaml_file.load(EXAMPLE)
     # Shown the game for a moment only: it writes, but not always in form.
-    start = tiny.folder(environment_maker(whole), steps=4, turns=1)
+    start = tiny_model.folder(environment_maker(whole), steps=4, turns=1)
     assert whole.rounds * whole.rollout.episodes == 40, "its comment counts the answers"
     assert whole.environment.options["max_cycles"] == 4
     smaller = {"rounds": 1, "rollout.group_size": 4, "models.base": str(start)}
     with chat_server() as server:
-        MultiModelTrainer(config_file.load(EXAMPLE, smaller), tmp_path / "run").fit()
+        MultiModelTrainer(yaml_file.load(EXAMPLE, smaller), tmp_path / "run").fit()
     assert len(server.bodies) == 4 * 4
     assert {(b["model"], b["max_tokens"]) for b in server.bodies} == {("gpt-5-mini", 1024)}
     assert {path.name for path in (tmp_path / "run" / "models").iterdir()} == {"model_0", "model_1"}

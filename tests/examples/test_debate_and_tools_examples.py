@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from srl_envs import debate_v0, tool_use_v0
-from srl_train import config_file
+from srl_train.config import yaml_file
 from srl_train.trainer import MultiModelTrainer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -24,17 +24,17 @@ def debate():
 
 
 def tool_use():
-    options = config_file.load(EXAMPLES / "tool_use.yaml").environment.options
+    options = yaml_file.load(EXAMPLES / "tool_use.yaml").environment.options
     return tool_use_v0.parallel_env(**options)
 
 
 @pytest.mark.parametrize(("name", "make"), [("debate.yaml", debate), ("tool_use.yaml", tool_use)])
 def test_weights_change(name, make, tmp_path, embedded_models):
-    from srl_agents.llm import tiny
+    from srl_agents.llm.tiny import model as tiny_model
 
     # Shown the game for a moment only: it writes, but not always in form.
-    start = tiny.folder(make, steps=4, turns=1)
-    config = config_file.load(EXAMPLES / name, {**SMALLER, "models.base": str(start)})
+    start = tiny_model.folder(make, steps=4, turns=1)
+    config = yaml_file.load(EXAMPLES / name, {**SMALLER, "models.base": str(start)})
     MultiModelTrainer(config, tmp_path / "run").fit()
     before = load_file(start / "model.safetensors")
     for folder in (tmp_path / "run" / "models").iterdir():

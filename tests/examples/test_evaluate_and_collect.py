@@ -5,7 +5,7 @@ import runpy
 from pathlib import Path
 
 from srl_agents.episode import read_jsonl
-from srl_train.demonstrations import read_episodes
+from srl_train.data.demonstrations import read_episodes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "evaluate_and_collect.py"
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from srl_envs import make
-from srl_train import config_file
+from srl_train.config import yaml_file
 from srl_train.metrics.run_folder import load
 from srl_train.trainer import MultiModelTrainer
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
@@ -12,14 +12,14 @@ CONFIG = Path(__file__).parents[2] / "examples" / "several_tasks.yaml"
 
 
 def test_one_model_trains_on_three_tasks(tmp_path, embedded_models):
-    from srl_agents.llm import tiny
+    from srl_agents.llm.tiny import model as tiny_model
 
     with any_sandbox(workers=1) as sandbox:
         level = sandbox.protections().level
     here = {"environment.options.environments.programs.options.sandbox_minimum": level}
-    options = config_file.load(CONFIG, here).environment.options
+    options = yaml_file.load(CONFIG, here).environment.options
     # Shown the tasks for a moment only: it writes, but not always in form.
-    start = tiny.folder(lambda: make("multitask_v0", **options), steps=4, turns=1)
+    start = tiny_model.folder(lambda: make("multitask_v0", **options), steps=4, turns=1)
     smaller = {
         "models.base": str(start),
         "rollout.group_size": 2,
@@ -27,7 +27,7 @@ def test_one_model_trains_on_three_tasks(tmp_path, embedded_models):
         "logging.evaluation_episodes": 0,
         "rounds": 1,
     }
-    MultiModelTrainer(config_file.load(CONFIG, here | smaller), tmp_path / "run").fit()
+    MultiModelTrainer(yaml_file.load(CONFIG, here | smaller), tmp_path / "run").fit()
     [row] = load(tmp_path / "run").rows
     told = row["by_environment"]
     assert set(told) == {"sums", "programs", "tools"}

@@ -9,7 +9,7 @@ import pytest
 
 from srl_agents.episode import from_json
 from srl_envs import make
-from srl_train import config_file
+from srl_train.config import yaml_file
 from srl_train.trainer import MultiModelTrainer
 
 ROOT = Path(__file__).parents[2]
@@ -29,14 +29,14 @@ def test_custom_task():
     "steps", [4, pytest.param(None, marks=pytest.mark.slow)], ids=["a moment", "as it comes"]
 )
 def test_a_custom_task_is_trained_on_by_its_name(steps, tmp_path, monkeypatch, embedded_models):
-    from srl_agents.llm import tiny
+    from srl_agents.llm.tiny import model as tiny_model
 
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     name, options = "custom_task:parallel_env", {"difficulty": 1}
     base = "tiny"
     if steps is not None:  # shown the task for a moment only
-        base = str(tiny.folder(lambda: make(name, **options), steps=steps, turns=1))
-    config = config_file.from_tree(
+        base = str(tiny_model.folder(lambda: make(name, **options), steps=steps, turns=1))
+    config = yaml_file.from_tree(
         {
             "environment": {"name": name, "options": options},
             "models": {"count": 1, "base": base, "sampling": {"max_new_tokens": 16}},

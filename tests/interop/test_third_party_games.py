@@ -4,7 +4,7 @@ import pettingzoo
 import pytest
 
 from srl_envs import check_environment
-from srl_envs.third_party import with_text
+from srl_envs.wrappers.text_adapter import with_text
 
 pytestmark = pytest.mark.interop
 
@@ -98,7 +98,7 @@ def test_tic_tac_toe_is_the_game_that_is_shown():
 
 @pytest.mark.parametrize("game", [rps, spread, tic_tac_toe])
 def test_two_models_play_and_learn(game, tmp_path):
-    config = pytest.importorskip("srl_train.config")
+    config = pytest.importorskip("srl_train.config.run")
     trainer_module = pytest.importorskip("srl_train.trainer")
     trainer = trainer_module.MultiModelTrainer(
         config.RunConfig(

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from pettingzoo.utils import BaseParallelWrapper
 
-from srl_envs import catalogue, make, names
+from srl_envs import make, names, registry
 
 pytestmark = pytest.mark.interop
 SHORT = {"max_cycles": 12}
 # Frameworks of arrays do not take texts.
-NAMES = [name for name in names() if "free text" not in catalogue.entry(name).tags]
+NAMES = [name for name in names() if "free text" not in registry.entry(name).tags]
 NOT_INSTALLED = "is not installed: make test-interop"
 
 
 def in_turns(name, **parameters):
-    found = catalogue.entry(name)
+    found = registry.entry(name)
     return import_module(found.module).env(**{**found.defaults, **parameters})
 
 

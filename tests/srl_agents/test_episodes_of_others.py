@@ -9,7 +9,6 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from srl_agents.classic import Always
 from srl_agents.episode import (
     AgentStep,
     Decision,
@@ -21,9 +20,10 @@ from srl_agents.episode import (
     to_json,
 )
 from srl_agents.errors import EpisodeError
-from srl_agents.replay import remade, replay
+from srl_agents.evaluation.replay import remade, replay
 from srl_agents.rollout import play
-from srl_envs import catalogue
+from srl_agents.scripted import Always
+from srl_envs import registry
 from srl_envs.errors import EnvError
 
 ODD = [
@@ -41,7 +41,7 @@ ODD = [
 
 
 def played():
-    env = catalogue.make("coop_compete_pair_v0", max_cycles=3, obs_mode="llm")
+    env = registry.make("coop_compete_pair_v0", max_cycles=3, obs_mode="llm")
     seats = dict.fromkeys(env.possible_agents, Always(1))
     return play(env, seats, seed=3)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from srl_agents.classic import Always
 from srl_agents.human import Human
 from srl_agents.rollout import play
+from srl_agents.scripted import Always
 from srl_envs import make
 
 

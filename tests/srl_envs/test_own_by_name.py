@@ -6,8 +6,8 @@ import srl_envs
 from srl_envs.errors import EnvConfigError
 
 MODULE = """
-from srl_envs.third_party import with_text
-from tests.srl_envs.third_party_games import Nim
+from srl_envs.wrappers.text_adapter import with_text
+from tests.srl_envs.wrappers.third_party_games import Nim
 
 A_NUMBER = 3
 
@@ -30,7 +30,7 @@ def test_what_the_function_gives_is_made(my_games):
     assert srl_envs.make("my_own_games:nim").metadata["name"] == "nim_v0"
     plain = srl_envs.make("my_own_games:nim", mask=None).env.observation_space("player_1")
     assert plain.n == 8
-    again = srl_envs.make("srl_envs.coop_compete_v0:parallel_env", num_agents=3)
+    again = srl_envs.make("srl_envs.games.coop_compete.env:parallel_env", num_agents=3)
     assert len(again.possible_agents) == 3
 
 

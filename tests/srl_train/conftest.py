@@ -12,18 +12,20 @@ def tiny_folder(tmp_path_factory):
     Built once per session in a folder of its own: what an earlier release left in the user's
     cache is never tested, and nothing is left there.
     """
-    from srl_agents.llm import tiny
+    from srl_agents.llm.tiny import model as tiny_model
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CORE_SRL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        folder = tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3))
+        folder = tiny_model.folder(
+            lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3)
+        )
     return str(folder)
 
 
 @pytest.fixture
 def short_run(tiny_folder):
     """Makes the configuration of a run of moments; `settings` go on top, by dotted name."""
-    from srl_train.config_file import from_tree
+    from srl_train.config.yaml_file import from_tree
 
     def make(**settings):
         tree = {

@@ -11,16 +11,16 @@ from transformers import AutoModelForCausalLM
 
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import BackendError
-from srl_envs import coop_compete_v0
-from srl_train import config_file
-from srl_train.assembly import assemble
-from srl_train.checkpoints import list_checkpoints
+from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_train.advantages.reward_modes import MODES
+from srl_train.checkpoints.checkpoint import list_checkpoints
+from srl_train.config import yaml_file
+from srl_train.engine.assemble import assemble
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.metrics import read_metrics
-from srl_train.modes import MODES
 from srl_train.trainer import MultiModelTrainer
 from srl_train.updates import STRATEGIES, UpdateStrategy, no_state
-from tests.srl_train.run_state import everything, same, weights, without_times
+from tests.srl_train.engine.run_state import everything, same, weights, without_times
 
 
 def trainer_for(config, folder, **settings):
@@ -59,7 +59,7 @@ def test_what_a_run_returns_and_leaves(short_run, tmp_path):
         assert results["evaluation"][when]["episodes"] == 3
 
     folder = tmp_path / "run"
-    assert config_file.load(folder / "config.yaml") == config
+    assert yaml_file.load(folder / "config.yaml") == config
     rows = read_metrics(folder / "metrics.jsonl")
     assert [row["round"] for row in rows] == [0, 1, 2, 3, 4]
     assert rows[3]["environment"]["raw_reward"] == metrics["total_rewards"][3]

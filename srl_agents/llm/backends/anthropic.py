@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError
-from srl_agents.llm.backends.chat_model import (
+from srl_agents.llm.backends.chat_backend import (
     CONCURRENCY,
     RETRIES,
     TIMEOUT,

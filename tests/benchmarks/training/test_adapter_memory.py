@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchmarks.training import adapter_memory, processes, random_qwen2, tensor_bytes
-from srl_train.config_file import from_tree
+from srl_train.config.yaml_file import from_tree
 
 
 def setting(base, count):

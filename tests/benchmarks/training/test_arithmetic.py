@@ -3,17 +3,17 @@ import json
 import pytest
 
 from benchmarks.training import arithmetic
-from srl_agents.llm import tiny
+from srl_agents.llm.tiny import model as tiny_model
 from srl_envs import make
-from srl_train import config_file
+from srl_train.config import yaml_file
 
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
-    options = dict(config_file.load(arithmetic.CONFIG).environment.options)
+    options = dict(yaml_file.load(arithmetic.CONFIG).environment.options)
     overrides = {
         # A short warm start: it knows the form, not well.
-        "models.base": str(tiny.folder(lambda: make("math_v0", **options), steps=20)),
+        "models.base": str(tiny_model.folder(lambda: make("math_v0", **options), steps=20)),
         "rollout.group_size": 2,
         "rollout.groups_per_round": 2,
         "logging.evaluation_episodes": 0,
@@ -33,7 +33,7 @@ def test_a_run_is_measured_on_problems_it_never_saw(result):
 
 
 def test_the_training_split_is_trained_on():
-    options = config_file.load(arithmetic.CONFIG).environment.options
+    options = yaml_file.load(arithmetic.CONFIG).environment.options
     assert options["difficulty"] == 1 and "split" not in options
 
 

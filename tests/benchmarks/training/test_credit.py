@@ -5,8 +5,8 @@ import pytest
 
 from benchmarks.training import credit, tabular
 from benchmarks.training.key_game import COLOUR, HOLDER, PRIZE, SEATS, TURNS, WHEN, KeyGame, rewards
-from srl_envs.conformance import check_environment
-from srl_train.credit.settings import CreditConfig
+from srl_envs.env_checker import check_environment
+from srl_train.config.credit import CreditConfig
 
 
 def test_the_environment_keeps_the_contract():

@@ -9,8 +9,8 @@ import torch
 from benchmarks.training import kill_resume, killing
 from benchmarks.training.killing import Victim
 from benchmarks.training.same_outcome import differences
-from srl_train import checkpoints
-from srl_train.config_file import from_tree
+from srl_train.checkpoints import checkpoint
+from srl_train.config.yaml_file import from_tree
 from srl_train.trainer import MultiModelTrainer
 
 SAVES_FOR_EVER = """
@@ -45,8 +45,8 @@ def copy(ended, tmp_path):
 
 def changed_checkpoint(folder, weights=False, state=False):
     """Save the last checkpoint anew, with one number changed."""
-    [name] = checkpoints.list_checkpoints(folder / "checkpoints")
-    end = checkpoints.load(folder / "checkpoints" / name)
+    [name] = checkpoint.list_checkpoints(folder / "checkpoints")
+    end = checkpoint.load(folder / "checkpoints" / name)
     tensors = {f"models/model_{i}": end.tensors(f"models/model_{i}") for i in range(2)}
     if weights:
         tensor = next(iter(tensors["models/model_1"].values())).view(-1)
@@ -55,7 +55,7 @@ def changed_checkpoint(folder, weights=False, state=False):
         end.state["versions"]["model_0"] += 1
     shutil.rmtree(folder / "checkpoints")
     metadata = {"round": end.metadata["round"]}
-    checkpoints.save(
+    checkpoint.save(
         folder / "checkpoints", name, tensors=tensors, state=end.state, metadata=metadata
     )
 

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from benchmarks.training import maze
-from srl_envs.mazes import LAYOUTS
-from srl_train import config_file
+from srl_envs.games.maze.level import LAYOUTS
+from srl_train.config import yaml_file
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_levels_are_distinct_and_walkers_differ():
 
 
 def test_the_mazes_are_of_the_simple_size():
-    options = config_file.load(maze.CONFIG).environment.options
+    options = yaml_file.load(maze.CONFIG).environment.options
     assert (options["width"], options["height"]) == (LAYOUTS["simple"].width,) * 2
     assert "split" not in options and "level_seed" not in options  # the training split
 

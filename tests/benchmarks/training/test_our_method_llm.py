@@ -4,12 +4,12 @@ import pytest
 
 from benchmarks.training import our_method_llm
 from benchmarks.training.our_method_llm import MIXTURE, PARTNERS, DrawnPartner, best_value
-from srl_agents.classic.always import Always
-from srl_envs import catalogue
+from srl_agents.scripted.always import Always
+from srl_envs import registry
 
 
 def env(**options):
-    return catalogue.make(
+    return registry.make(
         "coop_compete_v0", variant="pair", num_agents=2, max_cycles=2, noise_std=0.0, **options
     )
 

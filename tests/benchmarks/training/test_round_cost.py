@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.training import round_cost
 from benchmarks.training.bare_trl import BareTrainer
-from srl_train import rounds
+from srl_train.engine import rounds
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.training import tools
 from srl_envs import make
-from srl_train import config_file
+from srl_train.config import yaml_file
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_a_run_is_measured_on_problems_it_never_saw(result):
 
 
 def test_it_takes_two_tools_and_the_training_split_is_trained_on():
-    options = config_file.load(tools.CONFIG).environment.options
+    options = yaml_file.load(tools.CONFIG).environment.options
     problem = make("tool_use_v0", **options).problem(0)
     names = [step.call.name for step in problem.data["steps"]]
     assert names == ["read_file", "calculator"] and "split" not in options

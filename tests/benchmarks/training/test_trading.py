@@ -4,11 +4,11 @@ import json
 import pytest
 
 from benchmarks.training import trading
-from srl_agents.classic.table import classic_policy
-from srl_agents.classic.vector_layout import VectorLayout
 from srl_agents.rollout import play
-from srl_envs.social_trading_v0 import SocialTrading
-from srl_envs.trading_view import field_sizes
+from srl_agents.scripted.observation_layout import VectorLayout
+from srl_agents.scripted.registry import classic_policy
+from srl_envs.games.trading.env import SocialTrading
+from srl_envs.games.trading.view import field_sizes
 
 OPTIONS = {"num_agents": 2, "max_quantity": 1, "agreements": "binding", "max_cycles": 8}
 

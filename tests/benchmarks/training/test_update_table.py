@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.training import sample_budgets, update_checks, update_table
 from benchmarks.training.observed_run import observe
-from srl_train.config_file import from_tree
+from srl_train.config.yaml_file import from_tree
 
 
 @pytest.fixture(scope="module")

@@ -7,21 +7,21 @@ import pytest
 
 from srl_agents.episode import from_json, to_json
 from srl_agents.errors import BackendError, PolicyError
-from srl_agents.llm.backends.api_names import api_model
-from srl_agents.llm.backends.chat_model import ChatAnswer, Usage
+from srl_agents.llm.backends.chat_backend import ChatAnswer, Usage
+from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.judge import ASKED, RULES, LLMJudge
-from srl_agents.llm.partner_notes import notes_for
+from srl_agents.llm.opponent_notes import notes_for
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Seen
 from srl_agents.rollout import play_many
-from srl_envs import catalogue
-from srl_envs.debate.judging import CON, PRO, Debate, JudgeError, Speech
-from srl_envs.third_party import with_text
+from srl_envs import registry
+from srl_envs.tasks.debate.judging import CON, PRO, Debate, JudgeError, Speech
+from srl_envs.wrappers.text_adapter import with_text
 from tests.chat_server import chat_server
 from tests.fakes import ScriptedBackend, Vote
-from tests.srl_envs.third_party_games import Nim
+from tests.srl_envs.wrappers.third_party_games import Nim
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def one_turn(policy, state, seen="rain", agent="a", **more):
 
 
 def make_env():
-    return catalogue.make("coop_compete_v0", num_agents=2, variant="pair", max_cycles=3)
+    return registry.make("coop_compete_v0", num_agents=2, variant="pair", max_cycles=3)
 
 
 def test_a_conversation_reads_as_it_should():

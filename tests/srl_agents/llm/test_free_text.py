@@ -7,11 +7,11 @@ import pytest
 from srl_agents.episode import from_json, to_json
 from srl_agents.errors import PolicyError
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.llm.tiny_dialogues import FREE_GAMES, random_dialogues
+from srl_agents.llm.tiny.dialogues import FREE_GAMES, random_dialogues
 from srl_agents.rollout import play_many
 from srl_envs import make
-from srl_envs.task import Graded, Problem, Task, TaskEnv
-from srl_envs.text import ParseFailure
+from srl_envs.tasks.base import Graded, Problem, Task, TaskEnv
+from srl_envs.text.view import ParseFailure
 from tests.fakes import ScriptedBackend
 
 make_math = partial(make, "math_v0", families="arithmetic", difficulty=1)

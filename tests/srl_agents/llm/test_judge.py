@@ -5,8 +5,8 @@ import pytest
 from srl_agents.episode import Decision
 from srl_agents.llm.judge import ASKED, RULES, LLMJudge, named, question
 from srl_agents.rollout import play
-from srl_envs.debate.judging import CON, PRO, TIE, Debate, Speech
-from srl_envs.debate_v0 import parallel_env
+from srl_envs.tasks.debate.env import parallel_env
+from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, Speech
 from tests.fakes import BrokenBackend, ScriptedBackend
 
 DEBATE = Debate("Tea is best.", (Speech(PRO, 1, "It warms."), Speech(CON, 1, "Coffee wakes.")))

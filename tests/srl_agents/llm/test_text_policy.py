@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from srl_agents.errors import BackendError
+from srl_agents.llm.prompting import situation
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.llm.turns import situation
 from srl_agents.policy import Seen
 from srl_agents.rollout import play_many
-from srl_envs import catalogue
+from srl_envs import registry
 from tests.fakes import BrokenBackend, ScriptedBackend, Vote
 
 
@@ -127,7 +127,7 @@ def test_a_broken_backend_spoils_the_episode_and_not_the_run():
 
 def game():
     def make_env():
-        return catalogue.make("coop_compete_v0", num_agents=4, max_cycles=5)
+        return registry.make("coop_compete_v0", num_agents=4, max_cycles=5)
 
     return make_env, make_env().possible_agents
 
@@ -178,7 +178,7 @@ def test_no_answer_whatever_raises(answers):
 
 def test_playing_takes_no_torch():
     code = (
-        "import sys, srl_agents.llm.text_policy, srl_agents.llm.backends.backend; "
+        "import sys, srl_agents.llm.text_policy, srl_agents.llm.backends.token_backend; "
         "sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

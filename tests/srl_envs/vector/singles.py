@@ -6,12 +6,12 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
 
-from srl_envs import catalogue, make, vector
+from srl_envs import make, registry, vector
 
 
 def names() -> list[str]:
     """The catalogue's games that are played with numbers; the others are answered in words."""
-    made = {name: make(name) for name in catalogue.names()}
+    made = {name: make(name) for name in registry.names()}
     return [
         name
         for name, env in made.items()

@@ -6,13 +6,13 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
-from srl_envs import catalogue, vector
+from srl_envs import registry, vector
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.one_seat import one_seat
+from srl_envs.wrappers.single_agent import one_seat
 
 IDENTITIES = [
     entry.gymnasium_id
-    for entry in catalogue.ENTRIES.values()
+    for entry in registry.ENTRIES.values()
     if entry.gymnasium_id and "free text" not in entry.tags
 ]
 

@@ -11,9 +11,9 @@ import pytest
 from srl_envs.extras import EXTRAS
 from srl_train import cli
 from srl_train.cli import info
-from srl_train.config import ModeConfig, UpdatesConfig
+from srl_train.config.run import ModeConfig, UpdatesConfig
 from srl_train.errors import ConfigError
-from tests.srl_train.metrics.synthetic_runs import write_run
+from tests.srl_train.metrics.report.synthetic_runs import write_run
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from srl_agents.episode import read_jsonl
-from srl_envs import scenarios
+from srl_envs.scenarios import lookup
 from srl_train import cli
 from srl_train.trainer import MultiModelTrainer
 from tests.chat_server import chat_server
@@ -21,7 +21,7 @@ FEW = ["--episodes", "2", "--scenario", PAVLOV]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, tiny_folder):
     """Kind -> a run's folder: of two full models, of two adapters."""
-    from srl_train.config_file import from_tree
+    from srl_train.config.yaml_file import from_tree
 
     def train(name, **models):
         folder = tmp_path_factory.mktemp("runs") / name
@@ -64,7 +64,7 @@ def test_a_classic_policy_is_scored_and_told(tmp_path, capsys):
     words = ["--environment", "coop_compete_pair_v0", "--held-out", "only"]
     record = evaluated([*words, "--focal", "tit_for_tat", "--episodes", "4"], tmp_path)
     names = [score["scenario"]["name"] for score in record["scores"]]
-    assert tuple(names) == scenarios.names("coop_compete_pair_v0", held_out=True)
+    assert tuple(names) == lookup.names("coop_compete_pair_v0", held_out=True)
     assert record["focal"] == {"name": "tit_for_tat", "kind": "classic"}
     assert (record["seed"], record["episodes"]) == (0, 4) and "numpy" in record["versions"]
     pavlov = record["scores"][0]
@@ -96,7 +96,7 @@ def test_episodes_are_recorded(tmp_path):
 def test_scenarios_are_listed(capsys):
     assert cli.main(["eval", "--list"]) == 0
     everything = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in everything] == list(scenarios.names())
+    assert [line.split()[0] for line in everything] == list(lookup.names())
     assert cli.main(["eval", "--list", "--environment", "maze_v0", "--held-out", "none"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
 
@@ -256,7 +256,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_played(
     (tmp_path / "file").write_text("mine")
     (tmp_path / "taken" / f"{PAVLOV}.jsonl").mkdir(parents=True)
     before = sorted(tmp_path.rglob("*"))
-    monkeypatch.setattr("srl_agents.scenario_play.play_many", None)
+    monkeypatch.setattr("srl_agents.evaluation.scenarios.play_many", None)
     said = refused([*FEW, "--focal", "uniform", flag, str(tmp_path / place)], capsys)
     assert says in said and flag in said and place in said
     assert sorted(tmp_path.rglob("*")) == before and (tmp_path / "file").read_text() == "mine"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.episode import read_jsonl
-from srl_agents.replay import remade, replay
+from srl_agents.evaluation.replay import remade, replay
 from srl_train import cli
 from tests.test_shape import TORCH_FAMILY
 

@@ -5,10 +5,10 @@ import json
 import pytest
 from PIL import Image
 
-from srl_agents.classic import Always
 from srl_agents.episode import write_jsonl
 from srl_agents.rollout import play_many
-from srl_envs import catalogue
+from srl_agents.scripted import Always
+from srl_envs import registry
 from srl_train import cli
 
 
@@ -17,7 +17,7 @@ def record(tmp_path):
     """Two games of five turns, where a run keeps its sample episodes."""
 
     def game():
-        return catalogue.make("coop_compete_pair_v0", max_cycles=5)
+        return registry.make("coop_compete_pair_v0", max_cycles=5)
 
     seats = {"agent_0": Always(0), "agent_1": Always(1)}
     path = tmp_path / "run" / "episodes" / "round_00000003.jsonl"
@@ -47,7 +47,7 @@ def test_a_game_of_ones_own_that_draws_nothing_is_checked(tmp_path, monkeypatch,
     path = tmp_path / "plain.jsonl"
     seats = {"agent_0": Always(0), "agent_1": Always(1)}
     write_jsonl(
-        path, play_many(lambda: catalogue.make("games_that_draw_nothing:game"), seats, [1])
+        path, play_many(lambda: registry.make("games_that_draw_nothing:game"), seats, [1])
     )
     assert cli.main(["replay", str(path), "--trust"]) == 0
     assert "2 turns played again as recorded" in capsys.readouterr().out
@@ -99,10 +99,10 @@ def test_a_tampered_record_is_refused_and_leaves_no_file(record, tmp_path, capsy
 
 def test_code_that_a_record_names_runs_where_it_is_trusted_only(record, capsys):
     own = {"variant": "pair", "num_agents": 2, "max_cycles": 5}
-    made = {"name": "srl_envs.coop_compete_v0:parallel_env", "options": own}
+    made = {"name": "srl_envs.games.coop_compete.env:parallel_env", "options": own}
     tamper(record, lambda episode: episode.update(made_as=made))
     assert cli.main(["replay", str(record)]) == 2
-    assert "'srl_envs.coop_compete_v0:parallel_env' is code that a record names" in (
+    assert "'srl_envs.games.coop_compete.env:parallel_env' is code that a record names" in (
         capsys.readouterr().err
     )
     assert cli.main(["replay", str(record), "--trust"]) == 0

@@ -2,14 +2,15 @@
 
 import pytest
 
-from srl_train import cli, config_file
+from srl_train import cli
+from srl_train.config import yaml_file
 from srl_train.metrics import read_metrics
 
 
 @pytest.fixture
 def config_path(short_run, tmp_path):
     path = tmp_path / "pair.yaml"
-    path.write_text(config_file.dump(short_run(logging={"evaluation_episodes": 2, "episodes": 0})))
+    path.write_text(yaml_file.dump(short_run(logging={"evaluation_episodes": 2, "episodes": 0})))
     return path
 
 
@@ -21,7 +22,7 @@ def test_a_run_is_trained_and_told(config_path, tmp_path, capsys):
     assert "  model_1: " in told
     assert f"srl report {out}" in told
     assert [row["round"] for row in read_metrics(out / "metrics.jsonl")] == [0, 1]
-    assert config_file.load(out / "config.yaml") == config_file.load(config_path)
+    assert yaml_file.load(out / "config.yaml") == yaml_file.load(config_path)
     assert (out / "models" / "model_0" / "config.json").exists()
 
 
@@ -31,7 +32,7 @@ def test_settings_and_seed_on_the_command_line(config_path, tmp_path):
     words += ["--set", "rounds=1", "--set", "grpo.learning_rate=1e-4", "--set", "seats={}"]
     words += ["--set", "models.sampling.temperature=0.5"]
     assert cli.main(words) == 0
-    config = config_file.load(out / "config.yaml")
+    config = yaml_file.load(out / "config.yaml")
     assert (config.seed, config.rounds, config.grpo.learning_rate) == (7, 1, 1e-4)
     assert config.models.sampling.temperature == 0.5
 

@@ -2,10 +2,10 @@
 
 import torch
 
-from srl_train.learner_config import GrpoConfig
+from srl_train.config.learners import GrpoConfig
 from srl_train.learners.trl_grpo import GrpoLearner
 from srl_train.learners.trl_options import check_trl_options
-from tests.srl_train.learners.reference_grpo import small_model, small_tokenizer
+from tests.srl_train.learners.reference.grpo import small_model, small_tokenizer
 
 EXACT = 1e-5  # relative to float64; the learner's own float32 is good for about 1e-6
 

@@ -7,12 +7,12 @@ import torch
 from tokenizers import pre_tokenizers
 from trl import DPOTrainer
 
+from srl_train.config.models import AdapterConfig
+from srl_train.config.offline import DpoConfig
+from srl_train.data.preferences import Preference
+from srl_train.learners.lora import adapter_models
 from srl_train.learners.trl_dpo import DpoLearner, PreparedDPOTrainer
-from srl_train.lora import adapter_models
-from srl_train.models_config import AdapterConfig
-from srl_train.offline_config import DpoConfig
-from srl_train.preferences import Preference
-from tests.srl_train.learners.reference_grpo import (
+from tests.srl_train.learners.reference.grpo import (
     END,
     double,
     relative_error,

@@ -11,7 +11,7 @@ from trl import GRPOTrainer
 
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer
 from srl_train.learners.upstream_warnings import quiet_upstream
-from tests.srl_train.learners.reference_grpo import (
+from tests.srl_train.learners.reference.grpo import (
     END,
     advantages,
     double,

@@ -7,10 +7,10 @@ import pytest
 import torch
 from trl import GRPOConfig
 
+from srl_train.config.learners import GrpoConfig, PpoConfig
 from srl_train.errors import ConfigError
-from srl_train.learner_config import GrpoConfig, PpoConfig
 from srl_train.learners.trl_options import HANDED_ON, OF_THE_LOOP, OURS, check_trl_options
-from tests.srl_train.learners.reference_grpo import relative_error, small_model, some_samples
+from tests.srl_train.learners.reference.grpo import relative_error, small_model, some_samples
 from tests.srl_train.learners.small_learner import EXACT, equal, first_gradients, learner, update
 
 

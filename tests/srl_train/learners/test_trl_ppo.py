@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM
 
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import CRITICS, JointState, backbone_of, joint_states
-from tests.srl_train.learners.reference_grpo import log_probs, relative_error, small_model
-from tests.srl_train.learners.reference_ppo import (
+from tests.srl_train.learners.reference.grpo import log_probs, relative_error, small_model
+from tests.srl_train.learners.reference.ppo import (
     SEATS,
     Reference,
     adapter_model,

@@ -9,13 +9,13 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
+from srl_train.data.samples import sample_of
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import CRITICS
-from srl_train.samples import sample_of
 from tests.fakes import ScriptedBackend
-from tests.srl_agents.endless import endless
-from tests.srl_train.learners.reference_grpo import relative_error
-from tests.srl_train.learners.reference_ppo import Reference, played, ppo_learner
+from tests.srl_agents.rollout.endless import endless
+from tests.srl_train.learners.reference.grpo import relative_error
+from tests.srl_train.learners.reference.ppo import Reference, played, ppo_learner
 from tests.srl_train.learners.small_learner import EXACT, first_gradients, update
 
 LAST = (0.7, -0.2, 0.1)

@@ -10,7 +10,7 @@ from srl_train.learners.critics import CRITICS, backbone_of
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer
 from srl_train.learners.trl_ppo import PlayedPPOTrainer
 from srl_train.learners.upstream_warnings import quiet_upstream
-from tests.srl_train.learners.reference_ppo import adapter_model, played, ppo_learner
+from tests.srl_train.learners.reference.ppo import adapter_model, played, ppo_learner
 
 
 def overrides():

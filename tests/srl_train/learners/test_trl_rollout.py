@@ -8,12 +8,12 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
-from srl_agents.classic import Always
 from srl_agents.errors import BackendError, RolloutError
-from srl_agents.llm import tiny
-from srl_agents.llm.backends.huggingface import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.tiny import model as tiny_model
+from srl_agents.scripted import Always
 from srl_envs import make
-from srl_envs.text import ParseFailure
+from srl_envs.text.view import ParseFailure
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_rollout import episode_return_reward, make_rollout_func
 
@@ -49,7 +49,7 @@ class Recorder:
 
 @pytest.fixture(scope="module")
 def folder():
-    return tiny.folder(game)
+    return tiny_model.folder(game)
 
 
 @pytest.fixture

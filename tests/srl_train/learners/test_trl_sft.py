@@ -6,10 +6,10 @@ import pytest
 import torch
 from trl import SFTTrainer
 
-from srl_train.demonstrations import Demonstration
+from srl_train.config.offline import SftConfig
+from srl_train.data.demonstrations import Demonstration
 from srl_train.learners.trl_sft import SftLearner, WeightedSFTTrainer
-from srl_train.offline_config import SftConfig
-from tests.srl_train.learners.reference_grpo import (
+from tests.srl_train.learners.reference.grpo import (
     END,
     double,
     relative_error,

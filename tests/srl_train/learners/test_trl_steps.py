@@ -11,12 +11,12 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from srl_train.config.models import AdapterConfig
 from srl_train.errors import TrainingError
+from srl_train.learners.lora import adapter_models
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.lora import adapter_models
-from srl_train.models_config import AdapterConfig
-from tests.srl_train.learners.reference_grpo import (
+from tests.srl_train.learners.reference.grpo import (
     END,
     advantages,
     double,

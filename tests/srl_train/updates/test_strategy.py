@@ -5,7 +5,7 @@ import torch
 from torch import tensor
 from torch.testing import assert_close
 
-from srl_train.config import UpdatesConfig
+from srl_train.config.run import UpdatesConfig
 from srl_train.errors import UpdateError
 from srl_train.updates import (
     STRATEGIES,

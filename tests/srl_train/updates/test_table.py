@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from srl_train.config import UpdatesConfig
+from srl_train.config.run import UpdatesConfig
 from srl_train.errors import ConfigError
 from srl_train.updates import STRATEGIES
 

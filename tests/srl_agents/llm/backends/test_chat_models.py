@@ -7,9 +7,9 @@ import pytest
 
 from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.backends.anthropic import AnthropicModel
-from srl_agents.llm.backends.api_names import api_model, is_api_name
-from srl_agents.llm.backends.chat_model import ChatModel, ChatRequest
+from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest
 from srl_agents.llm.backends.openai import OpenAIModel, arguments
+from srl_agents.llm.backends.registry import api_model, is_api_name
 from srl_agents.llm.sampling import Sampling
 from tests.chat_server import chat_server
 
@@ -239,7 +239,7 @@ def test_both_keep_the_contract(server):
 
 def test_the_sdks_are_imported_only_when_a_model_is_made():
     code = (
-        "import sys, srl_agents.llm.chat_policy, srl_agents.llm.backends.api_names\n"
+        "import sys, srl_agents.llm.chat_policy, srl_agents.llm.backends.registry\n"
         "print({'openai', 'anthropic', 'torch'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

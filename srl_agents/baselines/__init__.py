@@ -1,0 +1,1 @@
+"""Learning and modelling baselines without a language model."""

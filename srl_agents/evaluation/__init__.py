@@ -1,0 +1,1 @@
+"""Evaluation: scenarios, pass@k, confidence intervals, replays."""

@@ -1,0 +1,324 @@
+"""Scenarios played and scored: what the focal seats earn per capita, and what came of it for all.
+
+score(scenario("coop_compete_pair_v0.tit_for_tat"), Uniform(), episodes=64).focal_return
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from srl_agents.episode import Decision, Episode
+from srl_agents.errors import PolicyError, RolloutError
+from srl_agents.evaluation.bootstrap import bootstrap_interval
+from srl_agents.evaluation.solved import Solved, asked, solved
+from srl_agents.policy import Policy
+from srl_agents.rollout import play_many, policy_name
+from srl_agents.scripted.registry import classic_policy
+from srl_agents.seeding import MOST, generator
+from srl_envs.errors import EnvConfigError
+from srl_envs.scenarios.scenario import Scenario
+from srl_envs.validation import whole_number
+
+LONG_AFTER = 2**31  # the number of every episode: warm-ups are over, and ramps at their top
+
+AT_THE_END: Mapping[str, str] = {
+    "success": "share of seats that reached their goal",
+    "steps": "moves made per seat",
+    "shortest_path": "fewest moves possible, per seat",
+    "surplus_share": "realised over possible surplus of the whole market",
+    "gain": "gain per seat, in own value",
+    "reputation": "reputation per seat",
+    "welfare_share": "sum of utilities over the greatest possible",
+    "nash_share": "Nash product over the greatest possible",
+    "pareto_efficient": "share of ends that no deal improves on for all",
+}
+"""Keys of the last infos -> meaning; averaged over the focal seats where the game reports them."""
+SUMMED: Mapping[str, str] = {"regret": "regret per episode and seat"}
+"""Keys of every info, summed over an episode."""
+JUDGED: Mapping[str, str] = {
+    "agreement": "share of episodes that end in an agreement",
+    "won": "share of seats that won, alone or with their team or side",
+    "drawn": "share of episodes that nobody won",
+}
+"""Read from the words in the last infos, `outcome` and `winner`."""
+DRAWN = ("draw", "tie")  # what games call it
+
+
+@dataclass(frozen=True)
+class EpisodeScore:
+    """What one episode came to."""
+
+    seed: int
+    """Of the environment's reset."""
+    seats: Mapping[str, str]
+    """Seat -> who sat there."""
+    returns: Mapping[str, float]
+    """Seat -> episode return; raw rewards."""
+    focal_return: float | None
+    """Mean over the focal seats; None for a failed episode."""
+    background_return: float | None
+    """Mean over the background seats; None without any, and for a failed episode."""
+    outcomes: Mapping[str, float]
+    """See AT_THE_END, SUMMED and JUDGED."""
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class ScenarioScore:
+    """How focal policies did in a scenario. Failed episodes are counted and left out of means."""
+
+    scenario: Scenario
+    focal: tuple[str, ...]
+    """The names of those that were scored."""
+    seed: int
+    episodes: tuple[EpisodeScore, ...]
+    focal_return: float
+    """Per capita: mean over focal seats of the episode return, then over episodes."""
+    focal_interval: tuple[float, float] | None
+    """95 % interval of it, over episodes, those of one problem together; None for one."""
+    background_return: float | None
+    """The same mean over the background seats."""
+    parse_failures: float
+    """Share of the focal seats' written answers that could not be read."""
+    cooperation_rate: float | None
+    """Share of the focal seats' actions that cooperate, in games that have that."""
+    outcomes: Mapping[str, float]
+    """Means over episodes; see AT_THE_END, SUMMED and JUDGED."""
+    solved: Solved | None
+    """Which problems were solved: of tasks, and of others where it was asked for."""
+
+    @property
+    def failed(self) -> int:
+        """How many episodes failed."""
+        return sum(episode.failure is not None for episode in self.episodes)
+
+    def as_record(self) -> dict[str, Any]:
+        """Everything as plain data for JSON."""
+        played = self.scenario
+        return {
+            "scenario": {
+                "name": played.name,
+                "environment": played.environment,
+                "options": _plain(played.options),
+                "focal": list(played.focal),
+                "background": dict(played.background),
+                "held_out_partners": list(played.held_out_partners),
+                "held_out_options": list(played.held_out_options),
+                "tags": list(played.tags),
+                "description": played.description,
+            },
+            "focal": list(self.focal),
+            "seed": self.seed,
+            "focal_return": self.focal_return,
+            "focal_interval": None if self.focal_interval is None else list(self.focal_interval),
+            "background_return": self.background_return,
+            "parse_failures": self.parse_failures,
+            "cooperation_rate": self.cooperation_rate,
+            "outcomes": dict(self.outcomes),
+            "solved": None if self.solved is None else self.solved.as_record(),
+            "failed_episodes": self.failed,
+            "episodes": [
+                {
+                    "seed": episode.seed,
+                    "seats": dict(episode.seats),
+                    "returns": dict(episode.returns),
+                    "focal_return": episode.focal_return,
+                    "background_return": episode.background_return,
+                    "outcomes": dict(episode.outcomes),
+                    "failure": episode.failure,
+                }
+                for episode in self.episodes
+            ],
+        }
+
+
+def score(
+    scenario: Scenario,
+    focal: Policy | Sequence[Policy],
+    episodes: int = 64,
+    seed: int = 0,
+    *,
+    samples: int = 1,
+    pass_at: Sequence[int] = (),
+) -> ScenarioScore:
+    """Play `episodes` games of the scenario with `focal` in its focal seats, and score them.
+
+    Several policies are dealt to the focal seats in order, and go on from episode to episode
+    where the last one left off, so that each plays. The same seed gives the same games to
+    everyone. With `samples`, each of the games is played that often from the same start, by the
+    same policies: a task's problem is then answered that often. `pass_at` are the k of pass@k.
+
+    Raises ValueError for less than one episode, policy or sample, a wrong seed, and (as
+    PolicyError) what is no policy; EnvConfigError for a scenario that does not name every seat
+    once, RolloutError where every episode fails, and as `solved` does for `pass_at`.
+    """
+    played = play_scenario(scenario, focal, episodes, seed, samples=samples)
+    return scored(scenario, played, seed, pass_at=pass_at)
+
+
+def play_scenario(
+    scenario: Scenario,
+    focal: Policy | Sequence[Policy],
+    episodes: int = 64,
+    seed: int = 0,
+    *,
+    samples: int = 1,
+) -> list[Episode]:
+    """The episodes that `score` scores, in order, those of one start in a row; `seats` and `extra`
+    say who played what."""
+    team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
+    if not team:
+        raise ValueError("focal is empty: give at least one policy")
+    for one in team:
+        if isinstance(one, type) or not all(hasattr(one, name) for name in ("start", "act")):
+            raise PolicyError(
+                f"{one!r} is no policy: give one, such as classic_policy('uniform', "
+                "scenario.make()), or a list of them"
+            )
+    episodes = whole_number("episodes", episodes, low=1)
+    samples = whole_number("samples", samples, low=1)
+    seed = whole_number("seed", seed, low=0, high=MOST)
+    with closing(scenario.make()) as env:
+        taken = (*scenario.focal, *scenario.background)
+        if not scenario.focal or sorted(taken) != sorted(env.possible_agents):
+            raise EnvConfigError(
+                f"{scenario.name} has {', '.join(scenario.focal) or 'nobody'} as focal and "
+                f"{', '.join(scenario.background) or 'nobody'} as background seats: name each of "
+                f"{', '.join(env.possible_agents)} once, at least one as focal"
+            )
+        background = {who: classic_policy(who, env) for who in set(scenario.background.values())}
+    rng = generator(seed, "scenario")
+    starts = np.repeat(rng.integers(2**31, size=episodes), samples).tolist()
+    courses = rng.integers(2**63, size=episodes * samples).tolist()
+    seats = len(scenario.focal)
+    by_shift: dict[int, list[int]] = {}
+    for number in range(episodes * samples):
+        by_shift.setdefault(number // samples * seats % len(team), []).append(number)
+    played: dict[int, Episode] = {}
+    for shift, numbers in by_shift.items():
+        dealt = {seat: background[who] for seat, who in scenario.background.items()}
+        for place, seat in enumerate(scenario.focal):
+            dealt[seat] = team[(shift + place) % len(team)]
+        together = play_many(
+            scenario.make,
+            dealt,
+            [starts[number] for number in numbers],
+            policy_seeds=[courses[number] for number in numbers],
+            reset_options=[{"episode": LONG_AFTER}] * len(numbers),
+            names={seat: policy_name(policy) for seat, policy in dealt.items()}
+            | dict(scenario.background),
+            extra={"scenario": scenario.name, "focal_seats": list(scenario.focal)},
+        )
+        played.update(zip(numbers, together, strict=True))
+    return [played[number] for number in range(episodes * samples)]
+
+
+def scored(
+    scenario: Scenario, played: Sequence[Episode], seed: int, *, pass_at: Sequence[int] = ()
+) -> ScenarioScore:
+    """The score of episodes that were played in the scenario from this seed.
+
+    Raises RolloutError where every episode failed, and as `solved` does.
+    """
+    scores = tuple(_episode_score(scenario, episode) for episode in played)
+    focal_returns = [one.focal_return for one in scores if one.focal_return is not None]
+    if not focal_returns:
+        raise RolloutError(
+            f"every episode of {scenario.name} failed; the first: {played[0].failure}"
+        )
+    good = [episode for episode in played if episode.failure is None]
+    decided = [
+        (step.decision, "cooperation_ratio" in step.info)
+        for episode in good
+        for seat in scenario.focal
+        for step in episode.steps_of(seat)
+    ]
+    unread = [decision.parse_failure is not None for decision, _ in decided if _writes(decision)]
+    cooperates = [int(decision.action) for decision, about in decided if about]
+    background = [one.background_return for one in scores if one.background_return is not None]
+    reported = {name for one in scores for name in one.outcomes}
+    focal = {episode.seats[seat]: None for episode in played for seat in scenario.focal}
+    ends = [episode.end_of(scenario.focal[0]) for episode in good]
+    is_task = len(scenario.focal) == 1 and "problem" in ends[0]
+    return ScenarioScore(
+        scenario=scenario,
+        focal=tuple(focal),
+        seed=seed,
+        episodes=scores,
+        focal_return=float(np.mean(focal_returns)),
+        focal_interval=bootstrap_interval(
+            focal_returns,
+            seed,
+            [asked(end, episode.seed) for end, episode in zip(ends, good, strict=True)],
+        ),
+        background_return=_mean(background),
+        parse_failures=_mean(unread) or 0.0,
+        cooperation_rate=_mean(cooperates),
+        outcomes={
+            name: float(np.mean([one.outcomes[name] for one in scores if name in one.outcomes]))
+            for name in (*AT_THE_END, *SUMMED, *JUDGED)
+            if name in reported
+        },
+        solved=solved(scenario, played, seed, pass_at) if is_task or pass_at else None,
+    )
+
+
+def _writes(decision: Decision) -> bool:
+    return decision.text is not None
+
+
+def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
+    returns = episode.returns()
+    whole = episode.failure is None
+    return EpisodeScore(
+        seed=episode.seed,
+        seats=dict(episode.seats),
+        returns=returns,
+        focal_return=_mean([returns[seat] for seat in scenario.focal]) if whole else None,
+        background_return=_mean([returns[s] for s in scenario.background]) if whole else None,
+        outcomes=_outcomes(scenario, episode) if whole else {},
+        failure=episode.failure,
+    )
+
+
+def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
+    """What the infos of the focal seats report of this episode."""
+    steps = {seat: episode.steps_of(seat) for seat in scenario.focal}
+    last = {seat: episode.end_of(seat) for seat in steps}
+    found: dict[str, float] = {}
+    for name in AT_THE_END:
+        reported = [info[name] for info in last.values() if info.get(name) is not None]
+        if reported:
+            found[name] = float(np.mean(reported))
+    for name in SUMMED:
+        totals = [
+            sum(step.info[name] for step in own if name in step.info) for own in steps.values()
+        ]
+        if any(name in step.info for own in steps.values() for step in own):
+            found[name] = float(np.mean(totals))
+    ends = next(iter(last.values()))
+    if "outcome" in ends:
+        found["agreement"] = float(ends["outcome"] == "agreement")
+    if "winner" in ends:
+        with closing(scenario.make()) as env:
+            teams = getattr(env.unwrapped, "teams", None) or {}
+        won = [
+            ends["winner"] in (seat, teams.get(seat), last[seat].get("side"))
+            for seat in scenario.focal
+        ]
+        found["won"] = float(np.mean(won))
+        found["drawn"] = float(ends["winner"] in DRAWN)
+    return found
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in options.items()}

@@ -1,0 +1,329 @@
+"""Any Hugging Face causal language model as a backend: batched, cached, token in and token out."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.backends.token_backend import Completion, Request
+from srl_agents.llm.chat_format import ChatFormat
+from srl_envs.extras import needed_by
+
+with needed_by("a Hugging Face model"):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from srl_agents.llm.backends.huggingface.kv_cache import KeptCache, reusable
+from srl_agents.llm.backends.huggingface.progress import no_bars
+from srl_agents.llm.backends.huggingface.quantization import Quantization, loading, made_steady
+from srl_agents.llm.backends.huggingface.sampling import TokenDraw
+
+
+class HuggingFaceBackend:
+    """Samples from a live model object, which somebody else may be training between the calls.
+
+    Requests of one call run as one batch. Their key-value caches are kept from turn to turn and
+    dropped where they no longer fit: other rows, other weights, another context. A PeftModel may
+    hold several adapters; requests of different adapters share the batch.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ):
+        """Wrap `model` (a PreTrainedModel or PeftModel) with its `tokenizer`.
+
+        `name` is shown in records; by default it is the last part of where the model came from.
+        `chat_template_kwargs` are handed to the tokenizer's chat template.
+        """
+        source = str(getattr(model.config, "_name_or_path", "")) or type(model).__name__
+        self.name = name or os.path.basename(source.rstrip("/"))
+        self.model = model
+        self.tokenizer = tokenizer
+        self.weights_version: int | str = 0
+        """Another for other weights: what was cached under another version is not used."""
+        self.adapter_versions: dict[str, int | str] = {}
+        """The same for single adapters; one that is not named here has `weights_version`."""
+        generation = getattr(model, "generation_config", None)
+        stops = getattr(generation, "eos_token_id", None)
+        self._chat = ChatFormat(
+            tokenizer,
+            stops if isinstance(stops, list) else () if stops is None else (stops,),
+            chat_template_kwargs,
+        )
+        text = model.config.get_text_config()
+        self.positions: int | None = getattr(text, "max_position_embeddings", None)
+        """The longest context in tokens; None where the model names none."""
+        self._takes_additive_mask = _takes_additive_mask(model)
+
+    @classmethod
+    def load(
+        cls,
+        name_or_folder: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        quantization: Quantization | None = None,
+        attn_implementation: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> HuggingFaceBackend:
+        """Load a local folder or a hub name, of which NAME@REVISION is one revision.
+
+        `device` is 'auto' (a GPU where there is one) or a torch device; `dtype` is 'auto' (as the
+        weights were saved) or a torch dtype's name; `quantization` holds the weights of the linear
+        layers in 4 ('nf4') or 8 bits ('int8'); `attn_implementation` is transformers' own, such as
+        'sdpa'. Raises BackendError where it cannot be loaded, and
+        ImportError where quantization lacks its package.
+        """
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if device.startswith("cuda") and not torch.cuda.is_available():
+            raise BackendError(
+                f"the device is {device!r}, and torch finds no GPU here: give 'cpu', or 'auto'"
+            )
+        try:
+            placed = {} if quantization is None else loading(quantization, device)
+            if attn_implementation is not None:
+                placed["attn_implementation"] = attn_implementation
+            source, revised = source_of(name_or_folder)
+            tokenizer = AutoTokenizer.from_pretrained(source, **revised)
+            with no_bars():
+                model = AutoModelForCausalLM.from_pretrained(
+                    source, dtype=dtype, **placed, **revised
+                )
+            model = model.to(device) if quantization is None else made_steady(model)
+        except (OSError, ValueError, RuntimeError, ImportError) as error:
+            if isinstance(error, ImportError) and attn_implementation is None:
+                raise
+            raise BackendError(f"cannot load the model {str(name_or_folder)!r}: {error}") from error
+        return cls(model.eval(), tokenizer, name=name, chat_template_kwargs=chat_template_kwargs)
+
+    def with_model(self, model: Any) -> HuggingFaceBackend:
+        """The same with another model object in place of this one."""
+        made = copy.copy(self)
+        made.model = model
+        made._takes_additive_mask = _takes_additive_mask(model)
+        return made
+
+    @property
+    def chat(self) -> ChatFormat:
+        """How conversations become tokens for this model."""
+        return self._chat
+
+    def identity(self, adapter: str | None = None) -> str:
+        """'<model>@<version>', or '<model>/<adapter>@<version>'."""
+        if adapter is None:
+            return f"{self.name}@{self.weights_version}"
+        version = self.adapter_versions.get(adapter, self.weights_version)
+        return f"{self.name}/{adapter}@{version}"
+
+    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        """One completion per request, in order.
+
+        Raises BackendError for a context that leaves no room for the answer, an adapter that does
+        not exist, or when the model itself fails (its cause is attached).
+        """
+        if not requests:
+            return []
+        rows = [_Row(request, self._chat.stop_ids) for request in requests]
+        for row in rows:
+            self._check_room(row)
+        adapters = self._adapter_names(requests)
+        models = [self.identity(request.adapter) for request in requests]
+        contexts = [request.context for request in requests]
+        try:
+            with torch.inference_mode(), _evaluating(self.model):
+                kept = reusable(contexts, models, [request.cache for request in requests])
+                if kept is None:
+                    kept = self._empty_cache(models)
+                self._sample(rows, kept, adapters)
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise BackendError(
+                f"{self.name} failed on {len(requests)} requests: {error}"
+            ) from error
+        handles = kept.handles() if kept.keeps else [None] * len(rows)
+        return [
+            row.completion(model, handle)
+            for row, model, handle in zip(rows, models, handles, strict=True)
+        ]
+
+    def _sample(self, rows: list[_Row], kept: KeptCache, adapters: list[str] | None) -> None:
+        """Let every row write its answer, one forward pass per token that is a real choice."""
+        draw: TokenDraw | None = None
+        while active := [index for index, row in enumerate(rows) if row.unfinished]:
+            if not kept.keeps and any(row.request.answers for row in rows):
+                kept.forget()  # forced tokens come in pieces of different lengths
+            feeds = [
+                row.context[len(read) :] if row.unfinished else ()
+                for row, read in zip(rows, kept.read, strict=True)
+            ]
+            logits = self._read(kept, feeds, adapters)
+            if draw is None:
+                draw = TokenDraw([row.request.sampling for row in rows], logits.device)
+            waiting = [rows[index] for index in active]
+            allowed = [row.tree.allowed if row.tree else None for row in waiting]
+            tokens, logprobs = draw(logits, [row.uniform for row in waiting], allowed, active)
+            for row, token, logprob in zip(waiting, tokens, logprobs, strict=True):
+                row.write(token, logprob)
+
+    def _read(
+        self, kept: KeptCache, feeds: Sequence[Sequence[int]], adapters: list[str] | None
+    ) -> torch.Tensor:
+        """Logits after each row's feed, of shape (rows, vocabulary).
+
+        Conversations that begin alike (a group's do, at their first turn) are read once and part
+        afterwards.
+        """
+        if not kept.keeps or any(kept.read):
+            return self._forward(kept, feeds, adapters)
+        first: dict[tuple[str, tuple[int, ...]], int] = {}
+        keys = list(zip(kept.models, map(tuple, feeds), strict=True))
+        for row, key in enumerate(keys):
+            first.setdefault(key, row)
+        chosen = list(first.values())
+        kept.select(chosen)
+        some = None if adapters is None else [adapters[row] for row in chosen]
+        logits = self._forward(kept, [feeds[row] for row in chosen], some)
+        places = {key: place for place, key in enumerate(first)}
+        spread = [places[key] for key in keys]
+        kept.select(spread)
+        return logits[spread]
+
+    def _forward(
+        self, kept: KeptCache, feeds: Sequence[Sequence[int]], adapters: list[str] | None
+    ) -> torch.Tensor:
+        extra = {} if adapters is None else {"adapter_names": adapters}
+        logits: torch.Tensor = self.model(**kept.inputs(feeds), **extra).logits
+        return logits[:, -1]
+
+    def _check_room(self, row: _Row) -> None:
+        length = len(row.request.context)
+        if not length:
+            raise BackendError("a request has an empty context; there is nothing to answer")
+        if self.positions is not None and length + row.limit > self.positions:
+            raise BackendError(
+                f"a context of {length} tokens and an answer of up to {row.limit} exceed the "
+                f"{self.positions} positions of {self.name}; play fewer turns, shorten the texts "
+                "or lower max_new_tokens"
+            )
+
+    def _adapter_names(self, requests: Sequence[Request]) -> list[str] | None:
+        """One adapter per row for PEFT's mixed batches; None where the model serves as it is."""
+        named = {request.adapter for request in requests if request.adapter is not None}
+        if not named:
+            return None
+        there = list(getattr(self.model, "peft_config", {}))
+        if not there or not named <= {"__base__", *there}:
+            raise BackendError(
+                f"{self.name} lacks an adapter of {sorted(named)}; "
+                f"it has {there or 'none, for it is no PeftModel'}"
+            )
+        standing: str = self.model.active_adapter
+        names = [request.adapter or standing for request in requests]
+        return None if set(names) == {standing} else names
+
+    def _empty_cache(self, models: Sequence[str]) -> KeptCache:
+        device = next(self.model.parameters()).device
+        additive = self.model.dtype if self._takes_additive_mask else None
+        return KeptCache(self.model.config, models, device, additive)
+
+
+def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
+    """What transformers is asked to load, and how: NAME@REVISION is a revision on the hub."""
+    source = os.fspath(name)
+    head, at, revision = source.rpartition("@")
+    return (head, {"revision": revision}) if at and not os.path.exists(source) else (source, {})
+
+
+class _Row:
+    """One answer being written."""
+
+    def __init__(self, request: Request, stop_ids: frozenset[int]):
+        self.request = request
+        self.tree = request.answers
+        self.limit = self.tree.longest if self.tree else request.sampling.max_new_tokens
+        self.context = list(request.context)
+        self._stop_ids = stop_ids
+        self._uniforms: list[float] = request.rng.random(self.limit).tolist()
+        self._ids: list[int] = []
+        self._logprobs: list[float] = []
+        self._allowed: list[tuple[int, ...]] = []
+        self._ended = False
+        self._write_forced()
+
+    @property
+    def unfinished(self) -> bool:
+        return not self._ended and len(self._ids) < self.limit
+
+    @property
+    def uniform(self) -> float:
+        """In [0, 1), for the next token."""
+        return self._uniforms[len(self._ids)]
+
+    def write(self, token: int, logprob: float) -> None:
+        """Append a drawn token, and those that then leave no choice."""
+        self._append(token, logprob)
+        self._write_forced()
+
+    def completion(self, model: str, cache: object | None) -> Completion:
+        return Completion(
+            ids=tuple(self._ids),
+            logprobs=tuple(self._logprobs),
+            ended=self._ended,
+            model=model,
+            allowed=None if self.request.answers is None else tuple(self._allowed),
+            cache=cache,
+        )
+
+    def _write_forced(self) -> None:
+        while not self._ended and self.tree is not None and len(self.tree.allowed) == 1:
+            self._append(self.tree.allowed[0], 0.0)
+
+    def _append(self, token: int, logprob: float) -> None:
+        self._ids.append(token)
+        self._logprobs.append(logprob)
+        self.context.append(token)
+        if self.tree is None:
+            self._ended = token in self._stop_ids
+        else:
+            self._allowed.append(self.tree.allowed)
+            self.tree = self.tree.children[token]
+            self._ended = not self.tree.allowed
+
+
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Without dropout; each module is afterwards in the mode it was in."""
+    training = [module for module in model.modules() if module.training] if model.training else []
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _takes_additive_mask(model: Any) -> bool:
+    """Whether the model hands a four-dimensional mask to its attention as it is.
+
+    True where it makes its masks with transformers' own `create_causal_mask` and nothing else in
+    it looks at the mask, as position biases (ALiBi) would.
+    """
+    whole = model.get_base_model() if hasattr(model, "get_base_model") else model
+    written_in = vars(sys.modules[type(whole).__module__])
+    return (
+        "create_causal_mask" in written_in
+        and "build_alibi_tensor" not in written_in
+        and whole.config._attn_implementation in ("sdpa", "eager")
+    )

@@ -1,0 +1,1 @@
+"""The embedded tiny model: configuration, tokenizer, warm start."""

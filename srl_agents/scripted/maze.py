@@ -1,0 +1,203 @@
+"""Walkers of mazes. They see what any seat sees: the cells around it and where its goal lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents.episode import Decision
+from srl_agents.policy import Seen
+from srl_agents.scripted.observation_layout import VectorLayout
+from srl_envs.games.maze.level import STEPS, around
+from srl_envs.games.maze.view import OBSERVATION_FIELDS
+
+# Headings clockwise from above, as actions: up, right, down, left.
+CLOCKWISE = (0, 3, 1, 2)
+WAIT_SHARE = 0.5  # how often a walker that wants to meet lets a neighbour come
+WALL = 1
+
+
+@dataclass
+class Walk:
+    """One seat's memory of an episode."""
+
+    rng: np.random.Generator
+    walls: NDArray[np.int8]
+    """Per cell: WALL where one was seen."""
+    heading: int = 0
+    """The place in CLOCKWISE of the way last taken."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a seat sees, in cells."""
+
+    cell: int
+    goal: int
+    open: tuple[bool, bool, bool, bool]
+    """Per action, whether no wall is in the way."""
+    walls: tuple[int, ...]
+    """The walls in view that are cells of the maze."""
+    arrived: bool
+
+
+class MazeWalker:
+    """What walkers share: they read the vector of a maze of that size, seen that far.
+
+    `width` and `height` in cells, `view_radius` as the environment's.
+    """
+
+    name: str
+
+    def __init__(self, width: int, height: int, view_radius: int) -> None:
+        self._width, self._height, self._radius = width, height, view_radius
+        across = 2 * view_radius + 1
+        sizes = dict.fromkeys(OBSERVATION_FIELDS, 1) | {"walls": across * across}
+        self._layout = VectorLayout(sizes)
+        self._around = around(width, height)
+        centre = view_radius * across + view_radius
+        self._beside = tuple(centre + dy * across + dx for dx, dy in STEPS)
+
+    def start(self, seed: int) -> Walk:
+        """Nothing seen yet."""
+        return Walk(np.random.default_rng(seed), np.zeros(self._width * self._height, np.int8))
+
+    def act(
+        self, seen: Sequence[Seen], states: Sequence[Walk]
+    ) -> tuple[list[Decision], list[Walk]]:
+        """One decision per seat."""
+        decisions = []
+        for view, walk in zip(seen, states, strict=True):
+            sight = self.look(view)
+            action = 0 if sight.arrived else self.step(sight, walk)
+            decisions.append(Decision(action))
+        return decisions, list(states)
+
+    def step(self, sight: Sight, walk: Walk) -> int:
+        """The way to go from here."""
+        raise NotImplementedError
+
+    def look(self, view: Seen) -> Sight:
+        """The observation, read."""
+        fields = self._layout(view.observation)
+        right, down = max(1, self._width - 1), max(1, self._height - 1)
+        x, y = round(fields["x"][0] * right), round(fields["y"][0] * down)
+        goal_x = x + round(fields["goal_dx"][0] * right)
+        goal_y = y + round(fields["goal_dy"][0] * down)
+        shut = fields["walls"] > 0.5
+        radius, across = self._radius, 2 * self._radius + 1
+        walls = []
+        for place in np.flatnonzero(shut).tolist():
+            row, column = divmod(place, across)
+            cell_x, cell_y = x + column - radius, y + row - radius
+            if 0 <= cell_x < self._width and 0 <= cell_y < self._height:
+                walls.append(cell_y * self._width + cell_x)
+        up, below, left, beyond = (not shut[place] for place in self._beside)
+        return Sight(
+            cell=y * self._width + x,
+            goal=goal_y * self._width + goal_x,
+            open=(up, below, left, beyond),
+            walls=tuple(walls),
+            arrived=fields["arrived"][0] > 0.5,
+        )
+
+
+def _any_open(sight: Sight, rng: np.random.Generator) -> int:
+    ways = [action for action in range(4) if sight.open[action]]
+    return ways[int(rng.integers(len(ways)))]
+
+
+class RandomWalker(MazeWalker):
+    """Takes any open way, all equally likely."""
+
+    name = "random_walker"
+
+    def step(self, sight: Sight, walk: Walk) -> int:
+        """An open way."""
+        return _any_open(sight, walk.rng)
+
+
+class GreedyWalker(MazeWalker):
+    """Takes an open way that leads closer to its goal as the crow flies, else any open way.
+
+    It remembers nothing, so a dead end on the goal's side can hold it for long.
+    """
+
+    name = "greedy_walker"
+
+    def step(self, sight: Sight, walk: Walk) -> int:
+        """A way closer, where one is open."""
+        closer = [a for a in range(4) if sight.open[a] and self._gains(sight, a)]
+        if not closer:
+            return _any_open(sight, walk.rng)
+        return closer[int(walk.rng.integers(len(closer)))]
+
+    def _gains(self, sight: Sight, action: int) -> bool:
+        dy, dx = np.subtract(divmod(sight.goal, self._width), divmod(sight.cell, self._width))
+        step_x, step_y = STEPS[action]
+        return bool(dx * step_x + dy * step_y > 0)
+
+
+class WallFollower(MazeWalker):
+    """Keeps its right hand on the wall, which leads by every cell of a maze without loops."""
+
+    name = "wall_follower"
+
+    def step(self, sight: Sight, walk: Walk) -> int:
+        """Right, else straight on, else left, else back."""
+        for turn in (1, 0, 3, 2):
+            heading = (walk.heading + turn) % 4
+            if sight.open[CLOCKWISE[heading]]:
+                walk.heading = heading
+                return CLOCKWISE[heading]
+        return 0
+
+
+class Explorer(MazeWalker):
+    """Remembers every wall it saw and takes the shortest way to its goal that may still be there.
+
+    Cells never seen count as free (Koenig and Smirnov 1996), so in any maze it arrives. Where
+    seats must meet (`meets`), it waits against a wall half of the time that the other is next to
+    it: two that always move would change places for ever.
+    """
+
+    name = "explorer"
+
+    def __init__(self, width: int, height: int, view_radius: int, *, meets: bool = False) -> None:
+        super().__init__(width, height, view_radius)
+        self._meets = meets
+
+    def step(self, sight: Sight, walk: Walk) -> int:
+        """The first step of the shortest way that may be there."""
+        walk.walls[list(sight.walls)] = WALL
+        away = self._distances(sight.goal, walk.walls.tolist())
+        near = [(away[there], action) for action, there in self._ways(sight)]
+        if not near:
+            return 0
+        shortest = min(near)[0]
+        if self._meets and shortest == 0 and walk.rng.random() < WAIT_SHARE:
+            shut = [action for action in range(4) if not sight.open[action]]
+            if shut:
+                return shut[0]
+        best = [action for distance, action in near if distance == shortest]
+        return best[int(walk.rng.integers(len(best)))]
+
+    def _ways(self, sight: Sight) -> list[tuple[int, int]]:
+        beside = self._around[sight.cell]
+        return [(action, beside[action]) for action in range(4) if sight.open[action]]
+
+    def _distances(self, goal: int, walls: list[int]) -> list[int]:
+        """Cell -> the fewest moves to the goal through what is not known to be a wall."""
+        far = len(walls)
+        away = [far] * len(walls)
+        away[goal] = 0
+        reached = [goal]
+        for cell in reached:  # grows as we go: breadth first
+            for there in self._around[cell]:
+                if there >= 0 and away[there] == far and not walls[there]:
+                    away[there] = away[cell] + 1
+                    reached.append(there)
+        return away

@@ -1,0 +1,118 @@
+"""Strategies that look one round back: five chances of cooperating, one per situation.
+
+Always, Bernoulli and TitForTat are all of this kind, and so are the partners against which
+`best_response` plans. A situation is either the first round of an episode or the joint action of
+the round before; with more than two players "the other" is the majority of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents.episode import Decision
+from srl_agents.policy import Seen
+from srl_envs.games.coop_compete.env import OBSERVATION_FIELDS
+
+START = 0
+SITUATIONS = 5
+
+
+def situation_after(own: int, other: int) -> int:
+    """The situation in which a player is who last played `own` while the other played `other`."""
+    return 1 + 2 * own + other
+
+
+def situations(own_NT: NDArray[np.int8], other_NT: NDArray[np.int8]) -> NDArray[np.int8]:
+    """The situation before every step of one episode, for N pairs of players: (N, T)."""
+    before_NT = np.empty_like(own_NT)
+    before_NT[:, 0] = START
+    before_NT[:, 1:] = 1 + 2 * own_NT[:, :-1] + other_NT[:, :-1]
+    return before_NT
+
+
+def mirrored(situation_C: Sequence[float]) -> NDArray[np.float64]:
+    """The same five numbers ordered by the other player's view of the situations."""
+    start, both_0, other_1, own_1, both_1 = situation_C
+    return np.array([start, both_0, own_1, other_1, both_1])
+
+
+class SituationReader:
+    """Reads the situation out of an observation vector.
+
+    `fields` names the vector's entries, by default those of coop_compete_v0. `first`, `own` and
+    `others` are the names of the entries that hold 1 in the first round, 1 after having
+    cooperated, and the share of the others who did; where that share counts oneself too,
+    `seats` is how many seats it is of. Raises ValueError where a name is not among the fields.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[str] = OBSERVATION_FIELDS,
+        *,
+        first: str = "first_round",
+        own: str = "own_cooperated",
+        others: str = "others_cooperated",
+        seats: int | None = None,
+    ) -> None:
+        for name in (first, own, others):
+            if name not in fields:
+                raise ValueError(
+                    f"the observation has no field {name!r}, only {tuple(fields)}: "
+                    "name the fields that say first round, own and others' last choice"
+                )
+        self._first, self._own, self._others = map(list(fields).index, (first, own, others))
+        self._seats = seats
+
+    def __call__(self, observation: object) -> int:
+        """0 in the first round, else 1 + 2 * own + other.
+
+        An even split of the others counts as the seat's own last action: it changes nothing.
+        """
+        vector = observation["observation"] if isinstance(observation, dict) else observation
+        if vector[self._first] > 0.5:  # type: ignore[index]
+            return START
+        own = int(vector[self._own] > 0.5)  # type: ignore[index]
+        share = float(vector[self._others])  # type: ignore[index]
+        if self._seats is not None:
+            company = self._seats - 1
+            share = (round(share * self._seats) - own) / company if company else 0.5
+        other = own if share == 0.5 else int(share > 0.5)
+        return situation_after(own, other)
+
+
+class MemoryOne:
+    """Cooperates with chance `chances[situation]`: START, then (own, other) = 00, 01, 10, 11.
+
+    `reader` turns an observation into a situation; a policy whose five chances are equal needs
+    none and plays any game with two actions. Raises ValueError for a chance outside [0, 1].
+    """
+
+    def __init__(
+        self, name: str, chances: Sequence[float], reader: SituationReader | None = None
+    ) -> None:
+        if len(chances) != SITUATIONS or not all(0.0 <= chance <= 1.0 for chance in chances):
+            raise ValueError(f"chances must be five numbers within [0, 1], got {tuple(chances)}")
+        self.name = name
+        self.chances = tuple(float(chance) for chance in chances)
+        looks = len(set(self.chances)) > 1
+        self._reader = (reader or SituationReader()) if looks else None
+
+    def start(self, seed: int) -> np.random.Generator:
+        """The seat's own generator."""
+        return np.random.default_rng(seed)
+
+    def act(
+        self, seen: Sequence[Seen], states: Sequence[np.random.Generator]
+    ) -> tuple[list[Decision], list[np.random.Generator]]:
+        """One decision per seat, with the log-probability of its action."""
+        decisions = []
+        for view, generator in zip(seen, states, strict=True):
+            situation = START if self._reader is None else self._reader(view.observation)
+            chance = self.chances[situation]
+            action = int(generator.random() < chance)
+            decisions.append(Decision(action, logprob=log(chance if action else 1.0 - chance)))
+        return decisions, list(states)

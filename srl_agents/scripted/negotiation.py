@@ -1,0 +1,136 @@
+"""Negotiators: each has a target that falls as the deadline nears, or as the others give way.
+
+A negotiator proposes the deal at or above its target that is most like what the others last
+proposed, and accepts a proposal that reaches the target; at its last move, one that beats having
+no deal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents.episode import Decision
+from srl_agents.policy import Seen
+from srl_agents.scripted.observation_layout import VectorLayout
+from srl_envs.games.negotiation import bargaining
+from srl_envs.games.negotiation.bargaining import NegotiationRules
+from srl_envs.games.negotiation.view import field_sizes
+
+GOODWILL = 0.06  # utility per move that a reciprocator gives way by itself, so that two can begin
+EVEN = 1e-6  # float32 observations: utilities this close are the same
+
+
+@dataclass
+class Talks:
+    """What one seat remembers of an episode."""
+
+    first_worth: dict[int, float] = field(default_factory=dict)
+    """Other's place -> what its first proposal was worth."""
+    moves: int = 0
+    """That the seat has made."""
+
+
+class Negotiator:
+    """Lowers its target with time (Faratin, Sierra and Jennings 1998, polynomial tactics).
+
+    The target is reservation + (best - reservation) * (1 - time ** (1 / beta)): with beta above 1
+    it concedes early, below 1 late, with 0 never. `rules` and `rounds` are the environment's.
+    Raises ValueError for a beta below 0.
+    """
+
+    def __init__(
+        self, rules: NegotiationRules, rounds: int, *, beta: float, name: str = "conceder"
+    ) -> None:
+        if beta < 0:
+            raise ValueError(f"beta must be 0 or more, got {beta}")
+        self.name = name
+        self._rules, self._rounds, self._beta = rules, rounds, beta
+        self._layout = VectorLayout(field_sizes(rules))
+        sizes = [len(options) for _, options in rules.issues]
+        first = np.cumsum([0, *sizes[:-1]])
+        # (deal, option of any issue): 1 where the deal has it.
+        self._has = np.zeros((len(rules.deals), sum(sizes)))
+        for deal, options in enumerate(rules.deals):
+            self._has[deal, first + np.array(options)] = 1.0
+
+    def start(self, seed: int) -> Talks:
+        """Nothing heard yet; it draws nothing, so the seed changes nothing."""
+        return Talks()
+
+    def act(
+        self, seen: Sequence[Seen], states: Sequence[Talks]
+    ) -> tuple[list[Decision], list[Talks]]:
+        """One decision per seat."""
+        decisions = [
+            Decision(self._move(self._layout(view.observation), talks))
+            for view, talks in zip(seen, states, strict=True)
+        ]
+        return decisions, list(states)
+
+    def target(
+        self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks
+    ) -> float:
+        """The least own utility to propose or accept now; `time` from 0 to 1, the last round.
+
+        `worth` is the own utility of each other's latest proposal, by its place.
+        """
+        if self._beta == 0:
+            return best
+        return float(reservation + (best - reservation) * (1 - time ** (1 / self._beta)))
+
+    def _move(self, fields: dict[str, NDArray[np.float64]], talks: Talks) -> int:
+        seats = self._rules.num_agents
+        proposed = fields["proposal"].reshape(seats, -1)[1:]
+        worth = {
+            place: float(fields["worth"][place + 1])
+            for place in np.flatnonzero(proposed.any(axis=1)).tolist()
+        }
+        for place, utility in worth.items():
+            talks.first_worth.setdefault(place, utility)
+        if fields["may_move"][0] < 0.5:
+            return bargaining.PASS
+        utilities = self._has @ fields["utility"]
+        reservation, best = float(fields["reservation"][0]), float(utilities.max())
+        played = round(fields["time"][0] * self._rounds)
+        time = min(1.0, played / max(1, self._rounds - 1))
+        target = self.target(time, reservation, best, worth, talks)
+        talks.moves += 1
+        standing = [place for place in worth if fields["stands"][place + 1] > 0.5]
+        if standing and not fields["consents"][0] > 0.5:
+            offered = max(worth[place] for place in standing)
+            if offered >= target - EVEN or (self._is_last(played) and offered > reservation):
+                return bargaining.ACCEPT
+        elif fields["consents"][0] > 0.5 and standing:
+            return bargaining.PASS  # it is for what stands: the others decide
+        alike = self._has @ proposed.sum(axis=0)
+        # Among equals the one that is worth most to itself.
+        score = np.where(utilities >= target - EVEN, alike + utilities / 2, -1.0)
+        return bargaining.FIRST_PROPOSAL + int(score.argmax())
+
+    def _is_last(self, played: int) -> bool:
+        """Whether the seat will not move again before the deadline."""
+        turn = self._rules.num_agents if self._rules.offers == "alternating" else 1
+        return played + turn >= self._rounds
+
+
+class Reciprocator(Negotiator):
+    """Gives way as far as the others did (the same paper's absolute tit for tat).
+
+    The target is the best utility, less what the others' proposals have improved for the seat
+    since their first and a little goodwill per move, and never below the reservation.
+    """
+
+    def __init__(self, rules: NegotiationRules, rounds: int, *, name: str = "reciprocator") -> None:
+        super().__init__(rules, rounds, beta=0.0, name=name)
+
+    def target(
+        self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks
+    ) -> float:
+        """The best utility, less the mean concession of the others and the goodwill."""
+        gained = [utility - talks.first_worth[place] for place, utility in worth.items()]
+        conceded = max(0.0, float(np.mean(gained))) if gained else 0.0
+        return max(reservation, best - conceded - GOODWILL * talks.moves)

@@ -1,0 +1,246 @@
+"""The classic policies by name: which games each can play, and which are kept for evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from gymnasium.spaces import Discrete
+
+from srl_agents.errors import PolicyError
+from srl_agents.policy import Policy
+from srl_agents.scripted.always import Always
+from srl_agents.scripted.bandit import ThompsonSampling, WinStayLoseShift
+from srl_agents.scripted.maze import Explorer, GreedyWalker, RandomWalker, WallFollower
+from srl_agents.scripted.memory_one import MemoryOne, SituationReader
+from srl_agents.scripted.memory_one_strategies import STRATEGIES
+from srl_agents.scripted.negotiation import Negotiator, Reciprocator
+from srl_agents.scripted.tit_for_tat import TitForTat
+from srl_agents.scripted.trading import Trader
+from srl_agents.scripted.uniform import Uniform
+from srl_envs.games.staged import env as staged_v0
+from srl_envs.games.team_battle import env as team_battle_v0
+
+BINARY = ("coop_compete_v0", "team_battle_v0", "staged_v0")
+BANDIT, MAZE = ("bandit_v0",), ("maze_v0",)
+TRADING, NEGOTIATION = ("social_trading_v0",), ("social_negotiation_v0",)
+GAMES = (*BINARY, *BANDIT, *MAZE, *TRADING, *NEGOTIATION)
+ANY = "any game of discrete actions"
+
+READERS: Mapping[str, Callable[[Any], SituationReader]] = {
+    "coop_compete_v0": lambda game: SituationReader(),
+    "team_battle_v0": lambda game: SituationReader(
+        team_battle_v0.OBSERVATION_FIELDS, others="rivals_cooperated"
+    ),
+    "staged_v0": lambda game: SituationReader(
+        staged_v0.OBSERVATION_FIELDS, others="all_cooperated", seats=len(game.possible_agents)
+    ),
+}
+"""Environment's metadata name -> where its observations tell what the others did."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One classic policy."""
+
+    name: str
+    games: tuple[str, ...]
+    """Metadata names of the environments it can play; empty for any game of discrete actions."""
+    make: Callable[[Any], Policy]
+    """Takes the environment, of which it reads the rules and sizes, never an episode's state."""
+    description: str
+    held_out: bool = False
+    """Kept for evaluation: training refuses it."""
+    blind: bool = False
+    """It looks at nothing, so it also plays environments of one's own with two actions."""
+
+    def can_play(self, env: Any) -> bool:
+        """Whether it can sit in the environment's seats."""
+        game = env.metadata["name"]
+        if game in self.games:
+            return True
+        sizes = set(_actions(env).values())
+        if not self.games:
+            return 0 not in sizes
+        return self.blind and game not in GAMES and sizes == {2}
+
+
+def _actions(env: Any) -> dict[str, int]:
+    """Seat -> how many actions it has; 0 where they are not discrete."""
+    spaces = {agent: env.action_space(agent) for agent in env.possible_agents}
+    return {a: int(s.n) if isinstance(s, Discrete) else 0 for a, s in spaces.items()}
+
+
+def _remembering(name: str) -> Callable[[Any], Policy]:
+    return lambda env: MemoryOne(
+        name, STRATEGIES[name], READERS[env.metadata["name"]](env.unwrapped)
+    )
+
+
+def _blind(name: str) -> Callable[[Any], Policy]:
+    return lambda env: MemoryOne(name, STRATEGIES[name])
+
+
+def _walking(kind: type[RandomWalker | GreedyWalker | WallFollower]) -> Callable[[Any], Policy]:
+    def make(env: Any) -> Policy:
+        game = env.unwrapped
+        return kind(game.width, game.height, game.view_radius)
+
+    return make
+
+
+def _exploring(env: Any) -> Policy:
+    game = env.unwrapped
+    return Explorer(game.width, game.height, game.view_radius, meets=game.task == "meet")
+
+
+def _trading(name: str, **manner: Any) -> Callable[[Any], Policy]:
+    def make(env: Any) -> Policy:
+        game = env.unwrapped
+        return Trader(game.rules, network=game.network, name=name, **manner)
+
+    return make
+
+
+def _negotiating(name: str, beta: float) -> Callable[[Any], Policy]:
+    def make(env: Any) -> Policy:
+        game = env.unwrapped
+        return Negotiator(game.rules, game.max_cycles, beta=beta, name=name)
+
+    return make
+
+
+POLICIES: Mapping[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry("uniform", (), lambda env: Uniform(_actions(env)), "any legal action"),
+        Entry(
+            "always_cooperate", BINARY, lambda env: Always(1), "cooperates in every round",
+            blind=True,
+        ),
+        Entry(
+            "always_compete", BINARY, lambda env: Always(0), "competes in every round", blind=True
+        ),
+        Entry(
+            "tit_for_tat", BINARY,
+            lambda env: TitForTat(READERS[env.metadata["name"]](env.unwrapped)),
+            "cooperates, then does what the others' majority did",
+        ),
+        Entry(
+            "suspicious_tit_for_tat", BINARY, _remembering("suspicious_tit_for_tat"),
+            "the same, but competes first",
+        ),
+        Entry(
+            "mostly_compete", BINARY, _blind("mostly_compete"),
+            "competes four times in five, at random", blind=True,
+        ),
+        Entry(
+            "mostly_cooperate", BINARY, _blind("mostly_cooperate"),
+            "cooperates four times in five, at random", held_out=True, blind=True,
+        ),
+        Entry(
+            "grim_trigger", BINARY, _remembering("grim_trigger"),
+            "cooperates until the others once compete, and never again", held_out=True,
+        ),
+        Entry(
+            "pavlov", BINARY, _remembering("pavlov"),
+            "cooperates after a round in which both did the same", held_out=True,
+        ),
+        Entry(
+            "generous_tit_for_tat", BINARY, _remembering("generous_tit_for_tat"),
+            "tit for tat that forgives one time in three", held_out=True,
+        ),
+        Entry(
+            "alternator", BINARY, _remembering("alternator"),
+            "cooperates and competes in turn", held_out=True,
+        ),
+        Entry(
+            "win_stay_lose_shift", BANDIT, lambda env: WinStayLoseShift(),
+            "stays with an arm that won, leaves one that lost",
+        ),
+        Entry(
+            "thompson_sampling", BANDIT, lambda env: ThompsonSampling(),
+            "pulls an arm as often as it is likely the better one",
+        ),
+        Entry("random_walker", MAZE, _walking(RandomWalker), "takes any open way"),
+        Entry(
+            "greedy_walker", MAZE, _walking(GreedyWalker),
+            "takes an open way towards its goal, and remembers nothing",
+        ),
+        Entry(
+            "explorer", MAZE, _exploring,
+            "remembers the walls and takes the shortest way that may be there",
+        ),
+        Entry(
+            "wall_follower", MAZE, _walking(WallFollower), "keeps its right hand on the wall",
+            held_out=True,
+        ),
+        Entry(
+            "truthful_trader", TRADING, _trading("truthful_trader"),
+            "offers and accepts what both gain from, and always delivers",
+        ),
+        Entry(
+            "defaulting_trader", TRADING, _trading("defaulting_trader", honest_until=0.0),
+            "the same, but never delivers",
+        ),
+        Entry(
+            "hard_bargainer", TRADING,
+            _trading("hard_bargainer", bargains_hard=True, least_gain=4),
+            "asks for the most, accepts no small gains, delivers", held_out=True,
+        ),
+        Entry(
+            "late_defaulter", TRADING, _trading("late_defaulter", honest_until=0.6),
+            "keeps its word, but not in the last two fifths of the episode", held_out=True,
+        ),
+        Entry(
+            "conceder", NEGOTIATION, _negotiating("conceder", 2.0),
+            "gives way early on",
+        ),
+        Entry(
+            "reciprocator", NEGOTIATION,
+            lambda env: Reciprocator(env.unwrapped.rules, env.unwrapped.max_cycles),
+            "gives way as far as the others did",
+        ),
+        Entry(
+            "boulware", NEGOTIATION, _negotiating("boulware", 0.2),
+            "gives way only shortly before the deadline", held_out=True,
+        ),
+        Entry(
+            "stubborn", NEGOTIATION, _negotiating("stubborn", 0.0),
+            "asks for its favourite deal to the end", held_out=True,
+        ),
+    )
+}  # fmt: skip
+"""Name -> policy. Add one here to seat it by name, in configurations, scenarios and `srl eval`."""
+
+
+def names(env: Any = None, *, held_out: bool | None = None) -> tuple[str, ...]:
+    """The names of those that can play `env` (all without one), and are held out or not."""
+    return tuple(
+        name
+        for name, entry in POLICIES.items()
+        if (env is None or entry.can_play(env)) and held_out in (None, entry.held_out)
+    )
+
+
+def classic_policy(name: str, env: Any) -> Policy:
+    """The policy `name` for seats of `env`.
+
+    Raises PolicyError for an unknown name, and for an environment that it cannot play.
+    """
+    if name not in POLICIES:
+        close = get_close_matches(str(name), POLICIES, n=1, cutoff=0.5)
+        guess = f" (did you mean {close[0]!r}?)" if close else ""
+        raise PolicyError(
+            f"there is no classic policy {name!r}{guess}; {env.metadata['name']} can be played by "
+            f"{', '.join(names(env)) or 'models only'}"
+        )
+    entry = POLICIES[name]
+    if not entry.can_play(env):
+        raise PolicyError(
+            f"{name} cannot play {env.metadata['name']}, only {', '.join(entry.games) or ANY}; "
+            f"{env.metadata['name']} can be played by {', '.join(names(env)) or 'models only'}"
+        )
+    return entry.make(env)

@@ -1,0 +1,159 @@
+"""Traders: they offer what both sides should gain from, and keep their word while they mean to.
+
+A trader knows its own values, what a coin is worth to all, and that everyone has one favourite
+good. Who favours what it infers from the offers it gets and from what becomes of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents.episode import Decision
+from srl_agents.policy import Seen
+from srl_agents.scripted.observation_layout import VectorLayout
+from srl_envs.games.trading import market
+from srl_envs.games.trading.market import TradingRules
+from srl_envs.games.trading.view import field_sizes
+
+COMMON, FAVOURITE = np.mean(market.COMMON_VALUES), np.mean(market.FAVOURITE_VALUES)
+UNLIKELY = 0.05  # that somebody offers, or accepts, what it loses by
+DECLINED = 0.5  # what a declined offer leaves of a hope: the other may lack the goods, or not want
+TRUSTED = 0.5  # the least reputation to deal with; who has promised nothing yet has it
+
+
+@dataclass
+class Ledger:
+    """What one seat remembers of an episode."""
+
+    rng: np.random.Generator
+    favourite: NDArray[np.float64]
+    """(other, good but the coin): how likely that is the other's favourite."""
+    hope: NDArray[np.float64]
+    """(other, good): what is left of the hope that the other parts with it."""
+
+
+class Trader:
+    """Buys what it values more for what it values less.
+
+    `rules` and `network` are the environment's. With `bargains_hard` it asks for the most that the
+    other may still gain from, and accepts nothing below `least_gain`; otherwise it offers the deal
+    whose smaller gain of the two is largest. It keeps its word until `honest_until`, a share of
+    the episode: 1 for always, 0 for never. It deals only with seats that have kept at least as
+    many promises as they have broken.
+    """
+
+    def __init__(
+        self,
+        rules: TradingRules,
+        *,
+        network: bool = False,
+        name: str = "truthful_trader",
+        bargains_hard: bool = False,
+        least_gain: int = 1,
+        honest_until: float = 1.0,
+    ) -> None:
+        self.name = name
+        self._rules = rules
+        self._layout = VectorLayout(field_sizes(rules, network))
+        self._hard, self._least, self._honest_until = bargains_hard, least_gain, honest_until
+        self._others, self._kinds = rules.num_agents - 1, rules.goods - 1
+        # A column per part of the offers, in action order.
+        parts = np.array(rules.offers).T
+        self._slot, self._give, self._given, self._want, self._wanted = parts
+        # (favourite, offer): what the other would gain if that good were its favourite.
+        values = np.full((self._kinds, rules.goods), COMMON)
+        values[np.arange(self._kinds), np.arange(self._kinds) + 1] = FAVOURITE
+        values[:, 0] = market.COIN_VALUE
+        self._values = values
+        self._their_gain = values[:, self._give] * self._given
+        self._their_gain -= values[:, self._want] * self._wanted
+
+    def start(self, seed: int) -> Ledger:
+        """Nothing known of the others."""
+        return Ledger(
+            np.random.default_rng(seed),
+            np.full((self._others, self._kinds), 1 / self._kinds),
+            np.ones((self._others, self._rules.goods)),
+        )
+
+    def act(
+        self, seen: Sequence[Seen], states: Sequence[Ledger]
+    ) -> tuple[list[Decision], list[Ledger]]:
+        """One decision per seat."""
+        decisions = []
+        for view, ledger in zip(seen, states, strict=True):
+            fields = self._layout(view.observation)
+            phase = int(fields["phase"].argmax())
+            move = (self._offer, self._answer, self._deliver)[phase]
+            legal = (
+                np.ones(self._rules.num_actions)
+                if view.action_mask is None
+                else (np.asarray(view.action_mask))
+            )
+            decisions.append(Decision(move(fields, legal > 0, ledger)))
+        return decisions, list(states)
+
+    def _offer(
+        self, fields: dict[str, NDArray[np.float64]], legal: NDArray[np.bool_], ledger: Ledger
+    ) -> int:
+        self._learn_from_own_offer(fields, ledger)
+        own = fields["own_value"]
+        gain = own[self._want] * self._wanted - own[self._give] * self._given
+        enough = (gain >= self._least) & (fields["reputation"][self._slot] >= TRUSTED)
+        enough &= legal[self._rules.first_offer :]
+        stock = fields["own_stock"]
+        enough &= stock[self._give] >= self._given
+        theirs = np.maximum(self._their_gain, 0.0)
+        worth = (theirs > 0) * gain if self._hard else np.minimum(theirs, gain)
+        likely = ledger.favourite[self._slot].T
+        expected = (likely * worth).sum(axis=0) * ledger.hope[self._slot, self._want] * enough
+        best = expected.max(initial=0.0)
+        if best <= 0.0:
+            return market.PASS
+        chosen = ledger.rng.choice(np.flatnonzero(expected >= best * (1 - 1e-9)))
+        return self._rules.first_offer + int(chosen)
+
+    def _answer(
+        self, fields: dict[str, NDArray[np.float64]], legal: NDArray[np.bool_], ledger: Ledger
+    ) -> int:
+        nets = fields["offer_to_you"].reshape(self._others, self._rules.goods)
+        for slot in np.flatnonzero(nets.any(axis=1)).tolist():
+            self._infer(ledger, slot, -nets[slot])
+        accepts = legal[market.FIRST_ACCEPT : self._rules.first_offer]
+        gain = np.where(accepts & (fields["reputation"] >= TRUSTED), fields["offer_gain"], 0.0)
+        best = int(gain.argmax())
+        if gain[best] >= self._least:
+            return market.FIRST_ACCEPT + best
+        return market.DECLINE if legal[market.DECLINE] else market.PASS
+
+    def _deliver(
+        self, fields: dict[str, NDArray[np.float64]], legal: NDArray[np.bool_], ledger: Ledger
+    ) -> int:
+        honest = fields["time"][0] < self._honest_until
+        return market.DELIVER if honest and legal[market.DELIVER] else market.PASS
+
+    def _learn_from_own_offer(self, fields: dict[str, NDArray[np.float64]], ledger: Ledger) -> None:
+        """What became of the last offer; an offer is seen here once, before the next is made."""
+        if not fields["own_offer_to"].any():
+            return
+        slot = int(fields["own_offer_to"].argmax())
+        net, answer = fields["own_offer"], int(fields["own_offer_answer"][0])
+        if answer == market.ACCEPTED:
+            self._infer(ledger, slot, -net)
+            return
+        ledger.hope[slot, net > 0] *= DECLINED
+        gains = self._values @ -net > 0
+        self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
+
+    def _infer(self, ledger: Ledger, slot: int, change: NDArray[np.float64]) -> None:
+        """The seat in `slot` was for a deal that changes its goods so."""
+        gains = self._values @ change > 0
+        self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
+
+    def _weigh(self, ledger: Ledger, slot: int, likelihood: NDArray[np.float64]) -> None:
+        posterior = ledger.favourite[slot] * likelihood
+        ledger.favourite[slot] = posterior / posterior.sum()

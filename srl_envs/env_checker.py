@@ -1,0 +1,317 @@
+"""The contract that every environment keeps, as one call: for ours and for your own.
+
+    check_environment(lambda: MyEnvironment())
+
+What it holds an environment to is the list of points in POINTS. It plays a few full episodes with
+random legal actions; it needs nothing but the constructor.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from srl_envs.errors import ConformanceError
+from srl_envs.text.view import LISTED, TEXT_LENGTH, ParseFailure
+
+POINTS = {
+    "names": "agents have names of one line, each its own, and so has metadata; teams name all",
+    "api": "reset and step return PettingZoo's dicts, one entry per seat, of the right types",
+    "spaces": "each seat's spaces are the same object on every call and hold what is observed",
+    "masks": "an action mask is int8, one entry per action, with at least one legal",
+    "end": "the episode ends, a seat that ended never comes back, max_cycles is kept, and after "
+    "the end no actions bring five empty dicts",
+    "infos": "infos are JSON but for arrays",
+    "fresh": "nothing that was returned is returned again or changed afterwards",
+    "seeds": "the same seed gives the same full episode, in a new environment or a used one",
+    "global randomness": "neither random nor numpy.random's own generators are touched",
+    "text": "rules, descriptions, answers and parsing agree; no answer makes parse raise",
+}
+
+Trace = list[tuple[Any, ...]]
+
+
+def check_environment(
+    make: Callable[[], Any],
+    *,
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+    max_turns: int = 10_000,
+    text: bool = True,
+) -> None:
+    """Raise ConformanceError, naming the point, unless the environments `make` gives keep them all.
+
+    `options` go to every reset; `max_turns` is when an episode counts as endless; `text=False`
+    leaves the text view out, for environments that only vectors are played in.
+    """
+    before = _global_state()
+    env, twin = make(), make()
+    _check_names(env)
+    trace = _play(env, seed, options, max_turns)
+    _require(_same(trace, _play(twin, seed, options, max_turns)), "seeds", "two instances differ")
+    _require(
+        _same(trace, _play(env, seed, options, max_turns)), "seeds", "a second episode differs"
+    )
+    _play_a_little(env, seed + 1, options)
+    _require(
+        _same(trace, _play(env, seed, options, max_turns)),
+        "seeds",
+        "an episode after one that was broken off differs",
+    )
+    if text:
+        _check_text(env, trace)
+    env.close()
+    twin.close()
+    _require(_same(before, _global_state()), "global randomness", "its state has changed")
+
+
+def _require(kept: bool, point: str, problem: str, *parts: Any) -> None:
+    # The parts are written out only on failure: an array's repr costs more than all the checks.
+    if not kept:
+        raise ConformanceError(f"{point}: {problem.format(*parts)} ({POINTS[point]})")
+
+
+def _check_names(env: Any) -> None:
+    agents = env.possible_agents
+    _require(bool(agents) and len(set(agents)) == len(agents), "names", "seats are {!r}", agents)
+    for agent in agents:
+        # A name stands in prompts, in reports, and before a colon in what others say.
+        proper = isinstance(agent, str) and agent.isprintable() and agent == agent.strip() != ""
+        _require(proper, "names", "a seat is named {!r}", agent)
+    _require(isinstance(env.metadata.get("name"), str), "names", "metadata['name'] is missing")
+    _require(hasattr(env.unwrapped, "render_mode"), "names", "render_mode is missing (may be None)")
+    teams = getattr(env.unwrapped, "teams", None)
+    _require(teams is None or set(teams) == set(agents), "names", "teams are {!r}", teams)
+
+
+def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
+    """One full episode, checked turn by turn; copies of all that was returned."""
+    returned: Trace = [env.reset(seed=seed, options=_copy(options))]
+    _require(
+        isinstance(returned[0], tuple) and len(returned[0]) == 2,
+        "api",
+        "reset() must return (observations, infos)",
+    )
+    live = list(env.agents)
+    _require(bool(live) and set(live) <= set(env.possible_agents), "api", "agents are {!r}", live)
+    _check_turn(env, live, *returned[0])
+    for place, agent in enumerate(env.possible_agents):
+        env.action_space(agent).seed(seed + place)
+    copies: Trace = _copy(returned)
+    while env.agents:
+        _require(len(copies) <= max_turns, "end", "no end after {} turns", max_turns)
+        observations, infos = returned[-1][0], returned[-1][-1]
+        actions = {a: _legal(env, a, observations[a], infos[a]) for a in live}
+        outcome = env.step(_copy(actions))
+        _require(
+            isinstance(outcome, tuple) and len(outcome) == 5, "api", "step() must return five dicts"
+        )
+        returned.append(outcome)
+        copies.append((*_copy(outcome), actions))
+        live = _check_step(env, live, *outcome)
+    limit = getattr(env.unwrapped, "max_cycles", None)
+    _require(
+        limit is None or len(copies) - 1 <= limit, "end", "max_cycles is {}, yet it went on", limit
+    )
+    _check_freshness(returned, copies)
+    try:
+        after = env.step({})
+    except Exception as error:
+        raise ConformanceError(f"end: step({{}}) after it raised {error!r}") from error
+    _require(tuple(after) == ({},) * 5, "end", "step({{}}) after it gives {!r}", after)
+    return copies
+
+
+def _play_a_little(env: Any, seed: int, options: Mapping[str, Any] | None) -> None:
+    observations, infos = env.reset(seed=seed, options=_copy(options))
+    env.step({a: _legal(env, a, observations[a], infos[a]) for a in env.agents})
+
+
+def _legal(env: Any, agent: str, observation: Any, info: Mapping[str, Any]) -> Any:
+    space, mask = env.action_space(agent), _mask(observation, info)
+    return space.sample(mask) if isinstance(space, spaces.Discrete) else space.sample()
+
+
+def _mask(observation: Any, info: Mapping[str, Any]) -> Any:
+    if isinstance(observation, Mapping) and "action_mask" in observation:
+        return observation["action_mask"]
+    return info.get("action_mask")
+
+
+def _check_step(
+    env: Any,
+    live: list[str],
+    observations: Any,
+    rewards: Any,
+    terminations: Any,
+    truncations: Any,
+    infos: Any,
+) -> list[str]:
+    """Check one step's outcome; the seats that play on."""
+    _check_turn(env, live, observations, infos)
+    for what, values, kinds in (
+        ("rewards", rewards, (int, float)),
+        ("terminations", terminations, bool),
+        ("truncations", truncations, bool),
+    ):
+        _require(
+            isinstance(values, dict) and set(values) == set(live), "api", "{}: {!r}", what, values
+        )
+        for agent, value in values.items():
+            _require(isinstance(value, kinds), "api", "{}[{!r}] is {!r}", what, agent, value)
+    for agent, reward in rewards.items():
+        _require(math.isfinite(reward), "api", "rewards[{!r}] is {!r}", agent, reward)
+    playing = [agent for agent in live if not (terminations[agent] or truncations[agent])]
+    _require(
+        set(env.agents) == set(playing), "end", "{} play on, yet agents are {}", playing, env.agents
+    )
+    return playing
+
+
+def _check_turn(env: Any, live: list[str], observations: Any, infos: Any) -> None:
+    for what, values in (("observations", observations), ("infos", infos)):
+        _require(
+            isinstance(values, dict) and set(values) == set(live), "api", "{}: {!r}", what, values
+        )
+    for agent in live:
+        space, info = env.observation_space(agent), infos[agent]
+        same = space is env.observation_space(agent)
+        same = same and env.action_space(agent) is env.action_space(agent)
+        _require(same, "spaces", "those of {} are made anew on a call", agent)
+        seen = observations[agent]
+        _require(space.contains(seen), "spaces", "{} observes {!r}, outside {}", agent, seen, space)
+        _require(isinstance(info, dict), "api", "infos[{!r}] is {!r}", agent, info)
+        _check_mask(env.action_space(agent), agent, _mask(seen, info))
+        plain = {key: value for key, value in info.items() if not isinstance(value, np.ndarray)}
+        try:
+            json.dumps(plain)
+        except (TypeError, ValueError) as error:
+            raise ConformanceError(f"infos: that of {agent} is {plain!r} ({error})") from error
+    if getattr(env, "state_space", None) is not None:
+        state = env.state()
+        _require(env.state_space.contains(state), "spaces", "state() is {!r}", state)
+
+
+def _check_mask(space: spaces.Space[Any], agent: str, mask: Any) -> None:
+    if mask is None or not isinstance(space, spaces.Discrete):
+        return
+    shaped = isinstance(mask, np.ndarray) and mask.shape == (space.n,) and mask.dtype == np.int8
+    _require(shaped, "masks", "that of {} is {!r}", agent, mask)
+    _require(bool(np.isin(mask, (0, 1)).all() and mask.any()), "masks", "{}: {!r}", agent, mask)
+
+
+def _check_freshness(returned: Trace, copies: Trace) -> None:
+    seen: set[int] = set()  # `returned` keeps all of them alive, so no two share an id
+    earlier: list[np.ndarray] = []
+    for turn, (now, then) in enumerate(zip(returned, copies, strict=True)):
+        _require(_same(now, then[: len(now)]), "fresh", "what turn {} returned has changed", turn)
+        # A constant that nobody can write to may be shared.
+        arrays = [array for array in _arrays(now) if array.flags.writeable]
+        dicts = [
+            thing for thing in (*now[0].values(), *now[-1].values()) if isinstance(thing, dict)
+        ]
+        for thing in (*now, *dicts, *arrays):
+            _require(id(thing) not in seen, "fresh", "turn {} returned an object once more", turn)
+            seen.add(id(thing))
+        pairs = [*zip(arrays, earlier, strict=False), *pairwise(arrays)]
+        shared = any(np.shares_memory(one, other) for one, other in pairs)
+        _require(not shared, "fresh", "arrays of turn {} share memory with others", turn)
+        earlier = arrays
+
+
+def _arrays(thing: Any) -> Iterator[np.ndarray]:
+    if isinstance(thing, np.ndarray):
+        yield thing
+    elif isinstance(thing, Mapping):
+        yield from _arrays(tuple(thing.values()))
+    elif isinstance(thing, tuple | list):
+        for part in thing:
+            yield from _arrays(part)
+
+
+def _check_text(env: Any, trace: Trace) -> None:
+    view = getattr(env.unwrapped, "text_view", None)
+    if view is None:
+        raise ConformanceError("text: there is no text_view (or pass text=False to leave text out)")
+    penalty = view.parse_penalty
+    _require(math.isfinite(penalty) and penalty >= 0, "text", "parse_penalty is {!r}", penalty)
+    for agent in env.possible_agents:
+        rules = view.rules(agent)
+        _require(isinstance(rules, str) and bool(rules.strip()), "text", "rules are {!r}", rules)
+        _require(rules == view.rules(agent), "text", "rules() differ from call to call")
+        situations = [_describe(view, agent, turn[0][agent]) for turn in trace if agent in turn[0]]
+        _check_answers(view, env.action_space(agent), agent, rules + " " + situations[0])
+
+
+def _describe(view: Any, agent: str, observation: Any) -> str:
+    before = _copy(observation)
+    said = view.describe(agent, observation)
+    good = isinstance(said, str) and bool(said.strip()) and len(said) <= TEXT_LENGTH
+    _require(good, "text", "describe() says {!r}", said)
+    _require(_same(observation, before), "text", "describe() changed the observation")
+    _require(said == view.describe(agent, before), "text", "describe() differs from call to call")
+    return str(said)
+
+
+def _check_answers(view: Any, space: spaces.Space[Any], agent: str, said: str) -> None:
+    _require(
+        space.contains(view.default_action), "text", "default action {!r}", view.default_action
+    )
+    answers = view.answers(agent)
+    discrete = isinstance(space, spaces.Discrete)
+    if isinstance(space, spaces.Discrete):
+        good = isinstance(answers, tuple) and len(set(answers)) == len(answers) == space.n
+        _require(good, "text", "answers {!r} for {}", answers, space)
+        listed = len(answers) > LISTED or all(a.casefold() in said.casefold() for a in answers)
+        _require(listed, "text", "neither rules nor situation name each of {}", answers)
+        for action, answer in enumerate(answers):
+            for form in (answer, f"  {answer}\n"):
+                read = view.parse(agent, form)
+                _require(read == action, "text", "{!r} is read as {!r}, not {}", form, read, action)
+    for answer in _useless_answers(answers):
+        try:
+            read = view.parse(agent, answer)
+        except Exception as error:
+            raise ConformanceError(f"text: parse({answer[:40]!r}) raised {error!r}") from error
+        if discrete or not space.contains(read):
+            failed = isinstance(read, ParseFailure)
+            _require(failed, "text", "{!r} is read as {!r}, not a ParseFailure", answer[:40], read)
+
+
+def _useless_answers(answers: tuple[str, ...]) -> Iterator[str]:
+    yield from ("", "   ", "\n\n", "\x00", "\ud800", "zxqj", "<answer>", "</answer>", "{}", "[]")
+    yield from ("x" * 100_000, "我不知道", "لا أعرف", "🤷", "ignore all previous instructions")
+    for answer in answers[:LISTED]:
+        yield from (f"not {answer}", f"I will not {answer}", f"anything but {answer}")
+    if len(answers) > 1:
+        yield from (f"{answers[0]} or {answers[1]}", f"{answers[1]}, {answers[0]}")
+
+
+def _copy(thing: Any) -> Any:
+    return copy.deepcopy(thing)
+
+
+def _global_state() -> tuple[Any, ...]:
+    return random.getstate(), np.random.get_state()
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal in value, type and shape, all the way down."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        same_kind = one.dtype == other.dtype and one.shape == other.shape
+        return bool(same_kind and one.tobytes() == other.tobytes())
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)

@@ -1,0 +1,1 @@
+"""Multi-agent games of simultaneous discrete choices, one package each."""

@@ -1,0 +1,1 @@
+"""A two-armed bandit whose better arm changes: rules and the array form."""

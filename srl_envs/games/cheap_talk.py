@@ -1,0 +1,133 @@
+"""Words that cost nothing: messages beside the moves, and the documented rewards for keywords.
+
+Both live on the answers that actions carry (srl_envs.text.view.Spoken); plain numbers say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.games import base
+from srl_envs.text.view import TEXT_LENGTH, Spoken, TextSpace
+from srl_envs.validation import Step, true_or_false
+from srl_envs.wrappers.reward_function import KEYWORD_REWARDS
+
+MESSAGE_LENGTH = 120  # characters that the others get to read
+MESSAGE_RULE = "What you write above the last line is read by all others."
+
+
+def message_in(answer: str) -> str:
+    """What stands above the last line of an answer, as one line of at most MESSAGE_LENGTH.
+
+    Anything that could pass for something else than a player's words (line breaks, control
+    characters, double quotes) becomes a space or a single quote. Empty where only one line stands.
+    """
+    lines = answer.strip().splitlines()
+    words = "".join(c if c.isprintable() else " " for c in " ".join(lines[:-1]))
+    words = words.replace('"', "'").replace("\N{FULLWIDTH QUOTATION MARK}", "'")
+    return " ".join(words.split())[:MESSAGE_LENGTH].rstrip()
+
+
+def heard(observation: Any) -> str:
+    """The messages in an observation, a line each; empty where there are none."""
+    messages = observation.get("messages", "") if isinstance(observation, Mapping) else ""
+    return "".join(f"\n{line}" for line in messages.splitlines())
+
+
+class TalkingGame(base.SimultaneousGame):
+    """A game whose seats may talk, and may be paid for keywords.
+
+    With `messages`, what an answer says above its last line reaches all other seats with their
+    next observation, under `"messages"` and in the text; this needs obs_mode "llm". With
+    `keyword_rewards`, an answer in words earns what srl_envs.wrappers.reward_function.KEYWORD_REWARDS says for
+    `scenario` in place of the game's reward, which stays in `infos[agent]["game_reward"]`; a move
+    without words earns the game's.
+    """
+
+    scenario: str
+
+    def __init__(
+        self,
+        agents: Sequence[str],
+        answers: Sequence[str],
+        low: base.Row,
+        high: base.Row,
+        *,
+        messages: bool,
+        keyword_rewards: bool,
+        reward_ceiling: float,
+        max_cycles: int,
+        obs_mode: str,
+        render_mode: str | None,
+    ) -> None:
+        self.messages = true_or_false("messages", messages)
+        self.keyword_rewards = true_or_false("keyword_rewards", keyword_rewards)
+        if messages and obs_mode != "llm":
+            raise EnvConfigError(
+                f"messages=True needs obs_mode='llm', got {obs_mode!r}: a vector holds no words"
+            )
+        self._said: dict[str, str] = {}
+        super().__init__(
+            agents,
+            answers,
+            low,
+            high,
+            reward_ceiling=reward_ceiling,
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode, in silence; see SimultaneousGame."""
+        self._said = {}
+        return super().reset(seed, options)
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        """Play one round; the words that actions carry are heard by all others."""
+        if not (self.messages or self.keyword_rewards):
+            return super().step(actions)
+        words = {}
+        if isinstance(actions, Mapping):  # what else it is, is refused below
+            words = {a: act.text for a, act in actions.items() if isinstance(act, Spoken)}
+        before, self._said = self._said, {}
+        if self.messages:
+            said = {agent: message_in(text) for agent, text in words.items()}
+            self._said = {agent: message for agent, message in said.items() if message}
+        try:
+            outcome = super().step(actions)
+        except EnvError:
+            self._said = before
+            raise
+        if self.keyword_rewards:
+            _, rewards, _, _, infos = outcome
+            for agent, info in infos.items():
+                info["game_reward"] = rewards[agent]
+                if agent in words:
+                    rewards[agent] = KEYWORD_REWARDS[self.scenario](words[agent])
+        return outcome
+
+    def _space_of(self, low: base.Row, high: base.Row) -> spaces.Space[Any]:
+        space = super()._space_of(low, high)
+        if self.messages and isinstance(space, spaces.Dict):
+            return spaces.Dict({**space.spaces, "messages": TextSpace(TEXT_LENGTH)})
+        return space
+
+    def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
+        observations = super()._observations(vectors)
+        if self.messages:
+            for agent, seen in observations.items():
+                seen["messages"] = "\n".join(
+                    f'{speaker} says: "{message}"'
+                    for speaker, message in self._said.items()
+                    if speaker != agent
+                )
+                seen["text"] = self.text_view.describe(agent, seen)
+        return observations

@@ -1,0 +1,1 @@
+"""Choose to cooperate or to compete: rules, payoffs and the array form."""

@@ -1,0 +1,1 @@
+"""Mazes: levels, generator, environment, view, rendering and the array form."""

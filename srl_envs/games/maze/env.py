@@ -1,0 +1,365 @@
+"""Find a way: mazes for one seat, or for several that race, meet, or each have a goal of their own.
+
+A seat moves up, down, left or right; walls and the border leave it where it is. Seats do not block
+each other. A move earns -0.1 - 0.01 * d, where d is the Manhattan distance from there to the seat's
+goal, except that reaching the goal earns +10, and that -1 is earned where the goal was not reached
+and time is up (after `max_cycles` rounds) or the race is lost. The `task` says what the goal is:
+
+- "race": the same cell for all; whoever reaches it first ends the episode.
+- "own": one each. Who has arrived waits, earning 0, until all have.
+- "meet": the cell of the farthest other seat, so that all must come into one cell, wherever it is.
+
+An episode whose task is done is terminated, any other is truncated; all numbers are unitless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from operator import eq
+from typing import Any, ClassVar
+
+import numpy as np
+from pettingzoo import AECEnv
+from pettingzoo.utils import parallel_to_aec
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.games import base
+from srl_envs.games.maze import rendering as maze_rendering
+from srl_envs.games.maze.generator import MazeRecipe
+from srl_envs.games.maze.grid import board_of
+from srl_envs.games.maze.level import ANSWERS, LAYOUTS, SPLITS, STEPS, Level
+from srl_envs.games.maze.view import FARTHEST_VIEW, OBSERVATION_FIELDS, VISITS_SHOWN, MazeView
+from srl_envs.validation import one_of, parallel_form, true_or_false, whole_number
+
+__all__ = ["OBSERVATION_FIELDS", "Maze", "env", "parallel_env", "raw_env"]
+
+ARRIVAL, TOO_LATE = 10.0, -1.0
+STEP, DISTANCE = -0.1, -0.01  # per move, and per cell of Manhattan distance to the goal
+TASKS = ("race", "own", "meet")
+MAX_CYCLES = 64  # documented; mazes of other sizes get at least one round for each of their cells
+SIZE = 9  # of generated mazes, in cells
+
+WENT = tuple((float(dx), float(dy), 0.0) for dx, dy in STEPS)
+BLOCKED = tuple((float(dx), float(dy), 1.0) for dx, dy in STEPS)
+STAYED = (0.0, 0.0, 0.0)
+SHARES = tuple(visits / VISITS_SHOWN for visits in range(VISITS_SHOWN + 1))
+
+
+class Maze(base.SimultaneousGame):
+    """The environment.
+
+    Seats agent_0, agent_1, ...; actions 0 up, 1 down, 2 left, 3 right. All are legal, also those
+    that a wall blocks, but with `mask_walls` the masks leave those out. Observations:
+    OBSERVATION_FIELDS, per seat; the last, `walls`, stands for (2 * view_radius + 1)^2 numbers.
+    Infos: `shortest_path` (the fewest rounds from this seat's start to its goal; in "meet", until
+    all can be in one cell), `steps` (moves this seat made), `success`, `level_seed` (None for a
+    layout) and `layout_hash`; in the last round of a race of several also `winner`: a seat, or
+    "draw".
+
+    `layout` is "simple", "medium", "complex", a Level, or the lines that draw one (see
+    Level.drawn). Without it mazes are generated: `width` and `height` (9 where not given),
+    `loop_share` and `min_path` (0) are MazeRecipe's, and every episode has a new maze of the
+    `split` ("train" where not given, "test" or "any"), unless `level_seed` names one for all.
+    `reset(options={"level_seed": k})` names one for that episode.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "maze_v0",
+        "render_modes": list(base.RENDER_MODES),
+        "render_fps": 4,
+        "is_parallelizable": True,
+    }
+
+    level: Level
+    """The maze of this episode."""
+    fixed_level: Level | None
+    """The maze of every episode; None where each has its own."""
+
+    def __init__(
+        self,
+        *,
+        layout: str | Level | Sequence[str] | None = None,
+        width: int | None = None,
+        height: int | None = None,
+        loop_share: float | None = None,
+        min_path: int | None = None,
+        level_seed: int | None = None,
+        split: str | None = None,
+        num_agents: int = 1,
+        task: str = "race",
+        view_radius: int = 1,
+        mask_walls: bool = False,
+        max_cycles: int | None = None,
+        obs_mode: str = "vector",
+        render_mode: str | None = None,
+    ) -> None:
+        if layout is not None:
+            _refuse_beside_a_layout(
+                width=width,
+                height=height,
+                loop_share=loop_share,
+                min_path=min_path,
+                level_seed=level_seed,
+                split=split,
+            )
+        seats = whole_number("num_agents", num_agents, low=1)
+        self.task: str = one_of("task", task, TASKS)
+        if self.task == "meet" and seats < 2:
+            raise EnvConfigError(f"num_agents must be at least 2 to meet, got {seats}")
+        self.view_radius = whole_number("view_radius", view_radius, low=1, high=FARTHEST_VIEW)
+        self.mask_walls = true_or_false("mask_walls", mask_walls)
+        self.split: str = one_of("split", "train" if split is None else split, (*SPLITS, "any"))
+        self.recipe = MazeRecipe(
+            SIZE if width is None else width,
+            SIZE if height is None else height,
+            0.0 if loop_share is None else loop_share,
+            0 if min_path is None else min_path,
+        )
+        self._layout = None if layout is None else _level(layout)
+        self.fixed_level = self._layout
+        if level_seed is not None:
+            self.fixed_level = self.named_level(level_seed)
+        if self.fixed_level is not None:
+            seating(self.fixed_level, self.task, seats)  # says so where the maze is too small
+        elif self.task != "race" and seats > self.recipe.least_cells:
+            raise EnvConfigError(
+                f"num_agents must be at most {self.recipe.least_cells} with task={self.task!r}, "
+                f"as some {self.recipe.width}x{self.recipe.height} mazes have no more cells, got "
+                f"{seats}: ask for larger mazes or longer ways (min_path)"
+            )
+        size = self.fixed_level or self.recipe
+        self.width, self.height = size.width, size.height
+        if max_cycles is None:
+            rounds = 0 if isinstance(layout, str) else self.width * self.height
+            max_cycles = max(MAX_CYCLES, rounds)
+        walls = (2 * self.view_radius + 1) ** 2
+        super().__init__(
+            [f"agent_{seat}" for seat in range(seats)],
+            ANSWERS,
+            low=(0.0, 0.0, *(-1.0,) * 6, *(0.0,) * (7 + walls)),
+            high=(1.0,) * (15 + walls),
+            reward_ceiling=ARRIVAL,
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def baselines(self) -> dict[str, float]:
+        """Nothing: arriving ends the episode, so a mean per step says little of how well it went.
+
+        Compare `steps` with `shortest_path` in the infos instead.
+        """
+        return {}
+
+    def make_view(self) -> MazeView:
+        """The view for episodes of `self.max_cycles` rounds."""
+        seats, rounds = len(self.possible_agents), self.max_cycles
+        return MazeView(self.width, self.height, self.view_radius, self.task, seats, rounds)
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        """The seats' first observations; the option "level_seed" names this episode's maze."""
+        seats = len(self.possible_agents)
+        seed = options.get("level_seed")
+        if seed is not None:
+            self.level = self.named_level(seed)
+        else:
+            self.level = self.fixed_level or self.recipe.sample(self._generator, self.split)
+        self._board = board_of(self.level, self.view_radius)
+        starts, goals, self._fewest = seating(self.level, self.task, seats)
+        self._places = list(starts)
+        self._goals = self._farthest() if self.task == "meet" else list(goals)
+        self._arrived = [False] * seats
+        # One count more than cells: the last is for what lies behind walls, where nobody ever is.
+        self._visits = [[0] * (len(self._board.doors) + 1) for _ in starts]
+        for visits, place in zip(self._visits, starts, strict=True):
+            visits[place] = 1
+        self._trails = [[place] for place in starts]
+        return [self._row(seat, STAYED, 0.0) for seat in range(seats)]
+
+    def first_infos(self) -> list[dict[str, Any]]:
+        """What the seats' infos hold now, in seat order."""
+        level, fewest, trails = self.level, self._fewest, self._trails
+        seed, layout = level.seed, level.layout_hash
+        return [
+            {
+                "shortest_path": fewest[seat],
+                "steps": len(trails[seat]) - 1,
+                "success": arrived,
+                "level_seed": seed,
+                "layout_hash": layout,
+            }
+            for seat, arrived in enumerate(self._arrived)
+        ]
+
+    def play_round(
+        self, chosen: Sequence[int], over: bool
+    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
+        """One round: observations, rewards and infos in seat order."""
+        ways = [self._move(seat, action) for seat, action in enumerate(chosen)]
+        if self.task == "meet":
+            self._goals = self._farthest()
+        before = self._arrived
+        now = list(map(eq, self._places, self._goals))
+        self._arrived = now
+        self.finished = True in now if self.task == "race" else False not in now
+        ends = over or self.finished
+        rewards = []
+        for seat, arrived in enumerate(now):
+            if arrived:
+                rewards.append(0.0 if before[seat] else ARRIVAL)
+            elif ends:
+                rewards.append(TOO_LATE)
+            else:
+                away = self._board.distance(self._places[seat], self._goals[seat])
+                rewards.append(STEP + DISTANCE * away)
+        time = self.played / self.rounds
+        rows = [self._row(seat, way, time) for seat, way in enumerate(ways)]
+        infos = self.first_infos()
+        if ends and self.task == "race" and len(now) > 1:
+            winner = self.possible_agents[now.index(True)] if now.count(True) == 1 else "draw"
+            for info in infos:
+                info["winner"] = winner
+        return rows, rewards, infos
+
+    def masks(self) -> Sequence[np.ndarray] | np.ndarray:
+        """The moves that no wall blocks, with `mask_walls`; else all, as for a seat that waits."""
+        every = self._every_action
+        if not self.mask_walls:
+            return every
+        return [
+            whole if arrived else self._board.open_ways(place)
+            for whole, arrived, place in zip(every, self._arrived, self._places, strict=True)
+        ]
+
+    def drawn_in_text(self) -> str:
+        """The headline and the maze: A, B, ... the seats, G goals, # walls, . free cells."""
+        return maze_rendering.ansi(self._picture())
+
+    def drawn_in_pixels(self) -> np.ndarray:
+        """The headline and the maze, with the trails that the seats left."""
+        return maze_rendering.rgb_array(self._picture())
+
+    def _picture(self) -> maze_rendering.Picture:
+        headline = self.headline()
+        room = len(headline) + len(str(self.rounds)) - len(str(self.played))
+        goals = () if self.task == "meet" else self._goals
+        return maze_rendering.Picture(headline, room, self.level, self._trails, goals)
+
+    def named_level(self, seed: Any) -> Level:
+        """The maze of a level seed; raises EnvConfigError where it may not be played here."""
+        if self._layout is not None:
+            raise EnvConfigError(f"level_seed is for generated mazes, got {seed!r} and a layout")
+        level = self.recipe.level(seed)
+        if self.split not in ("any", level.split):
+            raise EnvConfigError(
+                f"level_seed {seed} makes a maze of the {level.split} split and this environment "
+                f"plays the {self.split} split: see MazeRecipe.level_seeds, or give split='any'"
+            )
+        return level
+
+    def _move(self, seat: int, action: int) -> tuple[float, float, float]:
+        """Move one seat; its direction, and 1 if a wall was in the way."""
+        if self._arrived[seat]:
+            return STAYED
+        place, trail = self._places[seat], self._trails[seat]
+        there = self._board.doors[place][action]
+        if there < 0:
+            trail.append(place)
+            return BLOCKED[action]
+        self._places[seat] = there
+        trail.append(there)
+        visits = self._visits[seat]
+        if visits[there] < VISITS_SHOWN:
+            visits[there] += 1
+        return WENT[action]
+
+    def _row(self, seat: int, way: tuple[float, float, float], time: float) -> base.Row:
+        board, place, goal = self._board, self._places[seat], self._goals[seat]
+        x, y = board.x[place], board.y[place]
+        other = self._nearest(seat) if len(self._places) > 1 else place
+        visits = self._visits[seat]
+        up, down, left, right = board.doors[place]  # a wall's door is -1: the count behind walls
+        return (
+            x,
+            y,
+            board.x[goal] - x,
+            board.y[goal] - y,
+            board.x[other] - x,
+            board.y[other] - y,
+            *way,
+            float(self._arrived[seat]),
+            time,
+            SHARES[visits[up]],
+            SHARES[visits[down]],
+            SHARES[visits[left]],
+            SHARES[visits[right]],
+            *board.view(place),
+        )
+
+    def _nearest(self, seat: int) -> int:
+        """The place of the nearest other seat, the first of several."""
+        away = partial(self._board.distance, self._places[seat])
+        return min(self._others(seat), key=away)
+
+    def _farthest(self) -> list[int]:
+        """For each seat the place of the farthest other one, the first of several."""
+        return [
+            max(self._others(seat), key=partial(self._board.distance, place))
+            for seat, place in enumerate(self._places)
+        ]
+
+    def _others(self, seat: int) -> list[int]:
+        return self._places[:seat] + self._places[seat + 1 :]
+
+
+def _refuse_beside_a_layout(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise EnvConfigError(
+                f"{name} is for generated mazes, got {value!r}: leave it or the layout out"
+            )
+
+
+def _level(layout: str | Level | Sequence[str]) -> Level:
+    if isinstance(layout, Level):
+        return layout
+    if isinstance(layout, str):
+        return LAYOUTS[one_of("layout", layout, LAYOUTS)]
+    return Level.drawn(layout)
+
+
+@lru_cache(maxsize=256)
+def seating(
+    level: Level, task: str, seats: int
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Where each seat starts, where its goal is, and the fewest rounds that it takes.
+
+    In "meet" the goals, which move, are left at the starts.
+    """
+    if task == "race":
+        start, goal = level.stations(2)
+        return (start,) * seats, (goal,) * seats, (level.shortest_path,) * seats
+    places = level.stations(max(seats, 2))
+    starts = places[:seats]
+    if task == "own":
+        goals = tuple(places[(seat + 1) % len(places)] for seat in range(seats))
+        ways = zip(starts, goals, strict=True)
+        return starts, goals, tuple(level.distances(start)[goal] for start, goal in ways)
+    # Who is nearer may wait, so a cell is reached by all once the farthest is there.
+    far = zip(*map(level.distances, starts), strict=True)
+    soonest = min(max(lengths) for lengths in far if min(lengths) >= 0)
+    return starts, starts, (soonest,) * seats
+
+
+parallel_env = parallel_form(Maze)
+
+
+def raw_env(**parameters: Any) -> AECEnv:
+    """The AEC form without PettingZoo's bounds check; takes what Maze takes."""
+    return parallel_to_aec(parallel_env(**parameters))
+
+
+def env(**parameters: Any) -> AECEnv:
+    """The AEC form with PettingZoo's usual wrappers; takes what Maze takes."""
+    return base.aec(parallel_env(**parameters))

@@ -1,0 +1,1 @@
+"""Bargaining over several issues: rules, environment, view and rendering."""

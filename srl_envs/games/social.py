@@ -1,0 +1,39 @@
+"""The social games under their common name: trading and negotiation, as real games.
+
+    env = parallel_env(scenario="negotiation", offers="simultaneous")
+
+What each plays and takes is in social_trading_v0.py and social_negotiation_v0.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pettingzoo import AECEnv
+from pettingzoo.utils import parallel_to_aec
+
+from srl_envs import registry
+from srl_envs.games import base
+from srl_envs.validation import one_of, parallel_form
+
+SCENARIOS = {"trading": "social_trading_v0", "negotiation": "social_negotiation_v0"}
+"""Scenario -> the game's own name in the catalogue."""
+
+
+@parallel_form
+def parallel_env(*, scenario: str = "trading", **parameters: Any) -> Any:
+    """The scenario's game as a PettingZoo ParallelEnv; `parameters` are the game's own.
+
+    Raises EnvConfigError for an unknown scenario, or a parameter that its game does not know.
+    """
+    return registry.make(SCENARIOS[one_of("scenario", scenario, SCENARIOS)], **parameters)
+
+
+def raw_env(**parameters: Any) -> AECEnv:
+    """The AEC form without PettingZoo's bounds check; takes what parallel_env takes."""
+    return parallel_to_aec(parallel_env(**parameters))
+
+
+def env(**parameters: Any) -> AECEnv:
+    """The AEC form with PettingZoo's usual wrappers; takes what parallel_env takes."""
+    return base.aec(parallel_env(**parameters))

@@ -1,0 +1,1 @@
+"""A coordination game whose interests part in stages: rules and the array form."""

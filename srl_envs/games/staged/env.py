@@ -1,0 +1,218 @@
+"""First all earn the same, then interests part: a game with adversaries among its n seats.
+
+The first `warmup_episodes` episodes are a warm-up, in which every seat earns exactly
+base = max(0.1, 1 - difficulty). Afterwards the base ramps up to 1.3 times that, over as many
+episodes again, and with c as the share of all seats that cooperate a seat earns per round
+
+    base + cooperation_weight * (c - 0.5)
+         + 0.1 * c     an adversary that competes
+         - 0.05 * c    an adversary that cooperates
+         - 0.05        whoever cooperates while c < 0.3, or competes while c > 0.7
+
+plus normal noise, never below zero. The first quarter of the seats, and at least one, are the
+adversaries. All numbers are per seat and round, unitless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pettingzoo import AECEnv
+from pettingzoo.utils import parallel_to_aec
+
+from srl_envs.games import base
+from srl_envs.games.staged.payoffs import PREY, StagedRules
+from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
+from srl_envs.validation import number_between, parallel_form, true_or_false, whole_number
+
+HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
+
+OBSERVATION_FIELDS = (
+    "first_round",  # 1 before anyone has chosen, else 0
+    "own_cooperated",  # 1 if this seat cooperated last round, else 0
+    "all_cooperated",  # c of the last round, oneself included; 0.5 before
+    "last_reward",
+    "time",  # rounds played / max_cycles
+    "warmup",  # 1 in a warm-up episode, else 0
+    "ramp",  # how far the base is ramped up in this episode, from 0 to 1
+    "adversary",  # 1 if this seat is one, else 0; who the others are is not shown
+    "difficulty",  # or -1 where observe_parameters is off
+)
+
+
+class Staged(base.SimultaneousGame):
+    """The environment.
+
+    Seats agent_0, agent_1, ..., the adversaries first; action 1 cooperates, 0 competes; every
+    action is always legal. Observations: OBSERVATION_FIELDS, per seat. Infos: `cooperation_ratio`
+    (share of all seats), `phase` ("warmup" or "divergence") and `adversaries` (their numbers).
+
+    Episodes are counted from 0 over the life of the environment and episode k is a warm-up if
+    k < warmup_episodes; `reset(options={"episode": k})` sets the count.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "staged_v0",
+        "render_modes": list(base.RENDER_MODES),
+        "render_fps": 1,
+        "is_parallelizable": True,
+    }
+
+    def __init__(
+        self,
+        *,
+        num_agents: int = 8,
+        difficulty: float = 0.3,
+        cooperation_weight: float = 0.25,
+        noise_std: float = 0.005,
+        warmup_episodes: int = 20,
+        observe_parameters: bool = True,
+        max_cycles: int = 1000,
+        obs_mode: str = "vector",
+        render_mode: str | None = None,
+    ) -> None:
+        self.rules = StagedRules(num_agents, difficulty, cooperation_weight, warmup_episodes)
+        self.warmup_episodes = self.rules.warmup_episodes
+        self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
+        self._adversaries = list(range(self.rules.adversaries))
+        self._kinds = [seat < self.rules.adversaries for seat in range(self.rules.num_agents)]
+        names = ("adversary" if bad else "player" for bad in self._kinds)
+        self.roles = {f"agent_{seat}": name for seat, name in enumerate(names)}
+        """Agent -> what it is: only agents of one role are paid alike."""
+        self._difficulty = self.rules.difficulty if self.observe_parameters else HIDDEN
+        self._episode = -1  # none begun yet
+        self._warmup = True
+        self._ramp = 0.0
+        self._payoffs = self.rules.payoffs(self._ramp)
+        noise = number_between("noise_std", noise_std, 0.0)
+        best = self.rules.base_reward(1.0) + 0.5 * self.rules.cooperation_weight + PREY
+        ceiling = best + base.NOISE_LIMIT * noise
+        super().__init__(
+            [f"agent_{seat}" for seat in range(self.rules.num_agents)],
+            BINARY_ANSWERS,
+            low=(0.0,) * 8 + (HIDDEN,),
+            high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0, 1.0),
+            reward_ceiling=ceiling,
+            noise_std=noise_std,
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def baselines(self) -> dict[str, float]:
+        """Mean reward per seat and step once fully ramped up, noise left out: as in the base."""
+        return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
+
+    def phase(self) -> str:
+        """Whether this episode is "warmup" or "divergence"."""
+        return "warmup" if self._warmup else "divergence"
+
+    def notes(self) -> Sequence[str]:
+        """Who is an adversary."""
+        return ["adversary" if bad else "" for bad in self._kinds]
+
+    def make_view(self) -> StagedView:
+        """The view for episodes of `self.max_cycles` rounds."""
+        return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        """The seats' first observations; the option "episode" sets this episode's number."""
+        episode = options.get("episode", self._episode + 1)
+        self._episode = whole_number('options["episode"]', episode, low=0)
+        self._warmup = self._episode < self.warmup_episodes
+        ramp = self.rules.ramp(self._episode)
+        if ramp != self._ramp:
+            self._ramp, self._payoffs = ramp, self.rules.payoffs(ramp)
+        return [
+            (1.0, 0.0, 0.5, 0.0, 0.0, float(self._warmup), ramp, float(bad), self._difficulty)
+            for bad in self._kinds
+        ]
+
+    def play_round(
+        self, chosen: Sequence[int], over: bool
+    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
+        """One round: observations, rewards and infos in seat order."""
+        total = sum(chosen)
+        share = total / len(chosen)
+        if self._warmup:
+            rewards = [self.rules.base_reward(0.0)] * len(chosen)
+        else:
+            payoffs = self._payoffs[total]
+            rewards = [
+                reward if (reward := payoffs[bad][action] + extra) > 0.0 else 0.0
+                for bad, action, extra in zip(
+                    self._kinds, chosen, self.noise(len(chosen)), strict=True
+                )
+            ]
+        time, warmup, ramp = self.played / self.rounds, self._warmup, self._ramp
+        rows = [
+            (0.0, action, share, reward, time, warmup, ramp, bad, self._difficulty)
+            for action, reward, bad in zip(chosen, rewards, self._kinds, strict=True)
+        ]
+        phase, adversaries = self.phase(), self._adversaries
+        infos: list[dict[str, Any]] = [
+            {"cooperation_ratio": share, "phase": phase, "adversaries": adversaries.copy()}
+            for _ in chosen
+        ]
+        return rows, rewards, infos
+
+
+@dataclass(frozen=True)
+class StagedView(BinaryChoice):
+    """How the game reads and is answered."""
+
+    players: int
+    adversaries: int
+    rounds: int
+    default_action: int = 0
+    parse_penalty: float = 0.1
+
+    def rules(self, agent: str) -> str:
+        """The game, the seat's role and how to answer."""
+        if self.players == 1:
+            return (
+                f"You are {agent}, the only player. Each round you choose to cooperate or to "
+                f"compete; after a warm-up, one may earn more. {HOW_TO_ANSWER}"
+            )
+        return (
+            f"You are {agent}, one of {self.players} players; {self.adversaries} of them "
+            "gain by competing while others cooperate. Each round all choose at the same time to "
+            "cooperate or to compete. The more cooperate, the more all earn. Cooperating among few "
+            f"cooperators or competing among many costs a little. {HOW_TO_ANSWER}"
+        )
+
+    def describe(self, agent: str, observation: Any) -> str:
+        """The seat's situation, from its observation vector (or the dict that holds it)."""
+        first, own, share, reward, time, warmup, _, adversary, difficulty = base.vector_of(
+            observation
+        ).tolist()
+        played = round(time * self.rounds)
+        parts = [f"Round {min(played + 1, self.rounds)} of {self.rounds}."]
+        if warmup:
+            parts.append("Warm-up: all earn the same.")
+        if adversary and self.players > 1:
+            parts.append("You are an adversary.")
+        if first:
+            parts.append("Nobody has chosen yet.")
+        else:
+            parts.append(f"You chose to {BINARY_ANSWERS[int(own)]} and earned {reward:.2f}.")
+            if self.players > 1:
+                parts.append(f"Cooperating: {round(share * self.players)} of {self.players}.")
+        if difficulty >= 0.0:
+            parts.append(f"Difficulty {difficulty:.2f}.")
+        return " ".join(parts)
+
+
+parallel_env = parallel_form(Staged)
+
+
+def raw_env(**parameters: Any) -> AECEnv:
+    """The AEC form without PettingZoo's bounds check; takes what Staged takes."""
+    return parallel_to_aec(parallel_env(**parameters))
+
+
+def env(**parameters: Any) -> AECEnv:
+    """The AEC form with PettingZoo's usual wrappers; takes what Staged takes."""
+    return base.aec(parallel_env(**parameters))

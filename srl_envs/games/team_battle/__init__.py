@@ -1,0 +1,1 @@
+"""Two teams that cooperate within and compete between: rules and the array form."""

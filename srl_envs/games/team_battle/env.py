@@ -1,0 +1,247 @@
+"""Two teams: cooperation pays one's own team, competing pays more when the rivals cooperate.
+
+A social dilemma for the red team (documented as team A) and the blue team (team B), `max_cycles`
+rounds. With own and rival as the shares of the two teams that cooperate, one's own choice
+included, a seat earns per round
+
+    base + cooperation_weight * (own - 0.5)  + 0.15 * rival        if it competes
+                                             - 0.05 * (1 - own)    if it cooperates
+
+plus normal noise, never below zero; base = max(0.1, 1 - difficulty). The first `warmup_episodes`
+episodes are a warm-up, in which every seat earns exactly base. All numbers are unitless.
+
+The winner of an episode is the team that earned more per member, noise left out, so that luck
+never decides; the same to within 1e-9 is a draw, as every warm-up is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pettingzoo import AECEnv
+from pettingzoo.utils import parallel_to_aec
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.games import base
+from srl_envs.games.team_battle.payoffs import RAID, TeamBattleRules
+from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
+from srl_envs.validation import number_between, parallel_form, true_or_false, whole_number
+
+DRAW = 1e-9  # difference in mean reward per member that still counts as equal
+HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
+
+TEAM_A, TEAM_B = "team_a", "team_b"
+
+OBSERVATION_FIELDS = (
+    "first_round",  # 1 before anyone has chosen, else 0
+    "own_cooperated",  # 1 if this seat cooperated last round, else 0
+    "own_team_cooperated",  # share of one's own team, oneself included, last round; 0.5 before
+    "rivals_cooperated",  # share of the other team last round; 0.5 before
+    "last_reward",
+    "time",  # rounds played / max_cycles
+    "warmup",  # 1 in a warm-up episode, else 0
+    "blue",  # 1 for a seat of the blue team, else 0
+    "difficulty",  # or -1 where observe_parameters is off
+)
+
+
+class TeamBattle(base.SimultaneousGame):
+    """The environment.
+
+    Seats red_0.. (team A), then blue_0.. (team B); action 1 cooperates, 0 competes; every action is
+    always legal. `team_size` is one number for both teams or a pair (red, blue). Observations:
+    OBSERVATION_FIELDS, per seat. Infos: `cooperation_ratio` (share of all seats),
+    `team_cooperation` (share per team), `phase` ("warmup" or "battle") and, in the last round,
+    `winner`: "team_a", "team_b" or "draw".
+
+    Episodes are counted from 0 over the life of the environment and episode k is a warm-up if
+    k < warmup_episodes; `reset(options={"episode": k})` sets the count.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "team_battle_v0",
+        "render_modes": list(base.RENDER_MODES),
+        "render_fps": 1,
+        "is_parallelizable": True,
+    }
+
+    def __init__(
+        self,
+        *,
+        team_size: int | Sequence[int] = 4,
+        difficulty: float = 0.3,
+        cooperation_weight: float = 0.25,
+        noise_std: float = 0.005,
+        warmup_episodes: int = 10,
+        observe_parameters: bool = True,
+        max_cycles: int = 1000,
+        obs_mode: str = "vector",
+        render_mode: str | None = None,
+    ) -> None:
+        self.rules = TeamBattleRules(_sizes(team_size), difficulty, cooperation_weight)
+        self.warmup_episodes = whole_number("warmup_episodes", warmup_episodes, low=0)
+        self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
+        self._payoffs = self.rules.payoffs()
+        red, blue = self.rules.team_sizes
+        self._red = red
+        self._difficulty = self.rules.difficulty if self.observe_parameters else HIDDEN
+        self._episode = -1  # none begun yet
+        self._warmup = True
+        self._score = [0.0, 0.0]  # of red and blue: sum of rewards per member, noise left out
+        agents = [f"red_{seat}" for seat in range(red)] + [f"blue_{seat}" for seat in range(blue)]
+        self.teams = {a: TEAM_A if a.startswith("red") else TEAM_B for a in agents}
+        best = self.rules.base_reward + 0.5 * self.rules.cooperation_weight + RAID
+        ceiling = best + base.NOISE_LIMIT * number_between("noise_std", noise_std, 0.0)
+        super().__init__(
+            agents,
+            BINARY_ANSWERS,
+            low=(0.0,) * 8 + (HIDDEN,),
+            high=(1.0, 1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0),
+            reward_ceiling=ceiling,
+            noise_std=noise_std,
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def baselines(self) -> dict[str, float]:
+        """Mean reward per seat and step after the warm-up, noise left out: 'uniform', 'optimum'."""
+        return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
+
+    def phase(self) -> str:
+        """Whether this episode is "warmup" or "battle"."""
+        return "warmup" if self._warmup else "battle"
+
+    def make_view(self) -> TeamBattleView:
+        """The view for episodes of `self.max_cycles` rounds."""
+        return TeamBattleView(self.rules.team_sizes, self.max_cycles)
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        """The seats' first observations; the option "episode" sets this episode's number."""
+        episode = options.get("episode", self._episode + 1)
+        self._episode = whole_number('options["episode"]', episode, low=0)
+        self._warmup = self._episode < self.warmup_episodes
+        self._score = [0.0, 0.0]
+        warmup = float(self._warmup)
+        return [
+            (1.0, 0.0, 0.5, 0.5, 0.0, 0.0, warmup, float(seat >= self._red), self._difficulty)
+            for seat in range(len(self.possible_agents))
+        ]
+
+    def play_round(
+        self, chosen: Sequence[int], over: bool
+    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
+        """One round: observations, rewards and infos in seat order."""
+        red, blue = self.rules.team_sizes
+        red_total, blue_total = sum(chosen[:red]), sum(chosen[red:])
+        share_red, share_blue = red_total / red, blue_total / blue
+        if self._warmup:
+            rewards = [self.rules.base_reward] * len(chosen)
+        else:
+            of_red, of_blue = self._payoffs[red_total][blue_total]
+            means = [of_red[action] for action in chosen[:red]]
+            means += [of_blue[action] for action in chosen[red:]]
+            self._score[0] += sum(means[:red]) / red
+            self._score[1] += sum(means[red:]) / blue
+            rewards = [
+                reward if (reward := mean + extra) > 0.0 else 0.0
+                for mean, extra in zip(means, self.noise(len(chosen)), strict=True)
+            ]
+        time, warmup, difficulty = self.played / self.rounds, self._warmup, self._difficulty
+        played = list(zip(chosen, rewards, strict=True))
+        rows = [
+            (0.0, action, share_red, share_blue, reward, time, warmup, 0.0, difficulty)
+            for action, reward in played[:red]
+        ]
+        rows += [
+            (0.0, action, share_blue, share_red, reward, time, warmup, 1.0, difficulty)
+            for action, reward in played[red:]
+        ]
+        ratio, phase = (red_total + blue_total) / len(chosen), self.phase()
+        infos: list[dict[str, Any]] = [
+            {
+                "cooperation_ratio": ratio,
+                "team_cooperation": {TEAM_A: share_red, TEAM_B: share_blue},
+                "phase": phase,
+            }
+            for _ in chosen
+        ]
+        if over:
+            winner = self._winner()
+            for info in infos:
+                info["winner"] = winner
+        return rows, rewards, infos
+
+    def _winner(self) -> str:
+        lead = (self._score[0] - self._score[1]) / self.rounds
+        if abs(lead) <= DRAW:
+            return "draw"
+        return TEAM_A if lead > 0.0 else TEAM_B
+
+
+def _sizes(team_size: int | Sequence[int]) -> tuple[int, int]:
+    if isinstance(team_size, Sequence) and not isinstance(team_size, str):
+        if len(team_size) != 2:
+            raise EnvConfigError(f"team_size must be one number or (red, blue), got {team_size!r}")
+        red, blue = (whole_number("team_size", size, low=1) for size in team_size)
+        return red, blue
+    size = whole_number("team_size", team_size, low=1)
+    return size, size
+
+
+@dataclass(frozen=True)
+class TeamBattleView(BinaryChoice):
+    """How the game reads and is answered."""
+
+    team_sizes: tuple[int, int]
+    rounds: int
+    default_action: int = 0
+    parse_penalty: float = 0.1
+
+    def rules(self, agent: str) -> str:
+        """The game, the seat's role and how to answer."""
+        team, mine, rivals, theirs = self._sides(agent)
+        return (
+            f"You are {agent} in the {team} team of {mine}, against the {rivals} team of {theirs}. "
+            "Each round all players choose at the same time to cooperate or to compete. "
+            "Cooperation pays your whole team. Competing pays more when rivals cooperate. "
+            f"Cooperating while teammates compete costs a little. {HOW_TO_ANSWER}"
+        )
+
+    def describe(self, agent: str, observation: Any) -> str:
+        """The seat's situation, from its observation vector (or the dict that holds it)."""
+        vector = base.vector_of(observation).tolist()
+        first, action, own, rival, reward, time, warmup, _, difficulty = vector
+        _, mine, _, theirs = self._sides(agent)
+        played = round(time * self.rounds)
+        parts = [f"Round {min(played + 1, self.rounds)} of {self.rounds}."]
+        if warmup:
+            parts.append("Warm-up: all earn the same.")
+        if first:
+            parts.append("Nobody has chosen yet.")
+        else:
+            parts.append(f"You chose to {BINARY_ANSWERS[int(action)]} and earned {reward:.2f}.")
+            parts.append(f"Team cooperating: {round(own * mine)} of {mine}.")
+            parts.append(f"Rivals cooperating: {round(rival * theirs)} of {theirs}.")
+        if difficulty >= 0.0:
+            parts.append(f"Difficulty {difficulty:.2f}.")
+        return " ".join(parts)
+
+    def _sides(self, agent: str) -> tuple[str, int, str, int]:
+        red, blue = self.team_sizes
+        return ("red", red, "blue", blue) if agent.startswith("red") else ("blue", blue, "red", red)
+
+
+parallel_env = parallel_form(TeamBattle)
+
+
+def raw_env(**parameters: Any) -> AECEnv:
+    """The AEC form without PettingZoo's bounds check; takes what TeamBattle takes."""
+    return parallel_to_aec(parallel_env(**parameters))
+
+
+def env(**parameters: Any) -> AECEnv:
+    """The AEC form with PettingZoo's usual wrappers; takes what TeamBattle takes."""
+    return base.aec(parallel_env(**parameters))

@@ -1,0 +1,1 @@
+"""A market of traders: rules, environment, view and rendering."""

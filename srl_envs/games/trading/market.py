@@ -1,0 +1,305 @@
+"""The rules of trading, without seats' names, text or spaces; all numbers are whole.
+
+A deal takes up to three rounds. OFFERS: every seat may offer one other seat some units of one good
+for some units of another. ANSWERS: who was made offers accepts one of them, or declines.
+DELIVERIES: who is party to an agreement delivers all it owes, or keeps it and breaks its word.
+Rounds in which nobody could do anything are left out. With binding agreements the goods change
+hands as soon as an offer is accepted.
+
+A seat can always deliver: it may offer only what it holds, and accept only what it can pay for
+beside its own offer. Goods are only ever moved, never made or lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.validation import keep, one_of, whole_number
+
+GOODS = ("coin", "apple", "bread", "cloth", "dish", "egg", "fig", "grape")
+"""What is traded, the first `goods` of them. Everyone values coins alike, so that they can pay."""
+AGREEMENTS = ("promised", "binding")
+OFFERS, ANSWERS, DELIVERIES = 0, 1, 2
+PHASES = ("offers", "answers", "deliveries")
+
+PASS, DECLINE, DELIVER, FIRST_ACCEPT = 0, 1, 2, 3
+"""Actions. From FIRST_ACCEPT one per other seat (in seat order) accepts its offer; then come the
+offers: per other seat, good given, good wanted, units given, units wanted, the last the fastest."""
+
+COIN_VALUE = 3  # per coin, to everyone
+COINS = 8  # that everyone starts with
+COMMON_VALUES = (1, 3)  # per unit of a good, drawn; from, to
+FAVOURITE_VALUES = (8, 9)  # per unit of a seat's favourite good, drawn; from, to
+MOST_UNITS = 4  # of each other good that a seat may start with, drawn from 0
+
+MOST_SEATS, MOST_QUANTITY = 10, 5
+LARGEST_VALUE, LARGEST_STOCK = 9, 20  # that an episode's options may ask for, per unit and good
+
+UNANSWERED, ACCEPTED, DECLINED = 0, 1, -1
+
+
+class Offer(NamedTuple):
+    """What a seat offers to another."""
+
+    slot: int
+    """Whom: the number of the seat among the offering seat's others."""
+    give: int
+    give_units: int
+    want: int
+    want_units: int
+
+
+@dataclass(frozen=True)
+class TradingRules:
+    """The size of a market and what its actions mean."""
+
+    num_agents: int = 6
+    goods: int = 3
+    max_quantity: int = 2
+    agreements: str = "promised"
+
+    def __post_init__(self) -> None:
+        keep(
+            self,
+            num_agents=whole_number("num_agents", self.num_agents, low=2, high=MOST_SEATS),
+            goods=whole_number("goods", self.goods, low=3, high=len(GOODS)),
+            max_quantity=whole_number("max_quantity", self.max_quantity, 1, MOST_QUANTITY),
+            agreements=one_of("agreements", self.agreements, AGREEMENTS),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The goods' names."""
+        return GOODS[: self.goods]
+
+    @property
+    def binding(self) -> bool:
+        """Whether goods change hands as soon as an offer is accepted."""
+        return self.agreements == "binding"
+
+    @property
+    def first_offer(self) -> int:
+        """The first action that is an offer."""
+        return FIRST_ACCEPT + self.num_agents - 1
+
+    @cached_property
+    def offers(self) -> tuple[Offer, ...]:
+        """What the actions from `first_offer` on offer."""
+        units, goods = range(1, self.max_quantity + 1), range(self.goods)
+        return tuple(
+            Offer(slot, give, given, want, wanted)
+            for slot in range(self.num_agents - 1)
+            for give in goods
+            for want in goods
+            if want != give
+            for given in units
+            for wanted in units
+        )
+
+    @property
+    def num_actions(self) -> int:
+        """Actions of a seat."""
+        return self.first_offer + len(self.offers)
+
+    def others(self, seat: int) -> tuple[int, ...]:
+        """The other seats, in the order of their slots."""
+        return tuple(other for other in range(self.num_agents) if other != seat)
+
+    def draw(self, generator: np.random.Generator) -> tuple[list[list[int]], list[list[int]]]:
+        """Values per unit and stocks of a new market, both (seat, good).
+
+        Every seat has one favourite; each good but the coin is the favourite of as many seats as
+        any other, give or take one, so that whatever there is, somebody wants it.
+        """
+        shape = (self.num_agents, self.goods)
+        values = generator.integers(COMMON_VALUES[0], COMMON_VALUES[1] + 1, shape)
+        values[:, 0] = COIN_VALUE
+        seats = generator.permutation(self.num_agents)
+        kinds = self.goods - 1
+        favourites = (np.arange(self.num_agents) + generator.integers(kinds)) % kinds + 1
+        values[seats, favourites] = generator.integers(
+            FAVOURITE_VALUES[0], FAVOURITE_VALUES[1] + 1, self.num_agents
+        )
+        stocks = generator.integers(0, MOST_UNITS + 1, shape)
+        stocks[:, 0] = COINS
+        return values.tolist(), stocks.tolist()
+
+    def table(self, name: str, given: Sequence[Sequence[int]], most: int) -> list[list[int]]:
+        """`given` as whole numbers (seat, good) from 0 to `most`; raises EnvConfigError."""
+        rows = np.asarray(given, dtype=object)
+        if rows.shape != (self.num_agents, self.goods):
+            raise EnvConfigError(
+                f"{name} must be a row of {self.goods} goods for each of {self.num_agents} seats, "
+                f"got shape {rows.shape}"
+            )
+        return [[whole_number(name, entry, low=0, high=most) for entry in row] for row in rows]
+
+
+def possible_surplus(values: Sequence[Sequence[int]], stocks: Sequence[Sequence[int]]) -> int:
+    """The greatest total gain any reallocation brings: each unit to who values it most."""
+    best: int = sum(
+        max(worth) * sum(units)
+        for worth, units in zip(zip(*values, strict=True), zip(*stocks, strict=True), strict=True)
+    )
+    return best - sum(map(worth_of, values, stocks))
+
+
+def worth_of(values: Sequence[int], stock: Sequence[int]) -> int:
+    """What a stock is worth to who values it so."""
+    return sum(value * units for value, units in zip(values, stock, strict=True))
+
+
+class Market:
+    """One episode's state. Lists are in seat order."""
+
+    def __init__(
+        self, rules: TradingRules, values: list[list[int]], stocks: list[list[int]]
+    ) -> None:
+        size = rules.num_agents
+        self.rules, self.values, self.stocks = rules, values, stocks
+        self.others = [rules.others(seat) for seat in range(size)]
+        self.first_stocks = [stock.copy() for stock in stocks]
+        self.surplus = possible_surplus(values, stocks)
+        self.phase = OFFERS
+        self.offers: list[Offer | None] = [None] * size
+        """Each seat's latest."""
+        self.answers = [UNANSWERED] * size
+        """What became of it."""
+        self.incoming: list[list[int]] = [[] for _ in range(size)]
+        """Who made each seat an offer that it may answer now."""
+        self.agreed: list[tuple[int, int]] = []
+        """(who offered, who accepted) of the agreements that are due now."""
+        self.outcome: list[tuple[int, int, bool]] = []
+        """(whom, who, kept) of each promise whose time came in the last round."""
+        self.kept = [0] * size
+        self.broken = [0] * size
+        self.deals = [[0] * size for _ in range(size)]
+        """How many agreements each pair of seats has carried out, both sides."""
+
+    def reputation(self, seat: int) -> float:
+        """(kept + 1) / (kept + broken + 2): 0.5 for who has promised nothing yet."""
+        kept, broken = self.kept[seat], self.broken[seat]
+        return (kept + 1) / (kept + broken + 2)
+
+    def partner(self, seat: int) -> int:
+        """Whom the seat's latest offer, which it must have made, is for."""
+        offer = self.offers[seat]
+        assert offer is not None
+        return self.others[seat][offer.slot]
+
+    def can_accept(self, seat: int, maker: int) -> bool:
+        """Whether the seat can pay what `maker` wants, beside what it has offered itself."""
+        offer, own = self.offers[maker], self.offers[seat]
+        assert offer is not None
+        spare = self.stocks[seat][offer.want]
+        if own is not None and own.give == offer.want:
+            spare -= own.give_units
+        return spare >= offer.want_units
+
+    def parties(self) -> set[int]:
+        """Who owes something now."""
+        return {seat for pair in self.agreed for seat in pair}
+
+    def gain_of(self, seat: int, maker: int) -> int:
+        """What accepting `maker`'s offer, both delivering, is worth to the seat."""
+        offer, values = self.offers[maker], self.values[seat]
+        assert offer is not None
+        return values[offer.give] * offer.give_units - values[offer.want] * offer.want_units
+
+    def play(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
+        """One round: what each seat gained in own value, and whose action was illegal (a pass)."""
+        self.outcome = []
+        if self.phase == OFFERS:
+            return [0] * len(chosen), self._offer(chosen)
+        if self.phase == ANSWERS:
+            return self._answer(chosen)
+        return self._deliver(chosen)
+
+    def _offer(self, chosen: Sequence[int]) -> list[bool]:
+        first, offers = self.rules.first_offer, self.rules.offers
+        size = len(chosen)
+        self.offers, self.answers = [None] * size, [UNANSWERED] * size
+        self.incoming = [[] for _ in range(size)]
+        illegal = []
+        for seat, action in enumerate(chosen):
+            if action >= first:
+                offer = offers[action - first]
+                legal = self.stocks[seat][offer.give] >= offer.give_units
+                if legal:
+                    self.offers[seat] = offer
+                    self.incoming[self.others[seat][offer.slot]].append(seat)
+                    self.phase = ANSWERS
+            else:
+                legal = action == PASS
+            illegal.append(not legal)
+        return illegal
+
+    def _answer(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
+        illegal = []
+        for seat, (action, makers) in enumerate(zip(chosen, self.incoming, strict=True)):
+            legal = action == PASS
+            if action == DECLINE and makers:
+                legal = True
+                for maker in makers:
+                    self.answers[maker] = DECLINED
+            elif FIRST_ACCEPT <= action < self.rules.first_offer:
+                accepted = self.others[seat][action - FIRST_ACCEPT]
+                legal = accepted in makers and self.can_accept(seat, accepted)
+                if legal:
+                    for maker in makers:
+                        self.answers[maker] = ACCEPTED if maker == accepted else DECLINED
+                    self.agreed.append((accepted, seat))
+            illegal.append(not legal)
+        self.incoming = [[] for _ in chosen]
+        self.phase = DELIVERIES if self.agreed else OFFERS
+        if self.rules.binding and self.agreed:
+            return self._carry_out(self.parties()), illegal
+        return [0] * len(chosen), illegal
+
+    def _deliver(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
+        parties = self.parties()
+        illegal = [
+            action != PASS and (action != DELIVER or seat not in parties)
+            for seat, action in enumerate(chosen)
+        ]
+        return self._carry_out({seat for seat in parties if chosen[seat] == DELIVER}), illegal
+
+    def _carry_out(self, delivering: set[int]) -> list[int]:
+        gains = [0] * self.rules.num_agents
+        for maker, taker in self.agreed:
+            offer = self.offers[maker]
+            assert offer is not None
+            self._move(maker, taker, offer.give, offer.give_units, delivering, gains)
+            self._move(taker, maker, offer.want, offer.want_units, delivering, gains)
+            if maker in delivering and taker in delivering:
+                self.deals[maker][taker] += 1
+                self.deals[taker][maker] += 1
+        self.agreed = []
+        self.phase = OFFERS
+        return gains
+
+    def _move(
+        self,
+        giver: int,
+        receiver: int,
+        good: int,
+        units: int,
+        delivering: set[int],
+        gains: list[int],
+    ) -> None:
+        kept = giver in delivering
+        self.outcome.append((receiver, giver, kept))
+        if not kept:
+            self.broken[giver] += 1
+            return
+        self.kept[giver] += 1
+        self.stocks[giver][good] -= units
+        self.stocks[receiver][good] += units
+        gains[giver] -= self.values[giver][good] * units
+        gains[receiver] += self.values[receiver][good] * units

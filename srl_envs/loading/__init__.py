@@ -1,0 +1,1 @@
+"""Files, references and documents from others, read within limits."""

@@ -1,0 +1,289 @@
+"""Which environments there are: a name, how it is made, and one line about it.
+
+Importing this module makes them known to PettingZoo's registry too, where it has one (1.27 on):
+`pettingzoo.make("parallel", "srl/coop_compete-v0")`, and those for one seat to Gymnasium's:
+`gymnasium.make("srl_envs:srl/Maze-v0")`. No game is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+import gymnasium
+import pettingzoo
+from pettingzoo import ParallelEnv
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.loading import references
+from srl_envs.validation import nearest, refuse_unknown
+
+HANDED_OVER = "custom"
+"""'custom:...' in a recorded configuration was an object, which no name brings back."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One environment of the catalogue."""
+
+    name: str
+    module: str
+    """Holds `parallel_env` and `env`."""
+    description: str
+    tags: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Arguments that make this entry of the module's games."""
+    turns_to_remember: int | None = None
+    """`max_cycles` of its games as conversations, where its own is more than a model can read."""
+    gymnasium_id: str | None = None
+    """Its name in Gymnasium's registry, for a game that is one seat's unless told otherwise."""
+
+
+ENTRIES: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "coop_compete_v0",
+            "srl_envs.games.coop_compete.env",
+            "n players choose at once to cooperate or compete; each pays when others do it too",
+            ("coordination", "n-player", "discrete"),
+            turns_to_remember=8,
+        ),
+        Entry(
+            "coop_compete_pair_v0",
+            "srl_envs.games.coop_compete.env",
+            "the two-player benchmark game: agreeing pays, disagreeing costs both 0.1",
+            ("coordination", "two-player", "discrete", "benchmark"),
+            MappingProxyType({"variant": "pair", "num_agents": 2}),
+            turns_to_remember=8,
+        ),
+        Entry(
+            "team_battle_v0",
+            "srl_envs.games.team_battle.env",
+            "two teams: cooperation pays one's own team, competing pays more when rivals cooperate",
+            ("social dilemma", "teams", "n-player", "discrete"),
+            turns_to_remember=8,
+        ),
+        Entry(
+            "staged_v0",
+            "srl_envs.games.staged.env",
+            "all earn the same at first, then interests part, and some seats are adversaries",
+            ("social dilemma", "adversaries", "n-player", "discrete"),
+            turns_to_remember=8,
+        ),
+        Entry(
+            "bandit_v0",
+            "srl_envs.games.bandit.env",
+            "two arms to pull; after a while one of them gets better",
+            ("bandit", "one-player", "n-player", "discrete"),
+            turns_to_remember=64,
+            gymnasium_id="srl/Bandit-v0",
+        ),
+        Entry(
+            "maze_v0",
+            "srl_envs.games.maze.env",
+            "find the way to the goal, in another maze every episode",
+            ("maze", "generated", "one-player", "n-player", "discrete"),
+            gymnasium_id="srl/Maze-v0",
+        ),
+        *(
+            Entry(
+                f"maze_{layout}_v0",
+                "srl_envs.games.maze.env",
+                f"find the way through the documented {layout} maze",
+                ("maze", "deterministic", "one-player", "n-player", "discrete"),
+                MappingProxyType({"layout": layout}),
+                gymnasium_id=f"srl/Maze{layout.capitalize()}-v0",
+            )
+            for layout in ("simple", "medium", "complex")
+        ),
+        Entry(
+            "maze_race_v0",
+            "srl_envs.games.maze.env",
+            "two in one maze: whoever reaches the goal first wins",
+            ("maze", "generated", "competition", "n-player", "discrete"),
+            MappingProxyType({"task": "race", "num_agents": 2}),
+        ),
+        Entry(
+            "maze_own_v0",
+            "srl_envs.games.maze.env",
+            "two in one maze, each with a goal of its own; it is over when both are there",
+            ("maze", "generated", "n-player", "discrete"),
+            MappingProxyType({"task": "own", "num_agents": 2}),
+        ),
+        Entry(
+            "maze_meet_v0",
+            "srl_envs.games.maze.env",
+            "two in one maze: come together in one cell, wherever it is",
+            ("maze", "generated", "cooperation", "n-player", "discrete"),
+            MappingProxyType({"task": "meet", "num_agents": 2}),
+        ),
+        Entry(
+            "social_v0",
+            "srl_envs.games.social",
+            "scenario='trading' or 'negotiation': the two games below under their common name",
+            ("social", "n-player", "discrete", "talk"),
+        ),
+        Entry(
+            "social_trading_v0",
+            "srl_envs.games.trading.env",
+            "traders offer, accept and deliver goods that each values differently",
+            ("social", "market", "n-player", "discrete", "talk", "action masks"),
+        ),
+        Entry(
+            "social_negotiation_v0",
+            "srl_envs.games.negotiation.env",
+            "seats with private points settle several issues before a deadline",
+            ("social", "bargaining", "n-player", "discrete", "talk", "action masks"),
+        ),
+        Entry(
+            "math_v0",
+            "srl_envs.tasks.mathematics.env",
+            "questions of mathematics, generated or from a file, with one right answer",
+            ("task", "generated", "one-player", "n-player", "free text"),
+            gymnasium_id="srl/Math-v0",
+        ),
+        Entry(
+            "code_v0",
+            "srl_envs.tasks.programming.env",
+            "programs to write, generated or from a file, run against tests in a sandbox",
+            ("task", "generated", "sandbox", "one-player", "n-player", "free text"),
+            gymnasium_id="srl/Code-v0",
+        ),
+        Entry(
+            "tool_use_v0",
+            "srl_envs.tasks.tool_use.env",
+            "questions that want tools: a calculator, files, search, Python, or your own",
+            ("task", "generated", "one-player", "n-player", "free text", "tools"),
+            gymnasium_id="srl/ToolUse-v0",
+        ),
+        Entry(
+            "debate_v0",
+            "srl_envs.tasks.debate.env",
+            "one speaks for a motion and one against it, and a judge says who argued better",
+            ("debate", "competition", "two-player", "free text", "talk"),
+        ),
+        Entry(
+            "multitask_v0",
+            "srl_envs.tasks.multitask.env",
+            "several of these as one: each episode plays another",
+            ("task", "generated", "sandbox", "one-player", "n-player", "free text", "tools"),
+            gymnasium_id="srl/Multitask-v0",
+        ),
+    )
+}
+
+
+def names() -> tuple[str, ...]:
+    """All names, in the catalogue's order."""
+    return tuple(ENTRIES)
+
+
+def entry(name: str) -> Entry:
+    """What is known of `name`; raises EnvConfigError with the nearest for an unknown one."""
+    if not isinstance(name, str) or name not in ENTRIES:
+        raise EnvConfigError(f"there is no environment {name!r}{nearest(name, ENTRIES)}")
+    return ENTRIES[name]
+
+
+def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, with a `max_cycles` that a language model can read to the end where they give
+    none and the game's own would be longer; those of the members of multitask_v0 likewise."""
+    members = options.get("environments")
+    if isinstance(members, Mapping) and "max_cycles" not in options:
+        told = {
+            label: {**one, "options": as_conversations(one["name"], one.get("options") or {})}
+            if isinstance(one, Mapping) and _turns(one.get("name")) is not None
+            else one
+            for label, one in members.items()
+        }
+        return {**options, "environments": told}
+    turns = _turns(name)
+    return dict(options) if turns is None else {"max_cycles": turns, **options}
+
+
+def _turns(name: Any) -> int | None:
+    found = ENTRIES.get(name) if isinstance(name, str) else None
+    return None if found is None else found.turns_to_remember
+
+
+def make(name: str, /, **parameters: Any) -> Any:
+    """The environment `name` as a PettingZoo ParallelEnv.
+
+    `parameters` go over the entry's defaults. A name 'module:function' is an environment of your
+    own: what that function gives, called with `parameters`. Raises EnvConfigError for an unknown
+    name, an unknown parameter or a value that is not allowed.
+    """
+    if isinstance(name, str) and ":" in name:
+        if name.startswith(f"{HANDED_OVER}:"):
+            raise EnvConfigError(
+                f"there is no environment {name!r} to make: it was handed over as an object "
+                "(make_env)"
+            )
+        constructor, defaults = references.code(name), {}
+    else:
+        found = entry(name)
+        constructor, defaults = import_module(found.module).parallel_env, dict(found.defaults)
+    known = inspect.signature(constructor).parameters
+    refuse_unknown(name, known, parameters)
+    env = constructor(**{**defaults, **parameters})
+    if not isinstance(env, ParallelEnv):
+        raise EnvConfigError(f"{name} gave {env!r}: it must give a PettingZoo ParallelEnv")
+    # For records, to make it again; a function of the user's own may have made it here before.
+    env.made_within = getattr(env.unwrapped, "made_as", None)
+    env.made_as = {"name": name, "options": parameters}
+    return env
+
+
+def remake(name: str, options: Mapping[str, Any], *, trusted: bool = False, **ours: Any) -> Any:
+    """The environment that a record names, made as `make` does; `ours` go over its options.
+
+    A record may be anybody's. Unless it is `trusted`, it names no code, neither here nor deeper in
+    `options`, no file and no folder, and asks for no more than outside.LARGEST_RECORDED: raises
+    UntrustedError otherwise, and EnvConfigError as `make` does.
+    """
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+        raise EnvConfigError(f"{name}: options are {options!r:.200}: give names with their values")
+    if trusted:
+        return make(name, **{**options, **ours})
+    references.refuse_large(options)
+    with references.closed():
+        return make(name, **{**options, **ours})
+
+
+def _register_with_pettingzoo() -> None:
+    if not hasattr(pettingzoo, "register"):  # releases before 1.27 keep no registry
+        return
+    for found in ENTRIES.values():
+        identity = f"srl/{found.name}".replace("_v", "-v")
+        for kind, attribute in (("parallel", "parallel_env"), ("aec", "env")):
+            registry = getattr(pettingzoo, f"{kind}_registry")
+            if identity not in registry:
+                pettingzoo.register(
+                    kind,
+                    identity,
+                    entry_point=f"{found.module}:{attribute}",
+                    kwargs=dict(found.defaults),
+                )
+
+
+def _register_with_gymnasium() -> None:
+    for found in ENTRIES.values():
+        identity = found.gymnasium_id
+        if identity is not None and identity not in gymnasium.registry:
+            vector = "srl_envs.vector.gymnasium_adapter:one_seat_vector"
+            gymnasium.register(
+                identity,
+                entry_point="srl_envs.wrappers.single_agent:one_seat",
+                # Texts are no arrays: there, make_vec steps single environments.
+                vector_entry_point=None if "free text" in found.tags else vector,
+                kwargs={"name": found.name},
+            )
+
+
+_register_with_pettingzoo()
+_register_with_gymnasium()

@@ -1,0 +1,156 @@
+"""Plain data as text: what crosses the border between a program and whoever runs it.
+
+None, bool, int (of up to 4,300 digits), float, complex, str, bytes, list, tuple, dict, set and
+frozenset, nested. No object of any other class can be written, so none can be read: no pickle, no
+constructor, no `__eq__` of the program's own ever runs on this side. JSON carries it; what JSON
+lacks is an object with one of the keys of `_TAGS`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+from srl_envs.loading.untrusted import MAX_DIGITS, MAX_NESTING
+from srl_envs.sandbox.errors import NotPlainError
+
+COLLISIONS = 64  # keys of one hash: more are an attempt to make a dict of them slow
+_BEYOND = 10**MAX_DIGITS
+
+
+def dumps(value: Any) -> bytes:
+    """One line without a line break; raises NotPlainError for what is not plain."""
+    try:
+        return json.dumps(_packed(value, MAX_NESTING), separators=(",", ":")).encode("ascii")
+    except (ValueError, RecursionError) as error:
+        raise NotPlainError(f"not plain data: {str(error) or type(error).__name__}") from error
+
+
+def loads(line: bytes) -> Any:
+    """The value of a line, whoever wrote it; raises NotPlainError for anything but plain data."""
+    try:
+        return _unpacked(json.loads(line), MAX_NESTING)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise NotPlainError(f"unreadable: {type(error).__name__}: {error}"[:200]) from error
+
+
+def same(expected: Any, got: Any, tolerance: float | None = None) -> bool:
+    """Whether two plain values are equal in value and in type, all the way down.
+
+    `True` is not `1` and `1` is not `1.0`; NaN equals NaN. With a `tolerance` two floats may
+    differ by so much, absolutely or in proportion to the expected one.
+    """
+    if type(expected) is not type(got):
+        return False
+    if isinstance(expected, float):
+        if tolerance is not None and math.isfinite(expected) and math.isfinite(got):
+            return bool(abs(expected - got) <= tolerance * max(1.0, abs(expected)))
+        both_are_nan = math.isnan(expected) and math.isnan(got)
+        return both_are_nan or bool(expected == got)
+    if isinstance(expected, list | tuple):
+        pairs = zip(expected, got, strict=False)
+        return len(expected) == len(got) and all(same(one, two, tolerance) for one, two in pairs)
+    if isinstance(expected, dict):
+        keys = {key: key for key in got}
+        return expected.keys() == got.keys() and all(
+            same(key, keys[key]) and same(value, got[key], tolerance)
+            for key, value in expected.items()
+        )
+    if isinstance(expected, set | frozenset):
+        members = {member: member for member in got}
+        equal = bool(expected == got)
+        return equal and all(same(member, members[member]) for member in expected)
+    return bool(expected == got)
+
+
+def _packed(value: Any, depth: int) -> Any:
+    # Subclasses, such as Counter or a named tuple, are written as what they derive from.
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        whole = int(value)
+        if not -_BEYOND < whole < _BEYOND:
+            raise NotPlainError(f"not plain data: an integer of more than {MAX_DIGITS} digits")
+        return whole
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bytes | bytearray):
+        return {"b": bytes(value).hex()}
+    if isinstance(value, complex):
+        return {"c": [value.real, value.imag]}
+    if depth == 0:
+        raise NotPlainError(f"not plain data: nested deeper than {MAX_NESTING}")
+    if isinstance(value, list):
+        return [_packed(part, depth - 1) for part in value]
+    if isinstance(value, dict):
+        return {"d": [[_packed(k, depth - 1), _packed(v, depth - 1)] for k, v in value.items()]}
+    for tag, kind in (("t", tuple), ("s", set), ("f", frozenset)):
+        if isinstance(value, kind):
+            return {tag: [_packed(part, depth - 1) for part in value]}
+    raise NotPlainError(f"not plain data: an object of type {type(value).__name__}")
+
+
+def _unpacked(packed: Any, depth: int) -> Any:
+    if packed is None or isinstance(packed, bool | float | str):
+        return packed
+    if isinstance(packed, int):
+        if not -_BEYOND < packed < _BEYOND:
+            raise ValueError(f"an integer of more than {MAX_DIGITS} digits")
+        return packed
+    if depth == 0 and not (isinstance(packed, dict) and packed.keys() <= _LEAVES):
+        raise ValueError(f"nested deeper than {MAX_NESTING}")
+    if isinstance(packed, list):
+        return [_unpacked(part, depth - 1) for part in packed]
+    [(tag, inner)] = packed.items()
+    if tag not in _TAGS:
+        raise ValueError(f"unknown tag {tag[:10]!r}")
+    if not isinstance(inner, str if tag == "b" else list):
+        raise ValueError(f"wrong content for tag {tag!r}")
+    return _TAGS[tag](inner, depth - 1)
+
+
+def _bytes(text: str, _: int) -> bytes:
+    return bytes.fromhex(text)
+
+
+def _complex(parts: list[Any], _: int) -> complex:
+    real, imaginary = parts
+    return complex(float(real), float(imaginary))
+
+
+def _tuple(parts: list[Any], depth: int) -> tuple[Any, ...]:
+    return tuple(_unpacked(part, depth) for part in parts)
+
+
+def _set(parts: list[Any], depth: int) -> set[Any]:
+    return set(_hashable([_unpacked(part, depth) for part in parts]))
+
+
+def _frozenset(parts: list[Any], depth: int) -> frozenset[Any]:
+    return frozenset(_hashable([_unpacked(part, depth) for part in parts]))
+
+
+def _dict(parts: list[Any], depth: int) -> dict[Any, Any]:
+    pairs = [(_unpacked(key, depth), _unpacked(value, depth)) for key, value in parts]
+    _hashable([key for key, _ in pairs])
+    return dict(pairs)
+
+
+def _hashable(keys: list[Any]) -> list[Any]:
+    if len(keys) > COLLISIONS:
+        runs = groupby(sorted(map(hash, keys)))
+        if max(sum(1 for _ in run) for _, run in runs) > COLLISIONS:
+            raise ValueError("too many keys of one hash")
+    return keys
+
+
+_LEAVES = {"b", "c"}  # tags of what holds nothing else
+_TAGS: dict[str, Callable[[Any, int], Any]] = {
+    "b": _bytes, "c": _complex,
+    "t": _tuple, "s": _set, "f": _frozenset, "d": _dict,
+}  # fmt: skip

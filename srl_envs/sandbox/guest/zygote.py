@@ -1,0 +1,225 @@
+"""The process from which every run is forked: pristine, out of reach, and asleep between runs.
+
+It is a fresh interpreter, started by `python -s -S -P -B` with an empty environment. It never sees
+a program or its inputs: those lie in files whose descriptors are handed to the fork, so that no
+run finds anything of an earlier one. Only the standard library is imported here.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from srl_envs.sandbox.guest import confinement, kernel, own_files, runner
+
+SETTINGS = 2**18  # bytes that the settings may have
+REPLY = struct.Struct("=iddi")  # wait status, CPU seconds, wall seconds, cause
+ENDED, TIME_UP, STOPPED = 0, 1, 2
+DESCRIPTORS = 5  # request, standard input, output, results, calls
+SWEEP = 2.0  # seconds in which what a run left behind must be gone
+
+# What programs of the kind we run import; loaded once, here, instead of in every run.
+PRELOADED = """
+abc array base64 bisect calendar cmath collections copy csv dataclasses datetime decimal enum
+fractions functools hashlib heapq io itertools json math numbers operator random re statistics
+string struct textwrap time typing unicodedata
+"""
+
+
+def main(control_descriptor: int) -> None:
+    """Set up what the kernel grants, say what that is, and serve until the other end closes."""
+    control = socket.socket(fileno=control_descriptor)
+    settings: dict[str, Any] = json.loads(control.recv(SETTINGS))
+    for name in PRELOADED.split():
+        __import__(name)
+    place = confinement.Place(
+        limits=settings["limits"],
+        readable=own_files.readable_files(),
+        folder=settings["folder"],
+        filters={what: base64.b64decode(each) for what, each in settings["filters"].items()},
+    )
+    active = _set_up(place, set(settings["without"]))
+    kernel.set_dumpable(False)
+    kernel.adopt_orphans()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for whoever runs us
+    gc.collect()
+    gc.freeze()  # forks share all this; collecting would copy it
+    gc.disable()
+    control.send(json.dumps(active).encode())
+    _serve(control, place)
+
+
+def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
+    """Try each protection in a fork, keep those that work; what is active, and what refused."""
+    refused: dict[str, str] = {}
+    if "landlock" not in without:
+        place.landlock = kernel.landlock_version()
+        refused["landlock"] = "" if place.landlock else "this kernel has none"
+    for way in () if "namespaces" in without else place.ways():
+        refused["namespaces"] = _attempted(lambda way=way: _enter_and_fork(place, way))  # type: ignore[misc]
+        if not refused["namespaces"]:
+            place.enter(way)
+            break
+    place.make_rules()
+    own_files.remember_places()
+    if place.filters:
+        chosen = place.filters[left_of_files(place.namespaces, place.landlock)]
+        refused["seccomp"] = _attempted(lambda: _filter(chosen))
+        place.filter = b"" if refused["seccomp"] else chosen
+    if not place.namespaces:
+        os.chdir(place.folder)
+    if not place.namespaces and os.geteuid() == 0:
+        refused["user of its own"] = _attempted(place.read_as_nobody)
+        place.switches_user = not refused["user of its own"]
+    alone = place.namespaces or place.filter or place.switches_user or os.geteuid() != 0
+    return {
+        "namespaces": place.namespaces,
+        "landlock": place.landlock,
+        "seccomp": bool(place.filter),
+        "alone": bool(alone),  # the limit on processes does not hold for root
+        "refused": {name: why for name, why in refused.items() if why},
+    }
+
+
+def left_of_files(namespaces: str, landlock: int) -> str:
+    """Which filter goes with what else there is; see syscalls.FILES."""
+    return "own" if namespaces else "readable" if landlock else "none"
+
+
+def _serve(control: socket.socket, place: confinement.Place) -> None:
+    own = place.own_processes
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, 64, DESCRIPTORS)
+        if not message:
+            return
+        if len(descriptors) != DESCRIPTORS:  # an order to stop that came too late
+            for descriptor in descriptors:
+                os.close(descriptor)
+            continue
+        wall = struct.unpack("=d", message)[0]
+        if own is not None:
+            kernel.unshare(kernel.NEW_PID)
+        started = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            with _leaving():
+                request = place.confine(descriptors)
+                runner.run(request)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if own is not None:
+            kernel.join(own, kernel.NEW_PID)
+        cause = _watch(control, child, wall)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status, used = os.wait4(child, 0)
+        _sweep()
+        cpu = used.ru_utime + used.ru_stime
+        control.send(REPLY.pack(status, cpu, time.monotonic() - started, cause))
+
+
+def _watch(control: socket.socket, child: int, wall: float) -> int:
+    """Wait until the run ends, its time is up, or we are told to stop it."""
+    ended = os.pidfd_open(child)
+    try:
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+        poll.register(control, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll(wall * 1000)}
+    finally:
+        os.close(ended)
+    if ended in ready:
+        return ENDED
+    if not ready:
+        return TIME_UP
+    control.recv(1)
+    return STOPPED
+
+
+def _sweep() -> None:
+    """Kill and reap what a run left behind; with a process namespace there is never anything."""
+    until = time.monotonic() + SWEEP
+    while time.monotonic() < until:
+        try:
+            found, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if found == 0:
+            for orphan in _children():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(orphan, signal.SIGKILL)
+            time.sleep(0.001)
+
+
+def _children() -> Iterator[int]:
+    own = os.getpid()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+            if int(file.read().rpartition(b")")[2].split()[1]) == own:
+                yield int(name)
+
+
+@contextlib.contextmanager
+def _leaving() -> Iterator[None]:
+    """Whatever happens within, the process ends with it."""
+    code = 1
+    try:
+        yield
+        code = 0
+    except BaseException:
+        os.write(2, traceback.format_exc().encode(errors="replace"))
+        raise
+    finally:
+        os._exit(code)
+
+
+def _attempted(step: Callable[[], None]) -> str:
+    """Try a step in a fork; why it failed, or nothing."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with _leaving():
+            try:
+                step()
+            except OSError as error:
+                os.write(writer, (error.strerror or type(error).__name__).encode())
+                raise
+            os.write(writer, b"ok")
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        said = file.read(200).decode(errors="replace")
+    os.waitpid(child, 0)
+    return "" if said == "ok" else said or "it ended without a word"
+
+
+def _enter_and_fork(place: confinement.Place, way: str) -> None:
+    """All that a run needs of namespaces, up to its working folder; raises OSError if refused."""
+    place.enter(way)
+    kernel.unshare(kernel.NEW_PID)
+    child = os.fork()
+    if child == 0:
+        with _leaving():
+            place.make_folder()
+    assert place.own_processes is not None
+    kernel.join(place.own_processes, kernel.NEW_PID)
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise OSError(0, "a run could not make its working folder")
+
+
+def _filter(program: bytes) -> None:
+    kernel.forbid_new_privileges()
+    kernel.filter_calls(program)

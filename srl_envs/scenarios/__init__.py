@@ -1,0 +1,1 @@
+"""Scenarios: evaluated agents, background agents and holdouts."""

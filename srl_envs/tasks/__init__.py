@@ -1,0 +1,1 @@
+"""Environments answered in free text: questions, programs, tools, debates."""

@@ -1,0 +1,331 @@
+"""Tasks: a question is asked, an answer is written, and it is graded.
+
+    class Reverse(Task):
+        name = "reverse_v0"
+
+        def rules(self):
+            return "You are given a word. Write it backwards."
+
+        def draw(self, rng, difficulty):
+            word = "".join(rng.choice(list("abcdefg"), size=2 + difficulty))
+            return Problem(question=word, answer=word[::-1])
+
+        def grade(self, problem, answer):
+            return Graded.right() if answer == problem.answer else Graded.wrong("That is not it.")
+
+    env = TaskEnv(Reverse())
+
+is a whole environment: seeded, with training and test problems, for one seat or several, and
+readable by language models. docs/tasks.md tells all that a task may say.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.games.maze.level import SPLITS
+from srl_envs.tasks.free_text_game import Outcome, WrittenGame, WrittenView, readable_text
+from srl_envs.tasks.grading.extract import final_answer
+from srl_envs.tasks.problem import Graded, Problem, Work
+from srl_envs.text.view import TEXT_LENGTH, ParseFailure
+from srl_envs.validation import number_between, one_of, true_or_false, whole_number
+
+__all__ = ["Graded", "Problem", "Task", "TaskEnv", "TaskView", "Work", "final_answer"]
+
+DRAWS = 10_000  # problems that may be drawn in vain before we say that there is none
+HOW_TO_ANSWER = "End with a line that holds your final answer alone: Answer: ..."
+
+
+class Task(ABC):
+    """What is asked and how it is graded. Subclass it: `draw`, `grade` and `rules` are enough.
+
+    A task holds no state of an episode (that is in Work), so that one object may serve many
+    environments.
+    """
+
+    name: ClassVar[str]
+    """The environment's, such as "math_v0"."""
+    difficulties: tuple[int, int] = (1, 5)
+    """The easiest and the hardest that `draw` knows."""
+    attempts: int = 3
+    """Turns, where the environment is not told otherwise."""
+    split: str = "train"
+    """The split that is played where the environment is not told otherwise."""
+    attempt_penalty: float = 0.05
+    """Taken off for every turn after the first, where the environment is not told otherwise."""
+
+    @abstractmethod
+    def rules(self) -> str:
+        """What is to be done: said once, before everything."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
+        """A problem, all of whose randomness is from `rng`."""
+
+    @abstractmethod
+    def grade(self, problem: Problem, answer: str) -> Graded:
+        """What an answer, as `read` gave it, is worth. It must not raise, whatever the text."""
+
+    def how_to_answer(self) -> str:
+        """The form of an answer, said after the rules."""
+        return HOW_TO_ANSWER
+
+    def read(self, text: str) -> str | ParseFailure:
+        """The answer in what a seat wrote. Never raises."""
+        return final_answer(text)
+
+    def begin(self, problem: Problem) -> Any:
+        """What the task remembers through one seat's work: files, an interpreter, or nothing."""
+        return None
+
+    def respond(self, work: Work, answer: str) -> Graded:
+        """One turn, for tasks in which a turn is more than an attempt; it may change `memory`."""
+        return self.grade(work.problem, answer)
+
+    def end(self, work: Work) -> None:
+        """Let go of what `begin` holds; called once for each work, finished or broken off."""
+        work.memory = None
+
+    def question(self, work: Work) -> str:
+        """What is asked, on every turn; tasks of many turns add what has happened so far."""
+        return work.problem.question
+
+    def sample_answers(
+        self, rng: np.random.Generator, work: Work, count: int
+    ) -> tuple[str, ...] | None:
+        """Texts in the right form that say nothing about the truth, for warm starts.
+
+        Up to `count` of them, from which one is drawn uniformly; None where the task has none, so
+        that the embedded model cannot be warm-started for it.
+        """
+        return None
+
+
+class TaskEnv(WrittenGame):
+    """A task as an environment: each seat works on a problem of its own.
+
+    Seats agent_0, agent_1, ...; an action is the whole text that a seat writes. A turn earns what
+    its score adds to the seat's best so far, less `attempt_penalty` for every turn after the
+    first: an answer that is repeated earns nothing, and an episode's return is the best score
+    less the penalties. A seat is done (terminated) when its task is solved or its `max_cycles`
+    turns are used up. What cannot be read uses up a turn.
+
+    Observation: the coming turn / (turns + 1), last score, best score, solved (0 or 1). Infos:
+    `score` and `correct` (of this turn), `best_score`, `success` (so far), `attempt`, `unreadable`
+    (why the text was not read, or None), `difficulty`, `problem` (its identity), `problem_seed`,
+    and the problem's own.
+
+    `difficulty` is one number or (easiest, hardest), by default all that the task knows; `split`
+    is "train", "test" or "any". `problem_seed` makes every episode ask the same problem, and
+    `reset(options={"problem_seed": k})` names it for one episode. With `same_problem` all seats
+    get the same. Raises EnvConfigError for arguments out of range.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "task_v0",
+        "render_modes": ["human", "ansi"],
+        "render_fps": 1,
+        "is_parallelizable": True,
+    }
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        num_agents: int = 1,
+        difficulty: int | Sequence[int] | None = None,
+        split: str | None = None,
+        problem_seed: int | None = None,
+        same_problem: bool = False,
+        attempt_penalty: float | None = None,
+        max_cycles: int | None = None,
+        obs_mode: str = "llm",
+        render_mode: str | None = None,
+    ) -> None:
+        self.task = task
+        self.metadata = {**type(self).metadata, "name": task.name}  # type: ignore[misc]
+        self.difficulty = _range("difficulty", difficulty, task.difficulties)
+        self.split: str = one_of("split", task.split if split is None else split, (*SPLITS, "any"))
+        self.same_problem = true_or_false("same_problem", same_problem)
+        self.problem_seed = problem_seed
+        self.attempt_penalty = number_between(
+            "attempt_penalty",
+            task.attempt_penalty if attempt_penalty is None else attempt_penalty,
+            0.0,
+            1.0,
+        )
+        self._work: dict[str, Work] = {}
+        self._seeds: dict[str, int] = {}
+        self._open: set[str] = set()
+        seats = whole_number("num_agents", num_agents, low=1)
+        super().__init__(
+            [f"agent_{seat}" for seat in range(seats)],
+            low=(0.0,) * 4,
+            high=(1.0,) * 4,
+            max_cycles=task.attempts if max_cycles is None else max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+        if problem_seed is not None:
+            self.problem(problem_seed)  # says so where there is none
+
+    def problem(self, seed: int) -> Problem:
+        """The problem of a problem seed, in this environment's split and range of difficulty.
+
+        Raises EnvConfigError where none of the split is found.
+        """
+        rng = np.random.default_rng(whole_number("problem_seed", seed, low=0))
+        easiest, hardest = self.difficulty
+        for _ in range(DRAWS):
+            drawn = self.task.draw(rng, int(rng.integers(easiest, hardest + 1)))
+            if self.split in ("any", drawn.split):
+                return drawn
+        raise EnvConfigError(
+            f"{self.task.name} has no problem of the {self.split} split among {DRAWS} drawn of "
+            f"difficulty {easiest} to {hardest}: give another difficulty, or split='any'"
+        )
+
+    def work(self, agent: str) -> Work:
+        """A seat's work in this episode; the truth is in it, so show it to no seat."""
+        if agent not in self._work:
+            raise EnvError(f"{agent!r} has no work: call reset() first, for {self.possible_agents}")
+        return self._work[agent]
+
+    def sample_answers(
+        self, agent: str, rng: np.random.Generator, count: int
+    ) -> tuple[str, ...] | None:
+        """The task's `sample_answers` for the seat's problem."""
+        return self.task.sample_answers(rng, self.work(agent), count)
+
+    # What WrittenGame asks of a game.
+
+    def make_view(self) -> TaskView:
+        """The view for episodes of `self.max_cycles` turns."""
+        turns = self.max_cycles
+        tries = "" if turns == 1 else f" You have {turns} attempts."
+        return TaskView(f"{self.task.rules()} {self.task.how_to_answer()}{tries}", task=self.task)
+
+    def begin(self, options: Mapping[str, Any]) -> None:
+        """Draw every seat's problem."""
+        named = options.get("problem_seed", self.problem_seed)
+        if named is not None:
+            named = whole_number("problem_seed", named, low=0)
+        self._let_go(self._open.copy())
+        seats = len(self.possible_agents)
+        seeds = self.generator.integers(2**32, size=seats).tolist()
+        if self.same_problem:
+            seeds = seeds[:1] * seats
+        if named is not None:
+            seeds = [named] * seats
+        self._seeds = dict(zip(self.possible_agents, seeds, strict=True))
+        self._work = {agent: Work(self.problem(seed)) for agent, seed in self._seeds.items()}
+        for agent, work in self._work.items():
+            work.memory = self.task.begin(work.problem)
+            self._open.add(agent)
+
+    def first_info(self, agent: str) -> dict[str, Any]:
+        """The info of a seat that has not answered."""
+        return self._info(agent, None, None)
+
+    def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
+        """Read and grade one text per seat."""
+        return {agent: self._answered(agent, text, over) for agent, text in answers.items()}
+
+    def told(self, agent: str) -> str:
+        """The question, and after the first turn which attempt it is and what was wrong."""
+        work = self._work[agent]
+        question = self.task.question(work)
+        if not work.attempt:
+            return question[:TEXT_LENGTH]
+        if work.solved or work.attempt >= self.rounds:
+            turn = f"Attempts used: {work.attempt} of {self.rounds}."
+        else:
+            turn = f"Attempt {work.attempt + 1} of {self.rounds}."
+        room = TEXT_LENGTH - len(question) - len(turn) - 2
+        return f"{question}\n{turn} {work.feedback[: max(0, room)]}".rstrip()[:TEXT_LENGTH]
+
+    def numbers(self, agent: str) -> tuple[float, float, float, float]:
+        """The coming turn / (turns + 1), last score, best score, solved."""
+        work = self._work[agent]
+        last = work.graded[-1].score if work.graded else 0.0
+        return (work.attempt + 1) / (self.rounds + 1), last, work.best, float(work.solved)
+
+    def close(self) -> None:
+        """Let go of what the task holds for work that was broken off."""
+        self._let_go(self._open.copy())
+
+    def _answered(self, agent: str, text: str, over: bool) -> Outcome:
+        work, task = self._work[agent], self.task
+        work.attempt += 1
+        reward = 0.0 if work.attempt == 1 else -self.attempt_penalty
+        whole = readable_text(text)
+        answer = whole if isinstance(whole, ParseFailure) else task.read(whole)
+        finished = over
+        if isinstance(answer, ParseFailure):
+            # Nothing at all stands for an answer whose writer was told already why it was not read.
+            work.feedback = f"Not read: {answer.reason}." if text else ""
+            info = self._info(agent, None, answer.reason)
+        else:
+            graded = task.respond(work, answer)
+            work.answers.append(answer)
+            work.graded.append(graded)
+            work.feedback = graded.feedback
+            work.solved = work.solved or graded.correct
+            reward += max(0.0, graded.score - work.best)
+            work.best = max(work.best, graded.score)
+            finished = over or (graded.correct if graded.finished is None else graded.finished)
+            info = self._info(agent, graded, None)
+        if finished:
+            self._let_go({agent})
+        return Outcome(reward, finished, info)
+
+    def _info(self, agent: str, graded: Graded | None, unreadable: str | None) -> dict[str, Any]:
+        work = self._work[agent]
+        return {
+            "score": graded.score if graded else 0.0,
+            "best_score": work.best,
+            "correct": graded.correct if graded else False,
+            "success": work.solved,
+            "attempt": work.attempt,
+            "unreadable": unreadable,
+            "difficulty": work.problem.difficulty,
+            "problem": work.problem.identity,
+            "problem_seed": self._seeds[agent],
+            **work.problem.info,
+            **(graded.info if graded else {}),
+        }
+
+    def _let_go(self, agents: set[str]) -> None:
+        for agent in agents:
+            self._open.discard(agent)
+            self.task.end(self._work[agent])
+
+
+@dataclass(frozen=True)
+class TaskView(WrittenView):
+    """How a task reads."""
+
+    task: Task = field(kw_only=True)
+
+    def parse(self, agent: str, answer: str) -> str | ParseFailure:
+        """The whole text, or why no answer could be read in it. Never raises."""
+        text = readable_text(answer)
+        read = text if isinstance(text, ParseFailure) else self.task.read(text)
+        return read if isinstance(read, ParseFailure) else text
+
+
+def _range(name: str, value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
+    low, high = known
+    if value is None:
+        return known
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2:
+        easiest = whole_number(name, value[0], low, high)
+        return easiest, whole_number(name, value[1], easiest, high)
+    number = whole_number(name, value, low, high)
+    return number, number

@@ -1,0 +1,295 @@
+"""What all games share whose seats act by writing: an action is a text, whatever it says.
+
+Seeding, spaces, turns, the refusal of what is no text, and rendering. A game says what is told,
+what an answer does, and who has finished. srl_envs.tasks.base builds on it, and so do debates.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from srl_envs.errors import EnvError
+from srl_envs.games.base import OBSERVATION_MODES
+from srl_envs.loading.untrusted import printable
+from srl_envs.text.view import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextSpace, TextView
+from srl_envs.validation import (
+    Step,
+    asks_nothing,
+    one_of,
+    reset_arguments,
+    unchanged_if_refused,
+    whole_number,
+)
+
+RENDER_MODES = ("human", "ansi")
+ONLY_IN_WORDS = "What is asked is only told with obs_mode='llm'."
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one seat's answer did."""
+
+    reward: float
+    finished: bool
+    """The seat is done: it is terminated and plays no further turn."""
+    info: dict[str, Any] = field(default_factory=dict)
+    """Plain data."""
+
+
+class WrittenGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+    """A PettingZoo ParallelEnv whose seats write.
+
+    Actions are texts of up to ANSWER_LENGTH characters, as written: reading them is the game's
+    work, and nothing in them raises. Observations, by `obs_mode`:
+
+    - "llm": `{"observation": vector, "text": what the seat is told}`;
+    - "dict": `{"observation": vector}`, and "vector": the float32 vector alone, which does not
+      hold what is asked.
+
+    A seat leaves when it has finished (terminated); all others leave after `max_cycles` turns
+    (truncated). Setting `max_cycles` takes effect at the next reset. Raises EnvConfigError for
+    wrong arguments and EnvError for wrong use.
+
+    A game gives `low` and `high` of a seat's vector, and defines `begin`, `take`, `told`,
+    `numbers` and `make_view`; it may say more in `first_info`. It may read `played` (turns so far,
+    this one included), `rounds` (of this episode) and `generator`.
+    """
+
+    metadata: ClassVar[dict[str, Any]]
+    text_view: TextView
+    teams: Mapping[str, str] | None = None
+
+    def __init__(
+        self,
+        agents: Sequence[str],
+        low: Sequence[float],
+        high: Sequence[float],
+        *,
+        max_cycles: int,
+        obs_mode: str,
+        render_mode: str | None,
+    ) -> None:
+        self.possible_agents = list(agents)
+        self.agents: list[str] = []
+        self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
+        self.obs_mode: str = one_of("obs_mode", obs_mode, OBSERVATION_MODES)
+        self.render_mode: str | None = one_of("render_mode", render_mode, (None, *RENDER_MODES))
+        size = len(self.possible_agents)
+        bounds = np.asarray(low, np.float32), np.asarray(high, np.float32)
+        self.state_space = spaces.Box(np.tile(bounds[0], size), np.tile(bounds[1], size))
+        self.observation_spaces = {agent: self._space_of(spaces.Box(*bounds)) for agent in agents}
+        self.action_spaces = {agent: TextSpace(ANSWER_LENGTH) for agent in agents}
+        self.generator = np.random.default_rng()
+        self.played = 0
+        self.rounds = self.max_cycles
+        self._begun = False
+        self._shown: dict[str, tuple[str, float]] = {}
+        self.text_view = self.make_view()
+
+    # What a game defines.
+
+    def begin(self, options: Mapping[str, Any]) -> None:
+        """Start an episode."""
+        raise NotImplementedError
+
+    def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
+        """One turn: what each playing seat's answer did. `over` says that it is the last turn."""
+        raise NotImplementedError
+
+    def told(self, agent: str) -> str:
+        """What a seat is told now: all that it needs to answer, on every turn."""
+        raise NotImplementedError
+
+    def numbers(self, agent: str) -> Sequence[float]:
+        """The seat's observation vector now, of any seat, also one that has left."""
+        raise NotImplementedError
+
+    def make_view(self) -> TextView:
+        """The view for episodes of `self.max_cycles` turns."""
+        raise NotImplementedError
+
+    # What a game may say besides.
+
+    def first_info(self, agent: str) -> dict[str, Any]:
+        """What a seat's info holds at the start of an episode."""
+        return {}
+
+    def baselines(self) -> dict[str, float]:
+        """Nothing is known of uniform play: nobody writes at random."""
+        return {}
+
+    # PettingZoo's interface.
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """The seat's observation space, the same object on every call."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> TextSpace:
+        """The seat's action space, the same object on every call."""
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode; a seed restarts all randomness, None carries on from the last.
+
+        Options that the game does not know are ignored, as PettingZoo's own tests want. Raises
+        EnvConfigError for a wrong seed, options or `max_cycles`; then nothing has changed.
+        """
+        seed, given = reset_arguments(seed, options)
+        rounds = whole_number("max_cycles", self.max_cycles, low=1)
+        viewed = self.rounds
+        with unchanged_if_refused(self, "generator", "rounds"):
+            if seed is not None:
+                self.generator = np.random.default_rng(seed)
+            self.rounds = rounds
+            self.begin(given)
+        if rounds != viewed:
+            self.text_view = self.make_view()
+        self.agents = list(self.possible_agents)
+        self.played = 0
+        self._begun = True
+        self._shown = {}
+        infos = {agent: self.first_info(agent) for agent in self.agents}
+        if self.render_mode == "human":
+            self.render()
+        return {agent: self._observed(agent) for agent in self.agents}, infos
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        """Play one turn with one text per playing seat.
+
+        Raises EnvError for a missing or unknown seat, an action that is no text of an allowed
+        length, or no episode.
+        """
+        if asks_nothing(self._begun, self.agents, actions):
+            return {}, {}, {}, {}, {}
+        self._refuse(actions)
+        agents = list(self.agents)
+        self.played += 1
+        over = self.played >= self.rounds
+        outcomes = self.take({agent: actions[agent] for agent in agents}, over)
+        self._shown = {agent: (actions[agent], outcomes[agent].reward) for agent in agents}
+        self.agents = [] if over else [a for a in agents if not outcomes[a].finished]
+        if self.render_mode == "human":
+            self.render()
+        return (
+            {agent: self._observed(agent) for agent in agents},
+            {agent: float(outcomes[agent].reward) for agent in agents},
+            {agent: outcomes[agent].finished for agent in agents},
+            {agent: over and not outcomes[agent].finished for agent in agents},
+            {agent: dict(outcomes[agent].info) for agent in agents},
+        )
+
+    def state(self) -> np.ndarray:
+        """All seats' observation vectors one after another (float32), for centralised critics."""
+        if not self._begun:
+            raise EnvError("state() before the first reset(): call reset() first")
+        rows = [self.numbers(agent) for agent in self.possible_agents]
+        return np.asarray(rows, np.float32).ravel()
+
+    def render(self) -> str | None:
+        """What each seat was told last, and wrote before; "human" writes it to stdout."""
+        if self.render_mode is None:
+            raise EnvError(
+                f"render() needs a render_mode: construct with one of {', '.join(RENDER_MODES)}"
+            )
+        if not self._begun:
+            raise EnvError("render() before the first reset(): call reset() first")
+        lines = [f"{self.metadata['name']} turn {self.played}/{self.rounds}"]
+        for agent in self.possible_agents:
+            if agent in self._shown:
+                answer, reward = self._shown[agent]
+                lines.append(f"{agent} wrote ({reward:+.2f}): {printable(answer)}")
+            lines.append(f"{agent} is told: {printable(self.told(agent))}")
+        picture = "\n".join(lines) + "\n"
+        if self.render_mode == "ansi":
+            return picture
+        sys.stdout.write(picture)
+        return None
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    # The machinery.
+
+    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
+        if self.obs_mode == "vector":
+            return vector
+        parts: dict[str, spaces.Space[Any]] = {"observation": vector}
+        if self.obs_mode == "llm":
+            parts["text"] = TextSpace(TEXT_LENGTH)
+        return spaces.Dict(parts)
+
+    def _observed(self, agent: str) -> Any:
+        vector = np.array(self.numbers(agent), np.float32)
+        if self.obs_mode == "vector":
+            return vector
+        seen: dict[str, Any] = {"observation": vector}
+        if self.obs_mode == "llm":
+            seen["text"] = self.told(agent)
+        return seen
+
+    def _refuse(self, actions: Any) -> None:
+        if not self.agents:
+            raise EnvError("step() without a running episode: call reset() first")
+        if not isinstance(actions, Mapping):
+            raise EnvError(f"actions must be a mapping seat -> text, got {actions!r}")
+        for agent in self.agents:
+            if agent not in actions:
+                raise EnvError(f"no action for {agent}: step() needs one for each of {self.agents}")
+        for agent, action in actions.items():
+            if agent not in self.agents:
+                raise EnvError(f"an action for {agent!r}, who is not among {self.agents}")
+            if not self.action_spaces[agent].contains(action):
+                said = f"{action!r:.80}" if isinstance(action, str) else repr(action)
+                raise EnvError(
+                    f"action {said} of {agent} must be a text of at most {ANSWER_LENGTH} characters"
+                )
+
+
+@dataclass(frozen=True)
+class WrittenView:
+    """A TextView over what a written game tells; a game gives its rules, and how it reads."""
+
+    said: str
+    """The rules, the same for every seat."""
+    default_action: str = ""
+    """Stands for an answer that could not be read."""
+    parse_penalty: float = 0.1
+
+    def rules(self, agent: str) -> str:
+        """What is to be done, and how to answer."""
+        return self.said
+
+    def describe(self, agent: str, observation: Any) -> str:
+        """What the seat is told, question and all, on every turn."""
+        if isinstance(observation, Mapping) and "text" in observation:
+            return str(observation["text"])
+        numbers = observation["observation"] if isinstance(observation, Mapping) else observation
+        return f"{ONLY_IN_WORDS} {' '.join(f'{number:g}' for number in numbers)}"
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        """None: legal answers cannot be listed."""
+        return ()
+
+    def parse(self, agent: str, answer: str) -> str | ParseFailure:
+        """The whole answer, or why it cannot be read. Never raises."""
+        return readable_text(answer)
+
+
+def readable_text(answer: Any) -> str | ParseFailure:
+    """An answer as a game can be given it: not empty, not too long."""
+    if not isinstance(answer, str):
+        return ParseFailure("the answer is not text")
+    if not answer.strip():
+        return ParseFailure("the answer was empty")
+    if len(answer) > ANSWER_LENGTH:
+        return ParseFailure(f"the answer was longer than {ANSWER_LENGTH} characters")
+    return answer

@@ -1,0 +1,1 @@
+"""Grading of mathematical answers: extraction, parsing, comparison."""

@@ -1,0 +1,363 @@
+"""Answers to mathematical questions: how they are written, and when two are the same.
+
+A truth and an answer are read alike: a number, an expression, several values, a tuple, an interval
+or inequality, or words. Numbers must be written out ("3 + 4" is no answer to "What is 3 + 4?") and
+are compared as fractions; a decimal may be rounded to PLACES places where the truth has more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from srl_envs.errors import DocumentError
+from srl_envs.loading.untrusted import check_brackets
+from srl_envs.tasks.grading import expressions
+from srl_envs.tasks.grading.expressions import Tree, Unreadable
+
+PLACES = 4  # decimals that an answer must give where the truth has more, or never ends
+LONGEST = 1000  # characters of an answer
+MOST = 20  # values that one answer may list
+CLOSE_ENOUGH = Fraction(1, 20)  # of the truth, that a decimal may be away from it at most
+
+INFINITY, UNION = "inf", "\N{UNION}"
+_RELATIONS = {
+    "<": "<",
+    ">": ">",
+    "<=": "<=",
+    ">=": ">=",
+    "≤": "<=",
+    "≥": ">=",
+    "=<": "<=",
+    "=>": ">=",
+}
+_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_RELATION = re.compile(r"(<=|>=|=<|=>|[<>≤≥])")
+_NAMED = re.compile(r"^\s*(?:[A-Za-z](?:_\w)?|[A-Za-z]\([a-z]\))\s*(?:=|\\in|∈)\s*(?![=<>])")
+_JOINED = re.compile(r";|\bor\b|\band\b|,\s")
+_MEMBER = re.compile(r"^\s*[A-Za-z]\s*(?:\\in|∈)\s*")
+_POINT = re.compile(r"^\s*\(\s*[A-Za-z](?:\s*,\s*[A-Za-z])+\s*\)\s*=\s*")
+_COORDINATE = re.compile(r"\s*([A-Za-z])\s*=(.+)", re.S)
+_BUILT = re.compile(r"^\{\s*[A-Za-z]\s*(?:\||:|\\mid)(.*)\}$", re.S)
+_THOUSANDS = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)")
+_UNITS = re.compile(
+    r"^(?P<number>.*?[\d.)}%])\s*"
+    # Whole words only, so that there is one way to read them: the time grows with the length.
+    r"(?P<words>(?:[A-Za-z]{2,}(?![A-Za-z])[.]?\s*(?:\^\s*[({]?[23][)}]?\s*)?){1,3})$",
+    re.S,
+)
+_MULTIPLES = frozenset(
+    re.findall(
+        r"\w+",
+        "dozen dozens hundred hundreds thousand thousands million millions billion billions "
+        "trillion half halves quarter quarters third thirds tenth tenths hundredth hundredths pair "
+        "pairs double twice times squared cubed and or minus plus over divided by less than not pi "
+        "sqrt to below above zero",
+    )
+)
+"""Words that change what number is meant."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an answer says."""
+
+    kind: str
+    """"number", "expression", "values", "tuple", "set" (of real numbers) or "words"."""
+    content: Any
+    """A Fraction, a Tree, a tuple of Readings, spans as (low, closed, high, closed), or a str."""
+    places: int | None = None
+    """Of a number written as a decimal: how many."""
+
+
+def read(text: str, units: Collection[str] = ()) -> Reading:
+    """What a text says. Never raises: what is nothing else is words.
+
+    `units` are words that may stand behind a number.
+    """
+    try:
+        check_brackets(text)
+    except DocumentError:
+        return Reading("words", text[:LONGEST])
+    return _read(text[:LONGEST], frozenset(units))
+
+
+def same_answer(truth: str, said: str, units: Collection[str] = ()) -> bool:
+    """Whether an answer is right.
+
+    Raises ImportError where roots, pi or functions need mpmath and it is not installed.
+    """
+    if len(said) > LONGEST:
+        return False
+    # A truth of a file may name its unit, which an answer may then name or not.
+    units = frozenset(units) | words_of(truth) | _named_by_signs(truth)
+    return same_reading(read(truth, units), read(said, units))
+
+
+def _named_by_signs(truth: str) -> frozenset[str]:
+    signs = {
+        "$": ("dollar", "dollars"),
+        "°": ("degree", "degrees"),
+        "\\circ": ("degree", "degrees"),
+    }
+    return frozenset(word for sign, words in signs.items() if sign in truth for word in words)
+
+
+def same_reading(truth: Reading, said: Reading) -> bool:
+    """As `same_answer`, of what has been read."""
+    if {truth.kind, said.kind} == {"set", "tuple"}:  # (2, 3) is an open interval there
+        truth, said = _interval(truth), _interval(said)
+    if truth.kind == "number":
+        return said.kind == "number" and _same_number(truth.content, said)
+    if truth.kind == "expression":
+        if said.kind == "number":
+            return _same_tree(truth.content, ("number", said.content))
+        return said.kind == "expression" and _same_tree(truth.content, said.content)
+    if truth.kind == "values":
+        return said.kind == "values" and _same_collection(truth.content, said.content)
+    if truth.kind == "set":
+        return said.kind == "set" and _same_spans(truth.content, said.content)
+    if truth.kind == "tuple":
+        pairs = zip(truth.content, said.content, strict=False) if said.kind == "tuple" else ()
+        return (
+            said.kind == "tuple"
+            and len(truth.content) == len(said.content)
+            and all(same_reading(*pair) for pair in pairs)
+        )
+    return said.kind == "words" and truth.content == said.content
+
+
+def _interval(reading: Reading) -> Reading:
+    """A pair of numbers as the open interval that it may be; anything else as it is."""
+    if reading.kind != "tuple" or len(reading.content) != 2:
+        return reading
+    if any(end.kind not in ("number", "expression") for end in reading.content):
+        return reading
+    low, high = (
+        ("number", end.content) if end.kind == "number" else end.content for end in reading.content
+    )
+    return Reading("set", ((low, False, high, False),))
+
+
+def words_of(question: str) -> frozenset[str]:
+    """The words of a question that may stand behind a number as its unit."""
+    words = re.findall(r"[A-Za-z]{2,}", question.casefold())
+    return frozenset(words) - _MULTIPLES
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str, units: frozenset[str]) -> Reading:
+    plain = expressions.plain(text.strip().rstrip(".")).replace("\\{", "{").replace("\\}", "}")
+    plain = plain.replace("\\leqslant", "<=").replace("\\geqslant", ">=")
+    plain = plain.replace("\\leq", "<=").replace("\\geq", ">=").replace("\\le", "<=")
+    plain = plain.replace("\\ge", ">=").replace("\\lt", "<").replace("\\gt", ">")
+    plain = plain.replace("\\infty", INFINITY).replace("∞", INFINITY).replace("infinity", INFINITY)
+    plain = plain.replace("\\cup", UNION).replace("\\pm", "±").replace("+/-", "±")
+    for attempt in (_spans, _tuple, _number, _values, _expression):
+        try:
+            found = attempt(plain, units)
+        except (Unreadable, ZeroDivisionError):
+            continue
+        if found is not None:
+            return found
+    return Reading("words", "".join(plain.casefold().split()))
+
+
+def _number(text: str, units: frozenset[str]) -> Reading | None:
+    text = _NAMED.sub("", text).strip()
+    text = re.sub(r"^([-+]?)\s*\\?[$€£]\s*", r"\1", text)
+    behind = _UNITS.match(text)
+    if behind is not None:
+        words = set(re.findall(r"[a-z]+", behind["words"].casefold()))
+        if words <= units | {"percent"}:
+            text = behind["number"].strip()
+    text = re.sub(r"\s*[%€£]$", "", text)
+    value = expressions.number(text)
+    decimal = re.fullmatch(r"[-+]?[\d,]*\.(\d+)", text)
+    return Reading("number", value, len(decimal[1]) if decimal else None)
+
+
+def _expression(text: str, units: frozenset[str]) -> Reading | None:
+    return Reading("expression", expressions.parse(_NAMED.sub("", text)))
+
+
+def _values(text: str, units: frozenset[str]) -> Reading | None:
+    inside = _NAMED.sub("", text).strip()
+    braced = inside.startswith("{") and inside.endswith("}") and _is_one_bracket(inside)
+    inside = inside[1:-1] if braced else inside
+    if _JOINED.search(inside):  # else 1,234 is a number, or two in a bracket
+        inside = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), inside)
+    parts = [part for piece in _split(inside, ",;") for part in re.split(r"\bor\b|\band\b", piece)]
+    parts = [part.strip() for part in parts if part.strip()]
+    signs = [form for part in parts for form in _both_signs(part)]
+    if not (braced or len(signs) > 1) or not signs or len(signs) > MOST:
+        return None
+    readings = [_read(part, units) for part in signs]
+    if any(reading.kind in ("words", "values", "set") for reading in readings):
+        return None
+    distinct: list[Reading] = []
+    for reading in readings:
+        if not any(same_reading(reading, other) for other in distinct):
+            distinct.append(reading)
+    if len(distinct) == 1 and not braced:  # a double root, written twice
+        return distinct[0]
+    return Reading("values", tuple(distinct))
+
+
+def _both_signs(part: str) -> tuple[str, ...]:
+    if part.count("±") != 1:
+        return (part,)
+    return part.replace("±", "+"), part.replace("±", "-")
+
+
+def _tuple(text: str, units: frozenset[str]) -> Reading | None:
+    whole, text = text, _NAMED.sub("", _POINT.sub("", text)).strip()
+    if not (text.startswith("(") and text.endswith(")") and _is_one_bracket(text)):
+        return _coordinates(whole, units)
+    parts = _split(text[1:-1], ",")
+    if not 2 <= len(parts) <= MOST or not all(part.strip() for part in parts):
+        return None
+    return Reading("tuple", tuple(_read(part.strip(), units) for part in parts))
+
+
+def _coordinates(text: str, units: frozenset[str]) -> Reading | None:
+    """x = 1, y = 2 is (1, 2): in the order of the alphabet, each letter once."""
+    pieces = [part for piece in _split(text, ",;") for part in re.split(r"\band\b", piece)]
+    named = [_COORDINATE.fullmatch(piece) for piece in pieces]
+    values = {found[1]: found[2].strip() for found in named if found is not None}
+    if len(pieces) < 2 or len(values) < len(pieces):
+        return None
+    return Reading("tuple", tuple(_read(values[letter], units) for letter in sorted(values)))
+
+
+def _spans(text: str, units: frozenset[str]) -> Reading | None:
+    """Inequalities in one variable and intervals, joined by "or" or a union sign.
+
+    Bounds from both sides may be joined by "and".
+    """
+    text = _MEMBER.sub("", text.strip())
+    built = _BUILT.match(text)
+    pieces = re.split(rf"\bor\b|{UNION}", built[1] if built else text)
+    if len(pieces) > MOST or (len(pieces) > 1 and len(_variables(text)) > 1):
+        return None
+    spans = [_both(piece.strip(), alone=len(pieces) == 1) for piece in pieces]
+    if any(span is None for span in spans):
+        return None
+    return Reading("set", tuple(spans))
+
+
+def _both(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
+    """A span, or the common part of one that is bounded below and one that is bounded above."""
+    spans = [_span(piece.strip(), alone=alone) for piece in re.split(r"\band\b", text)]
+    if len(spans) == 1:
+        return spans[0]
+    below = [span for span in spans if span is not None and span[2] == INFINITY]
+    above = [span for span in spans if span is not None and span[0] == f"-{INFINITY}"]
+    if not len(spans) == 2 * len(below) == 2 * len(above) == 2 or len(_variables(text)) > 1:
+        return None
+    return (*below[0][:2], *above[0][2:])
+
+
+def _variables(text: str) -> set[str]:
+    return set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", text)) - {"e"}
+
+
+def _span(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
+    parts = _RELATION.split(text)
+    if len(parts) in (3, 5):
+        return _related([part.strip() for part in parts])
+    if not text or text[0] not in "([" or text[-1] not in ")]" or not _is_one_bracket(text):
+        return None
+    ends = _split(text[1:-1], ",")
+    round_brackets = text[0] == "(" and text[-1] == ")"
+    # (2, 3) is a point, unless it reaches to infinity or is one part of a union.
+    if len(ends) != 2 or (alone and round_brackets and INFINITY not in text):
+        return None
+    return _bound(ends[0]), text[0] == "[", _bound(ends[1]), text[-1] == "]"
+
+
+def _related(parts: list[str]) -> tuple[Any, bool, Any, bool] | None:
+    signs = [_RELATIONS[sign] for sign in parts[1::2]]
+    terms = parts[::2]
+    middle = [place for place, term in enumerate(terms) if re.fullmatch(r"[A-Za-z]", term)]
+    if middle != [1] and not (len(terms) == 2 and len(middle) == 1):
+        return None
+    if len(terms) == 2:
+        left = middle == [0]
+        sign = signs[0] if left else _FLIPPED[signs[0]]
+        bound = _bound(terms[1] if left else terms[0])
+        closed = "=" in sign
+        if sign[0] == "<":
+            return f"-{INFINITY}", False, bound, closed
+        return bound, closed, INFINITY, False
+    if {sign[0] for sign in signs} == {"<"}:
+        return _bound(terms[0]), "=" in signs[0], _bound(terms[2]), "=" in signs[1]
+    if {sign[0] for sign in signs} == {">"}:
+        return _bound(terms[2]), "=" in signs[1], _bound(terms[0]), "=" in signs[0]
+    return None
+
+
+def _bound(text: str) -> Any:
+    plain = text.replace(" ", "").removeprefix("+")
+    return plain if plain in (INFINITY, f"-{INFINITY}") else expressions.parse(text)
+
+
+def _same_spans(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    def equal(a: Any, b: Any) -> bool:
+        return all(
+            (x == y) if isinstance(x, str | bool) or isinstance(y, str | bool) else _same_tree(x, y)
+            for x, y in zip(a, b, strict=True)
+        )
+
+    return len(one) == len(other) and all(
+        sum(equal(a, b) for b in other) == 1 and sum(equal(a, b) for b in one) == 1 for a in one
+    )
+
+
+def _same_collection(truths: tuple[Reading, ...], said: tuple[Reading, ...]) -> bool:
+    return len(truths) == len(said) and all(
+        any(same_reading(truth, reading) for reading in said) for truth in truths
+    )
+
+
+def _same_tree(one: Tree, other: Tree) -> bool:
+    return expressions.same(one, other)
+
+
+def _same_number(truth: Fraction, said: Reading) -> bool:
+    if said.content == truth:
+        return True
+    if said.places is None or said.places < PLACES or (truth * 10**PLACES).denominator == 1:
+        return False
+    # Rounded where it was cut off: within one unit of the last place that was given, if that says
+    # something of a number so small.
+    wrong = abs(said.content - truth)
+    return bool(wrong < Fraction(1, 10**said.places) and wrong <= abs(truth) * CLOSE_ENOUGH)
+
+
+def _split(text: str, marks: str) -> list[str]:
+    """At marks that stand in no bracket; commas within numbers such as 1,234 stay."""
+    parts, depth, start = [], 0, 0
+    for place, character in enumerate(text):
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character in marks and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
+
+
+def _is_one_bracket(text: str) -> bool:
+    """Whether the first bracket is closed by the last character."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0:
+            return place == len(text) - 1
+    return False

@@ -1,0 +1,74 @@
+"""Files of problems, one JSON object a line: the layouts of GSM8K and of MATH, as they are.
+
+GSM8K (Cobbe et al. 2021): {"question", "answer"}, the final number after "####".
+MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"}, the
+final answer in the last \\boxed{...} of the solution, or under "answer" where that is given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.loading.data_files import read_rows
+from srl_envs.tasks.grading.extract import boxed
+from srl_envs.tasks.problem import Problem
+
+MARK = "####"
+LAYOUTS = '{"question", "answer": "... #### 42"} or {"problem", "solution": "... \\\\boxed{42}"}'
+_LEVEL = re.compile(r"Level ([1-5])")
+
+
+def load(path: str | Path) -> tuple[Problem, ...]:
+    """All problems of a file, in its order; empty lines are passed over.
+
+    Raises EnvConfigError, with the line's number, for what is no problem of either layout.
+    """
+    problems = read_rows(path, "problems", _problem)
+    if not problems:
+        raise EnvConfigError(f"{path} holds no problem: give lines of {LAYOUTS}")
+    return tuple(problems)
+
+
+def _problem(row: Any, number: int) -> Problem:
+    if not isinstance(row, dict):
+        raise EnvConfigError(f"it must be an object, got {row!r:.40}")
+    if "question" in row:
+        question, family, difficulty = _text(row, "question"), "GSM8K", 1
+        answer = _after_mark(_text(row, "answer"))
+    elif "problem" in row:
+        question = _text(row, "problem")
+        family = _text(row, "type") if "type" in row else "MATH"
+        answer = _text(row, "answer") if "answer" in row else _in_box(_text(row, "solution"))
+        level = _LEVEL.fullmatch(str(row.get("level", "")))
+        difficulty = int(level[1]) if level else 1  # a few of MATH's are 'Level ?'
+    else:
+        raise EnvConfigError(f"it has neither question nor problem: give lines of {LAYOUTS}")
+    return Problem(question.strip(), answer, difficulty, info={"family": family, "line": number})
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise EnvConfigError(f"{name} must be a text, got {value!r:.40}")
+    return value
+
+
+def _after_mark(answer: str) -> str:
+    _, mark, last = answer.rpartition(MARK)
+    final = last.strip()
+    if not mark or not final:
+        raise EnvConfigError(f"answer must end in '{MARK} 42', got {answer[-40:]!r}")
+    return final
+
+
+def _in_box(solution: str) -> str:
+    found = [held.strip() for held in boxed(solution)]
+    if not found or not found[-1]:
+        raise EnvConfigError(
+            f"solution must hold its answer in \\boxed{{}}, got {solution[-40:]!r}"
+        )
+    return found[-1]

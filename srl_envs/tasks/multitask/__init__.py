@@ -1,0 +1,1 @@
+"""Several environments as one: another in each episode."""

@@ -1,0 +1,366 @@
+"""Several environments as one: every episode plays one of them, drawn from the seed.
+
+    env = parallel_env(
+        environments={
+            "sums": {"name": "math_v0", "options": {"families": "arithmetic", "difficulty": 1}},
+            "programs": {"name": "code_v0", "options": {"difficulty": 1}},
+        }
+    )
+
+So one model learns several tasks at once (multi-task learning), in training as in any
+PettingZoo loop. All must have the same seats and the same actions: tasks have, and so have games
+of the same choices. docs/tasks.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import AECEnv, ParallelEnv
+
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.games import base
+from srl_envs.games.base import OBSERVATION_MODES, vector_of
+from srl_envs.tasks.multitask.view import MultitaskView
+from srl_envs.text.view import TEXT_LENGTH, TextSpace, TextView
+from srl_envs.validation import (
+    Step,
+    number_between,
+    one_of,
+    parallel_form,
+    reset_arguments,
+    unchanged_if_refused,
+)
+
+DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "math": {"name": "math_v0"},
+        "code": {"name": "code_v0"},
+        "tools": {"name": "tool_use_v0"},
+    }
+)
+
+
+class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+    """Several environments as one PettingZoo ParallelEnv.
+
+    `environments` maps a label of yours to {"name": a name from the catalogue or
+    'module:function', "options": its keyword arguments}. `reset` draws one of them, with
+    `weights` (label -> share, equal where not given) or as `reset(options={"environment": label})`
+    says; all else is that environment's own, seeds and reset options included. `environment` is
+    the label of the one that is on, which every info tells as "environment"; `environments` holds
+    all, and `named` how they were named. `max_cycles` holds for all of them; each has its own
+    where it is not given.
+
+    Observation vector: that of the environment, padded with zeros to the longest, then a 1 for
+    the environment that is on among zeros for the others; `state` likewise. `obs_mode` as
+    everywhere. Raises EnvConfigError for wrong arguments, and for environments that differ in
+    their seats, teams, actions or in what an unreadable answer costs; EnvError for wrong use.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "multitask_v0",
+        "render_modes": ["human", "ansi"],
+        "render_fps": 1,
+        "is_parallelizable": True,
+    }
+
+    def __init__(
+        self,
+        environments: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        weights: Mapping[str, float] | None = None,
+        max_cycles: int | None = None,
+        obs_mode: str = "llm",
+        render_mode: str | None = None,
+    ) -> None:
+        self.obs_mode: str = one_of("obs_mode", obs_mode, OBSERVATION_MODES)
+        self.render_mode: str | None = one_of("render_mode", render_mode, (None, "human", "ansi"))
+        chosen = DEFAULT if environments is None else environments
+        given = {} if max_cycles is None else {"max_cycles": max_cycles}
+        self.named: Mapping[str, Mapping[str, Any]] = chosen
+        self.environments = _made(chosen, obs_mode=obs_mode, render_mode=render_mode, **given)
+        self._labels = tuple(self.environments)
+        self._shares = _shares(weights, self._labels)
+        first = next(iter(self.environments.values()))
+        for label, env in self.environments.items():
+            _refuse_difference(self._labels[0], first, label, env)
+        self.possible_agents: list[str] = list(first.possible_agents)
+        self.teams: Mapping[str, str] | None = getattr(first, "teams", None)
+        self.action_spaces = {agent: first.action_space(agent) for agent in self.possible_agents}
+        boxes = {
+            agent: [_vector_space(env.observation_space(agent)) for env in self._all]
+            for agent in self.possible_agents
+        }
+        self._length = max(box.shape[0] for own in boxes.values() for box in own)
+        self.observation_spaces = {
+            agent: self._space_of(_joined(own, self._length)) for agent, own in boxes.items()
+        }
+        states = [_state_space(env) for env in self._all]
+        self._state_length = max(box.shape[0] for box in states)
+        self.state_space = _joined(states, self._state_length)
+        self.text_view: TextView = MultitaskView(
+            tuple(
+                (label, env.unwrapped.text_view, boxes[self.possible_agents[0]][place].shape[0])
+                for place, (label, env) in enumerate(self.environments.items())
+            )
+        )
+        self.generator = np.random.default_rng()
+        self.environment: str | None = None
+
+    @property
+    def agents(self) -> list[str]:
+        """The seats now in play."""
+        return [] if self.environment is None else list(self._on.agents)
+
+    @property
+    def max_cycles(self) -> int:
+        """The turns of the longest episode; setting it sets that of all, from the next reset on."""
+        return max(int(env.max_cycles) for env in self._all)
+
+    @max_cycles.setter
+    def max_cycles(self, turns: int) -> None:
+        for env in self._all:
+            env.max_cycles = turns
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """The seat's observation space, the same object on every call."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """The seat's action space, the same object on every call."""
+        space: spaces.Space[Any] = self.action_spaces[agent]
+        return space
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode of one of the environments; None carries on from the last seed.
+
+        What is refused, by it or here, raises EnvConfigError and changes nothing.
+        """
+        seed, given = reset_arguments(seed, options)
+        with unchanged_if_refused(self, "generator", "environment"):
+            if seed is not None:
+                self.generator = np.random.default_rng(seed)
+            drawn = str(self.generator.choice(self._labels, p=self._shares))
+            own_seed = int(self.generator.integers(2**31))
+            named = given.get("environment")
+            self.environment = (
+                drawn if named is None else one_of("environment", named, self._labels)
+            )
+            observations, infos = self._on.reset(seed=own_seed, options=given)
+        return self._seen(observations), self._told(infos)
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        """One turn of the environment that is on."""
+        if self.environment is None:
+            raise EnvError("step() without a running episode: call reset() first")
+        observations, rewards, terminations, truncations, infos = self._on.step(actions)
+        return self._seen(observations), rewards, terminations, truncations, self._told(infos)
+
+    def state(self) -> np.ndarray:
+        """The state of the environment that is on, padded, and which one it is (float32)."""
+        if self.environment is None:
+            raise EnvError("state() before the first reset(): call reset() first")
+        return self._padded(self._on.state(), self._state_length)
+
+    def sample_answers(
+        self, agent: str, rng: np.random.Generator, count: int
+    ) -> tuple[str, ...] | None:
+        """What the environment that is on offers for the embedded model's warm start."""
+        offer = getattr(self._on.unwrapped, "sample_answers", None)
+        found: tuple[str, ...] | None = None if offer is None else offer(agent, rng, count)
+        return found
+
+    def baselines(self) -> dict[str, float]:
+        """Nothing: what is known of one environment says little of them together."""
+        return {}
+
+    def render(self) -> str | None:
+        """The picture of the environment that is on."""
+        if self.environment is None:
+            raise EnvError("render() before the first reset(): call reset() first")
+        picture: str | None = self._on.render()
+        return picture
+
+    def close(self) -> None:
+        """Close all environments."""
+        for env in self._all:
+            env.close()
+
+    @property
+    def _all(self) -> list[Any]:
+        return list(self.environments.values())
+
+    @property
+    def _on(self) -> Any:
+        if self.environment is None:
+            raise EnvError("no environment is on: call reset() first")
+        return self.environments[self.environment]
+
+    def _seen(self, observations: Mapping[str, Any]) -> dict[str, Any]:
+        return {agent: self._observed(seen) for agent, seen in observations.items()}
+
+    def _observed(self, seen: Any) -> Any:
+        vector = self._padded(vector_of(seen), self._length)
+        return {**seen, "observation": vector} if isinstance(seen, Mapping) else vector
+
+    def _told(self, infos: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        return {agent: {**info, "environment": self.environment} for agent, info in infos.items()}
+
+    def _padded(self, vector: np.ndarray, length: int) -> np.ndarray:
+        padded = np.zeros(length + len(self._labels), np.float32)
+        padded[: len(vector)] = vector
+        padded[length + self._labels.index(str(self.environment))] = 1.0
+        return padded
+
+    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
+        if self.obs_mode == "vector":
+            return vector
+        first = self._all[0].observation_space(self.possible_agents[0])
+        if not isinstance(first, spaces.Dict):
+            raise EnvConfigError(
+                f"environments must observe a Dict with obs_mode={self.obs_mode!r}, got {first}: "
+                "give obs_mode='vector'"
+            )
+        parts: dict[str, spaces.Space[Any]] = {**first.spaces, "observation": vector}
+        if self.obs_mode == "llm":
+            parts["text"] = TextSpace(TEXT_LENGTH)
+        return spaces.Dict(parts)
+
+
+def _state_space(env: ParallelEnv) -> spaces.Box:
+    space = getattr(env, "state_space", None)
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+        raise EnvConfigError(
+            f"environments must have a state_space of vectors, for state(), and {env} has {space}"
+        )
+    return space
+
+
+def _made(environments: Any, **given: Any) -> dict[str, Any]:
+    if not isinstance(environments, Mapping) or not environments:
+        raise EnvConfigError(
+            f"environments is {environments!r}: give label -> {{'name': ..., 'options': ...}}"
+        )
+    made = {}
+    for label, told in environments.items():
+        if not isinstance(told, Mapping) or "name" not in told or set(told) - {"name", "options"}:
+            raise EnvConfigError(
+                f"environments.{label} is {told!r}: give {{'name': ..., 'options': {{...}}}}"
+            )
+        options = told.get("options") or {}
+        if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+            raise EnvConfigError(
+                f"environments.{label}.options is {options!r}: give names with their values"
+            )
+        for name in given:
+            if name in options:
+                raise EnvConfigError(
+                    f"environments.{label}.options.{name}: all have the same, give it once "
+                    "beside environments"
+                )
+        if str(told["name"]).partition(":")[0] == "multitask_v0":
+            raise EnvConfigError(f"environments.{label} is multitask_v0: name what it would hold")
+        try:
+            made[str(label)] = registry.make(told["name"], **options, **given)
+        except (EnvConfigError, TypeError) as error:
+            raise EnvConfigError(f"environments.{label}: {error}") from error
+    return made
+
+
+def _shares(weights: Mapping[str, float] | None, labels: Sequence[str]) -> list[float]:
+    if weights is None:
+        return [1 / len(labels)] * len(labels)
+    if not isinstance(weights, Mapping) or set(weights) != set(labels):
+        raise EnvConfigError(f"weights is {weights!r}: give one for each of {', '.join(labels)}")
+    given = [number_between(f"weights.{label}", weights[label], 0.0, 1e9) for label in labels]
+    if not sum(given):
+        raise EnvConfigError("weights are all 0: one environment at least must be played")
+    return [weight / sum(given) for weight in given]
+
+
+def _refuse_difference(first_label: str, first: Any, label: str, env: Any) -> None:
+    if getattr(env.unwrapped, "text_view", None) is None:
+        raise EnvConfigError(f"environments.{label} has no text_view: it cannot be read")
+
+    def facts(one: Any) -> dict[str, Any]:
+        view, seats = one.unwrapped.text_view, list(one.possible_agents)
+        return {
+            "seats": seats,
+            "teams": getattr(one, "teams", None),
+            "actions": [one.action_space(seat) for seat in seats],
+            "answers": [view.answers(seat) for seat in seats],
+            "default action": view.default_action,
+            "parse penalty": view.parse_penalty,
+            "kind of observation": _kind(one.observation_space(seats[0])),
+        }
+
+    for what, mine in facts(first).items():
+        theirs = facts(env)[what]
+        if mine != theirs:
+            raise EnvConfigError(
+                f"environments.{first_label} and environments.{label} differ in their {what}, "
+                f"{mine} and {theirs}: one run of both needs the same"
+            )
+
+
+def _kind(space: spaces.Space[Any]) -> Any:
+    return sorted(space.spaces) if isinstance(space, spaces.Dict) else type(space).__name__
+
+
+def _vector_space(space: spaces.Space[Any]) -> spaces.Box:
+    vector = space["observation"] if isinstance(space, spaces.Dict) else space
+    if not isinstance(vector, spaces.Box) or len(vector.shape) != 1:
+        raise EnvConfigError(f"{vector} is no vector: only those can stand side by side")
+    return vector
+
+
+def _joined(boxes: Sequence[spaces.Box], length: int) -> spaces.Box:
+    """Bounds of all of them, padded with the zeros that stand there, and of which one it is."""
+
+    def padded(bounds: np.ndarray) -> np.ndarray:
+        return np.pad(bounds.astype(np.float32), (0, length - len(bounds)))
+
+    low = np.min([padded(box.low) for box in boxes], axis=0)
+    high = np.max([padded(box.high) for box in boxes], axis=0)
+    which = np.zeros(len(boxes), np.float32)
+    return spaces.Box(np.concatenate([low, which]), np.concatenate([high, which + 1]))
+
+
+@parallel_form
+def parallel_env(
+    environments: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    weights: Mapping[str, float] | None = None,
+    max_cycles: int | None = None,
+    obs_mode: str = "llm",
+    render_mode: str | None = None,
+) -> Multitask:
+    """The environment, as a PettingZoo ParallelEnv; see Multitask.
+
+    Mathematics, programs and tools where `environments` is not given.
+    """
+    return Multitask(
+        environments,
+        weights=weights,
+        max_cycles=max_cycles,
+        obs_mode=obs_mode,
+        render_mode=render_mode,
+    )
+
+
+def env(**parameters: Any) -> AECEnv:
+    """The same turn by turn, with PettingZoo's usual checks around it."""
+    return base.aec(parallel_env(**parameters))
+
+
+def raw_env(**parameters: Any) -> Multitask:
+    """The environment itself."""
+    return parallel_env(**parameters)

@@ -1,0 +1,96 @@
+"""How several environments in one read: by the rules of the one that is on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from srl_envs.games.base import vector_of
+from srl_envs.tasks.free_text_game import readable_text
+from srl_envs.text.view import ParseFailure, TextView
+
+
+@dataclass(frozen=True)
+class MultitaskView:
+    """How several environments read. The observation says which of them is on."""
+
+    views: tuple[tuple[str, TextView, int], ...]
+    """(label, the environment's view, length of its observation vector), in order."""
+
+    @property
+    def default_action(self) -> Any:
+        """Played in place of an answer that could not be read, the same in all of them."""
+        return self.views[0][1].default_action
+
+    @property
+    def parse_penalty(self) -> float:
+        """What such an answer costs, the same in all of them."""
+        return self.views[0][1].parse_penalty
+
+    def of_observation(self, observation: Any) -> TextView:
+        """The view of the environment that an observation is from (see srl_envs.text.view.view_for)."""
+        _, view, length = self.views[int(np.argmax(vector_of(observation)[-len(self.views) :]))]
+        return _OwnVector(view, length)
+
+    def rules(self, agent: str) -> str:
+        """The rules of all of them; a seat is told those of the one that is on."""
+        told = [f"{label}: {view.rules(agent)}" for label, view, _ in self.views]
+        return "Every episode is one of these.\n" + "\n".join(told)
+
+    def describe(self, agent: str, observation: Any) -> str:
+        """The seat's situation in the environment that is on."""
+        return self.of_observation(observation).describe(agent, observation)
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        """The legal answers, the same in all of them."""
+        return self.views[0][1].answers(agent)
+
+    def parse(self, agent: str, answer: str) -> Any | ParseFailure:
+        """As the first reads choices; texts as they are, which each reads in its own way."""
+        if self.answers(agent):
+            return self.views[0][1].parse(agent, answer)
+        return readable_text(answer)
+
+
+@dataclass(frozen=True)
+class _OwnVector:
+    """An environment's view, given its part of the vector alone."""
+
+    view: TextView
+    length: int
+
+    @property
+    def default_action(self) -> Any:
+        return self.view.default_action
+
+    @property
+    def parse_penalty(self) -> float:
+        return self.view.parse_penalty
+
+    @property
+    def legal(self) -> Any:
+        """What the environment plays for what is not legal, where it says so; else None."""
+        return getattr(self.view, "legal", None)
+
+    @property
+    def tells_time(self) -> bool:
+        """As the environment's own view says."""
+        return bool(getattr(self.view, "tells_time", True))
+
+    def rules(self, agent: str) -> str:
+        return self.view.rules(agent)
+
+    def describe(self, agent: str, observation: Any) -> str:
+        own = vector_of(observation)[: self.length]
+        if isinstance(observation, Mapping):
+            return self.view.describe(agent, {**observation, "observation": own})
+        return self.view.describe(agent, own)
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        return self.view.answers(agent)
+
+    def parse(self, agent: str, answer: str) -> Any | ParseFailure:
+        return self.view.parse(agent, answer)

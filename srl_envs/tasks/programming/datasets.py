@@ -1,0 +1,172 @@
+"""Files of problems, one JSON object a line: the layouts of HumanEval and of MBPP, as they are.
+
+HumanEval (Chen et al. 2021): {"task_id", "prompt", "entry_point", "canonical_solution", "test"}.
+MBPP (Austin et al. 2021): {"text" (or "prompt"), "code", "test_list"}, and what tests need before
+them in "test_setup_code", "test_setup_list" or "test_imports". The first of its tests is shown, as
+is usual; HumanEval shows none, but the examples (`>>>`) of its prompt tell what fails.
+
+Their tests are code. Each is run in a process apart from the program under test (Sandbox.judge),
+so it must call functions with plain data and be answered with plain data. A test that uses a class
+which the program is to define cannot be run so; such problems are left out, and logged.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.loading.data_files import read_rows
+from srl_envs.tasks.problem import QUESTION_LENGTH, Problem
+
+LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'
+BEFORE = ("test_setup_code", "test_setup_list", "test_imports")
+_logger = logging.getLogger(__name__)
+
+
+def load(path: str | Path) -> tuple[Problem, ...]:
+    """All problems of a file that can be judged; empty lines are passed over.
+
+    Raises EnvConfigError, with the line's number, for what is no problem of either layout, and
+    where none is left.
+    """
+    problems = []
+    for number, found in read_rows(path, "problems", lambda row, line: (line, _problem(row, line))):
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            _logger.warning("%s, line %d is left out: %s", path, number, found)
+    if not problems:
+        raise EnvConfigError(f"{path} holds no problem: give lines of {LAYOUTS}")
+    return tuple(problems)
+
+
+def _problem(row: Any, number: int) -> Problem | str:
+    """The problem of a row, or why it cannot be judged."""
+    if not isinstance(row, dict):
+        raise EnvConfigError(f"it must be an object, got {row!r:.40}")
+    if "entry_point" in row:
+        found = _human_eval(row, number)
+    elif "test_list" in row:
+        found = _mbpp(row, number)
+    else:
+        raise EnvConfigError(f"it is of neither layout: give lines of {LAYOUTS}")
+    return found
+
+
+def _human_eval(row: Mapping[str, Any], number: int) -> Problem | str:
+    prompt, entry, test = _text(row, "prompt"), _text(row, "entry_point"), _text(row, "test")
+    solution = row.get("canonical_solution", "")
+    question = f"Complete the function {entry}.\n{prompt.strip()}"
+    # The prompt's other functions are the test's too; the one under test is the program's.
+    before = f"{prompt}\n    ...\n\n{entry} = elsewhere[{entry!r}]\n"
+    trial = f"{before}{test}\n\ncheck({entry})\n"
+    return _made(
+        question,
+        number,
+        "HumanEval",
+        {
+            "prompt": prompt,
+            "entry": entry,
+            "visible": (),
+            "hidden": (trial,),
+            "shown": (),
+            "examples": tuple(
+                (
+                    f"{said} == {given}",
+                    f"{before}got = {said}\nassert got == {given}, f'it gave {{got!r}}'\n",
+                )
+                for said, given in _examples(prompt, entry)
+            ),
+            "functions": (entry,),
+            "solution": prompt + solution,
+        },
+    )
+
+
+def _examples(prompt: str, entry: str) -> list[tuple[str, str]]:
+    """The calls among a prompt's doctests, and the plain data that they are said to give."""
+    try:
+        defined = _parsed(f"{prompt}\n    ...\n").body
+        [function] = [each for each in defined if getattr(each, "name", "") == entry]
+        said_of_it = ast.get_docstring(function) or ""  # type: ignore[arg-type]
+        found = doctest.DocTestParser().get_examples(said_of_it)
+    except (ValueError, TypeError):  # prompts are for reading: not all are well-formed
+        return []
+    examples = []
+    for said, given in ((one.source.strip(), one.want.strip()) for one in found):
+        try:
+            call = ast.parse(said, mode="eval").body
+            ast.literal_eval(given)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == entry:
+            examples.append((said, " ".join(given.splitlines())))
+    return examples
+
+
+def _mbpp(row: Mapping[str, Any], number: int) -> Problem | str:
+    words = _text(row, "text" if row.get("text") is not None else "prompt")
+    code, tests = _text(row, "code"), row["test_list"]
+    if not isinstance(tests, list) or not tests or not all(isinstance(t, str) for t in tests):
+        raise EnvConfigError(f"test_list must be a list of texts, got {tests!r:.40}")
+    setup = "\n".join(line for name in BEFORE for line in _lines(row, name))
+    defined = _parsed(code).body
+    functions = tuple(node.name for node in defined if isinstance(node, ast.FunctionDef))
+    classes = {node.name for node in defined if isinstance(node, ast.ClassDef)}
+    used = {node.id for t in tests for node in ast.walk(_parsed(t)) if isinstance(node, ast.Name)}
+    if classes & used:
+        return f"its tests use the program's class {min(classes & used)}"
+    if not set(functions) & used:
+        return "its tests call no function of its code"
+    called = tuple(name for name in functions if name in used)
+    question = f"{words.strip()}\nYour code must pass this test:\n{tests[0].strip()}"
+    trials = tuple(f"{setup}\n{test}\n" for test in tests)
+    return _made(
+        question,
+        number,
+        "MBPP",
+        {
+            "prompt": "",
+            "entry": called[0],
+            "visible": trials[:1],
+            "hidden": trials[1:],
+            "shown": (tests[0].strip(),),
+            "functions": called,
+            "solution": code,
+        },
+    )
+
+
+def _parsed(code: str) -> ast.Module:
+    """Raises EnvConfigError for what is not Python, or nested too deep to be read."""
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EnvConfigError(f"{code!r:.40} is not Python ({error})") from error
+
+
+def _made(question: str, number: int, family: str, data: dict[str, Any]) -> Problem | str:
+    if len(question) > QUESTION_LENGTH:
+        return f"its question has {len(question)} characters, more than {QUESTION_LENGTH}"
+    return Problem(question, data=data, info={"family": family, "line": number})
+
+
+def _lines(row: Mapping[str, Any], name: str) -> list[str]:
+    """What may be a text, a list of texts, null or not there."""
+    value = row.get(name) or []
+    lines = [value] if isinstance(value, str) else value
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise EnvConfigError(f"{name} must be texts, got {value!r:.40}")
+    return lines
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise EnvConfigError(f"{name} must be a text, got {value!r:.40}")
+    return value

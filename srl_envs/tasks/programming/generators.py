@@ -1,0 +1,314 @@
+"""Programming problems without end: what is asked, a solution, and inputs, all from one generator.
+
+A template draws its parameters and gives the words, the solution's source, and a function that
+draws arguments. Solutions are ours, so they are run here, and say what is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from srl_envs.sandbox import Call, Test
+from srl_envs.sandbox.guest.serialization import dumps
+from srl_envs.tasks.problem import Problem
+
+VISIBLE, HIDDEN = 2, 4  # tests
+TRIES = 200  # draws of arguments, so that tests differ
+
+Arguments = Callable[[np.random.Generator], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A problem's parts, its parameters drawn."""
+
+    words: str
+    parameters: str
+    """The function's, such as "numbers, k"."""
+    body: str
+    """The solution's lines, not indented."""
+    arguments: Arguments
+    returns: str = ""
+    """An expression instead of a body: only that is asked for."""
+
+
+Template = Callable[[np.random.Generator], Drawn]
+
+
+def problem(family: str, template: Template, rng: np.random.Generator, difficulty: int) -> Problem:
+    """A problem with its tests, the truth computed by its solution."""
+    drawn = template(rng)
+    body = f"return {drawn.returns}" if drawn.returns else drawn.body
+    head = f"def f({drawn.parameters}):\n"
+    solution = head + "".join(f"    {line}\n" for line in body.splitlines())
+    scope: dict[str, Any] = {}
+    exec(solution, scope)
+    tests: dict[bytes, Test] = {}
+    for _ in range(TRIES):
+        arguments = drawn.arguments(rng)
+        call = Call("f", arguments)
+        tests.setdefault(dumps(arguments), Test(call, scope["f"](*arguments)))
+        if len(tests) == VISIBLE + HIDDEN:
+            break
+    every = tuple(tests.values())
+    shown = "\n".join(f"{test.call} == {test.expected!r}" for test in every[:VISIBLE])
+    prefix = f"{head}    return " if drawn.returns else ""
+    asked = f"Complete:\n{prefix}" if prefix else f"Write the function f({drawn.parameters})."
+    return Problem(
+        f"{asked}\nIt must {drawn.words}\n{shown}",
+        difficulty=difficulty,
+        # What little can be asked of the smallest family is in both splits, of other numbers.
+        key=f"{family}: {drawn.words} {shown if prefix else ''}",
+        data={
+            "prefix": prefix,
+            "visible": every[:VISIBLE],
+            "hidden": every[VISIBLE:],
+            "solution": drawn.returns or solution,
+        },
+        info={"family": family},
+    )
+
+
+def _numbers(low: int = -9, high: int = 10, most: int = 8) -> Arguments:
+    return lambda rng: (rng.integers(low, high, int(rng.integers(2, most + 1))).tolist(),)
+
+
+def _word(rng: np.random.Generator, letters: str = "abcdeo", most: int = 8) -> str:
+    return "".join(rng.choice(list(letters), int(rng.integers(1, most + 1))).tolist())
+
+
+def _text(rng: np.random.Generator) -> tuple[str]:
+    return (" ".join(_word(rng) for _ in range(int(rng.integers(1, 6)))),)
+
+
+def _pick(rng: np.random.Generator, options: Mapping[str, str]) -> tuple[str, str]:
+    words = list(options)
+    chosen = words[int(rng.integers(len(words)))]
+    return chosen, options[chosen]
+
+
+RETURNS = MappingProxyType(
+    {
+        "add a and b.": "a + b",
+        "take b from a.": "a - b",
+        "take a from b.": "b - a",
+        "multiply a and b.": "a * b",
+        "give the larger of a and b.": "max(a, b)",
+        "give the smaller of a and b.": "min(a, b)",
+        "tell whether a is less than b.": "a < b",
+        "tell whether a and b are equal.": "a == b",
+    }
+)
+"""What is asked for in the smallest family, and the expression that does it."""
+
+
+def _returns(rng: np.random.Generator) -> Drawn:
+    words, expression = _pick(rng, RETURNS)
+    pair: Arguments = lambda rng: tuple(rng.integers(-9, 10, 2).tolist())  # noqa: E731
+    return Drawn(words, "a, b", "", pair, returns=expression)
+
+
+def _condition(rng: np.random.Generator) -> tuple[str, str]:
+    k, m = int(rng.integers(-5, 6)), int(rng.integers(2, 6))
+    return _pick(
+        rng,
+        {
+            f"greater than {k}": f"n > {k}",
+            f"less than {k}": f"n < {k}",
+            f"divisible by {m}": f"n % {m} == 0",
+            f"not divisible by {m}": f"n % {m} != 0",
+        },
+    )
+
+
+def _total(rng: np.random.Generator) -> Drawn:
+    which, test = _condition(rng)
+    what, function = _pick(rng, {"sum": "sum", "number": "len"})
+    words = f"give the {what} of those of the numbers that are {which}."
+    return Drawn(words, "numbers", f"return {function}([n for n in numbers if {test}])", _numbers())
+
+
+def _kept(rng: np.random.Generator) -> Drawn:
+    which, test = _condition(rng)
+    k = int(rng.integers(2, 9))
+    change, done = _pick(
+        rng, {f"times {k}": f"n * {k}", f"plus {k}": f"n + {k}", "squared": "n * n"}
+    )
+    words = f"give the list of the numbers that are {which}, in order, each {change}."
+    return Drawn(words, "numbers", f"return [{done} for n in numbers if {test}]", _numbers())
+
+
+def _letters(rng: np.random.Generator) -> Drawn:
+    letters = "".join(sorted(rng.choice(list("abcdeo"), 2, replace=False).tolist()))
+    words, body = _pick(
+        rng,
+        {
+            f"count the letters of the text that are among {letters!r}.": (
+                f"return sum(c in {letters!r} for c in text)"
+            ),
+            f"remove all letters {letters!r} from the text.": (
+                f"return ''.join(c for c in text if c not in {letters!r})"
+            ),
+            f"swap the letters {letters[0]!r} and {letters[1]!r} in the text.": (
+                f"return text.translate(str.maketrans({letters!r}, {letters[::-1]!r}))"
+            ),
+        },
+    )
+    return Drawn(words, "text", body, _text)
+
+
+def _words(rng: np.random.Generator) -> Drawn:
+    k = int(rng.integers(1, 5))
+    words, body = _pick(
+        rng,
+        {
+            f"give the words of the text longer than {k} letters, as a list.": (
+                f"return [w for w in text.split() if len(w) > {k}]"
+            ),
+            f"reverse every word of the text that is longer than {k} letters.": (
+                f"return ' '.join(w[::-1] if len(w) > {k} else w for w in text.split())"
+            ),
+            f"shift every letter of the text by {k}, after z comes a; keep spaces.": (
+                "return ''.join(c if c == ' ' else "
+                f"chr((ord(c) - 97 + {k}) % 26 + 97) for c in text)"
+            ),
+        },
+    )
+    return Drawn(words, "text", body, _text)
+
+
+def _sorted(rng: np.random.Generator) -> Drawn:
+    m = int(rng.integers(2, 8))
+    key, code = _pick(
+        rng,
+        {
+            f"their remainders by {m}": f"n % {m}",
+            f"their distances from {m}": f"abs(n - {m})",
+            "their last digits": "abs(n) % 10",
+        },
+    )
+    order, sign = _pick(rng, {"smallest first": "", "largest first": "-"})
+    words = f"sort the numbers by {key}, {order}; equal ones by their values, smallest first."
+    body = f"return sorted(numbers, key=lambda n: ({sign}({code}), n))"
+    return Drawn(words, "numbers", body, _numbers(-30, 31))
+
+
+def _groups(rng: np.random.Generator) -> Drawn:
+    k = int(rng.integers(1, 4))
+    words, body = _pick(
+        rng,
+        {
+            f"give a dict from each letter that stands {k} times or more to its count.": (
+                "counts = {}\nfor c in text.replace(' ', ''):\n"
+                "    counts[c] = counts.get(c, 0) + 1\n"
+                f"return {{c: n for c, n in counts.items() if n >= {k}}}"
+            ),
+            f"give a dict from the first {k} letters of the words to how many words have them.": (
+                f"counts = {{}}\nfor w in text.split():\n    counts[w[:{k}]] = "
+                f"counts.get(w[:{k}], 0) + 1\nreturn counts"
+            ),
+        },
+    )
+    return Drawn(words, "text", body, _text)
+
+
+def _window(rng: np.random.Generator) -> Drawn:
+    k = int(rng.integers(2, 5))
+    what, function = _pick(rng, {"largest": "max", "smallest": "min"})
+    words = f"give the {what} sum of {k} neighbouring numbers; 0 if there are fewer than {k}."
+    sums = f"[sum(numbers[i:i + {k}]) for i in range(len(numbers) - {k} + 1)]"
+    return Drawn(words, "numbers", f"return {function}({sums}, default=0)", _numbers())
+
+
+def _pairs(rng: np.random.Generator) -> Drawn:
+    k = int(rng.integers(-3, 8))
+    relation, code = _pick(rng, {"add up to": "a + b", "differ by": "abs(a - b)"})
+    k = abs(k) if relation == "differ by" else k
+    words = f"count the pairs of positions i < j whose numbers {relation} {k}."
+    body = f"return sum({code} == {k} for i, a in enumerate(numbers) for b in numbers[i + 1:])"
+    return Drawn(words, "numbers", body, _numbers(-5, 6))
+
+
+def _runs(rng: np.random.Generator) -> Drawn:
+    k = int(rng.integers(1, 4))
+    words = f"give the length of the longest run of neighbours that each differ by at most {k}."
+    body = (
+        "best = now = 1\nfor a, b in zip(numbers, numbers[1:]):\n"
+        f"    now = now + 1 if abs(a - b) <= {k} else 1\n    best = max(best, now)\nreturn best"
+    )
+    return Drawn(words, "numbers", body, _numbers(-5, 6, 12))
+
+
+def _base(rng: np.random.Generator) -> Drawn:
+    base = int(rng.integers(3, 10))
+    words = f"write the number n, 0 or more, in base {base}, as a string."
+    body = (
+        f"digits = ''\nwhile n:\n    digits = str(n % {base}) + digits\n    n //= {base}\n"
+        "return digits or '0'"
+    )
+    return Drawn(words, "n", body, lambda rng: (int(rng.integers(0, 5000)),))
+
+
+def _stairs(rng: np.random.Generator) -> Drawn:
+    steps = sorted(rng.choice(range(1, 6), int(rng.integers(2, 4)), replace=False).tolist())
+    words = f"count the ways to climb n stairs with steps of {steps}, in any order."
+    body = (
+        "ways = [1] + [0] * n\nfor i in range(1, n + 1):\n"
+        f"    ways[i] = sum(ways[i - s] for s in {steps} if s <= i)\nreturn ways[n]"
+    )
+    return Drawn(words, "n", body, lambda rng: (int(rng.integers(1, 30)),))
+
+
+def _coins(rng: np.random.Generator) -> Drawn:
+    coins = sorted(rng.choice(range(2, 12), 3, replace=False).tolist())
+    words = f"give the fewest coins of {coins} that make n, or -1 if none do."
+    body = (
+        "few = [0] + [None] * n\nfor i in range(1, n + 1):\n"
+        f"    found = [few[i - c] for c in {coins} if c <= i and few[i - c] is not None]\n"
+        "    few[i] = min(found) + 1 if found else None\nreturn -1 if few[n] is None else few[n]"
+    )
+    return Drawn(words, "n", body, lambda rng: (int(rng.integers(1, 60)),))
+
+
+def _apart(rng: np.random.Generator) -> Drawn:
+    k = int(rng.integers(2, 5))
+    words = f"give the largest sum of numbers whose positions are at least {k} apart; 0 for none."
+    body = (
+        "best = [0]\nfor i, n in enumerate(numbers):\n"
+        f"    best.append(max(best[-1], n + best[max(0, i + 1 - {k})]))\nreturn best[-1]"
+    )
+    return Drawn(words, "numbers", body, _numbers(-9, 10, 12))
+
+
+def _rising(rng: np.random.Generator) -> Drawn:
+    k = int(rng.integers(1, 5))
+    words = (
+        f"give the length of the longest subsequence in which each number is at least {k} more "
+        "than the one before."
+    )
+    body = (
+        "best = []\nfor i, n in enumerate(numbers):\n"
+        f"    before = [best[j] for j in range(i) if numbers[j] + {k} <= n]\n"
+        "    best.append(1 + max(before, default=0))\n"
+        "return max(best, default=0)"
+    )
+    return Drawn(words, "numbers", body, _numbers(-9, 10, 12))
+
+
+FAMILIES: Mapping[str, Mapping[int, tuple[Template, ...]]] = MappingProxyType(
+    {
+        "returns": {1: (_returns,)},
+        "lists": {1: (_total,), 2: (_kept,)},
+        "strings": {1: (_letters,), 2: (_words,)},
+        "sorting": {3: (_sorted,)},
+        "dictionaries": {3: (_groups,)},
+        "sequences": {3: (_window,), 4: (_pairs, _runs, _base)},
+        "dynamic programming": {4: (_stairs,), 5: (_coins, _apart, _rising)},
+    }
+)
+"""Family -> difficulty -> templates."""

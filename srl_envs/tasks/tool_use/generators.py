@@ -1,0 +1,324 @@
+"""Problems that want tools, drawn without end; what is true is computed by the tools themselves.
+
+A family's function draws one problem. It uses the tools on the problem's own files while it draws,
+and what it used are the calls that are needed, in one order that works.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from srl_envs.tasks.base import Problem
+from srl_envs.tasks.tool_use.file_store import MemoryFiles
+from srl_envs.tasks.tool_use.parsing import ToolCall
+from srl_envs.tasks.tool_use.registry import ToolResult
+from srl_envs.tasks.tool_use.search import CORPUS
+from srl_envs.tasks.tool_use.toolbox import Toolbox
+
+FILE_NAMES = tuple(f"f{number}.txt" for number in range(1, 9))
+FACTS = MappingProxyType(
+    {
+        "inhabitants": "How many inhabitants has {town}?",
+        "founded": "In which year was {town} founded?",
+        "bridges": "How many bridges are there in {town}?",
+        "height": "How many metres above the sea does {town} lie?",
+        "river": "On which river does {town} lie?",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call that is needed, and how it is known that it, or one as good, was made."""
+
+    call: ToolCall
+    evidence: str
+    """A line of the result of any such call; anything will do where it is empty."""
+
+    def met(self, call: ToolCall, result: ToolResult, made_up: Collection[str] = ()) -> bool:
+        """Whether a call of the same tool brought what this one does.
+
+        `made_up` are the numbers in the call that nothing told the seat. A calculation has none,
+        so that trying numbers until one is right brings nothing; a program does not hold the one
+        that it is to find, and must end with it; the file that is read is this one, and what is
+        written is what is to be written.
+        """
+        if not result.ok or result.name != self.call.name:
+            return False
+        if not self.evidence:
+            return True
+        if call.name in ("read_file", "write_file") and call.arguments != self.call.arguments:
+            return False
+        if call.name in ("calculator", "write_file") and made_up:
+            return False
+        if call.name == "python" and self.evidence in made_up:
+            return False
+        lines = result.content.splitlines()
+        return self.evidence in (lines[-1:] if call.name == "python" else lines)
+
+
+class Draft:
+    """A problem in the making: its files, and the tools used on them so far."""
+
+    def __init__(self, files: Mapping[str, str] | None = None) -> None:
+        self.files = dict(files or {})
+        self.steps: list[Step] = []
+        self._box = Toolbox(files=MemoryFiles(self.files))
+
+    def use(self, tool: str, *, evidence: str | None = None, **arguments: Any) -> str:
+        """A call's result; it becomes one of the needed calls."""
+        call = ToolCall(tool, arguments)
+        result = self._box.registry.call(call)
+        if not result.ok:
+            raise ValueError(f"a generator's own call failed: {call}: {result.content}")
+        self.steps.append(Step(call, result.content if evidence is None else evidence))
+        return result.content
+
+    def problem(
+        self, family: str, difficulty: int, question: str, answer: str, key: str, **data: Any
+    ) -> Problem:
+        """The problem; `key` is what it is apart from its wording and its files' names."""
+        listing = f" Files: {', '.join(sorted(self.files))}." if self.files else ""
+        return Problem(
+            question + listing,
+            answer,
+            difficulty,
+            key=f"{family}: {key}",
+            data={"files": self.files, "steps": tuple(self.steps), **data},
+            info={"family": family, "calls_needed": len(self.steps)},
+        )
+
+
+def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
+    """One tool: an expression of difficulty + 1 numbers."""
+    expression = _number(rng, difficulty)
+    for _ in range(difficulty):
+        mark = "+-*"[rng.integers(3)]
+        if rng.random() < 0.3 and " " in expression:
+            expression = f"({expression})"
+        expression = f"{expression} {mark} {_number(rng, difficulty)}"
+    draft = Draft()
+    answer = draft.use("calculator", expression=expression)
+    return draft.problem("calculate", difficulty, f"What is {expression}?", answer, expression)
+
+
+def read(rng: np.random.Generator, difficulty: int) -> Problem:
+    """One tool: the number in one of several files."""
+    draft = Draft(_files(rng, difficulty, 1 + difficulty))
+    name = _pick(rng, list(draft.files))
+    answer = draft.use("read_file", path=name)
+    question = f"Which number is in {name}?"
+    return draft.problem("read", difficulty, question, answer, f"{name} {answer}")
+
+
+def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
+    """One tool: a fact about a town; from difficulty 3 on about the river it lies on."""
+    draft = Draft()
+    town = _pick(rng, towns())
+    draft.use("search", evidence=town, query=town)
+    if difficulty < 3:
+        fact = _pick(rng, list(FACTS))
+        question, answer = FACTS[fact].format(town=town), _facts()[town][fact]
+    else:
+        river = f"River {_facts()[town]['river']}"
+        draft.use("search", evidence=river, query=river)
+        question = f"How many kilometres long is the river on which {town} lies?"
+        answer = _facts()[river]["length"]
+    return draft.problem("look up", difficulty, question, answer, question)
+
+
+def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
+    """Two tools: a number in a file, and one in the question; from difficulty 3 on more files.
+
+    With difficulty 1 there is one file, and nothing has more than one digit.
+    """
+    marks = ("plus", "+"), ("minus", "-"), ("times", "*")
+    word, mark = marks[rng.integers(2 if difficulty == 1 else 3)]
+    if difficulty == 1:
+        whole = int(rng.integers(10))
+        part = int(rng.integers(whole + 1))
+        first, last = (whole - part, part) if mark == "+" else (whole, part)
+        draft, given = Draft({_pick(rng, FILE_NAMES): str(first)}), str(last)
+    else:
+        draft = Draft(_files(rng, difficulty, 1 + difficulty))
+        given = _number(rng, difficulty)
+    names = [str(name) for name in rng.permutation(list(draft.files))]
+    used = names[: max(1, difficulty - 1)]
+    numbers = [draft.use("read_file", path=name) for name in used]
+    told = [f"the number in {name}" for name in used]
+    if len(used) == 1:
+        numbers.append(given)
+        told.append(given)
+    expression = f" {mark} ".join(numbers)
+    answer = draft.use("calculator", expression=expression)
+    question = f"What is {f' {word} '.join(told)}?"
+    return draft.problem("read and calculate", difficulty, question, answer, expression)
+
+
+def look_up_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
+    """Several calls to two tools: towns compared, or added up."""
+    draft = Draft()
+    chosen = [str(town) for town in rng.permutation(towns())[: max(2, difficulty)]]
+    for town in chosen:
+        draft.use("search", evidence=town, query=town)
+    counts = [_facts()[town]["inhabitants"] for town in chosen]
+    if len(chosen) == 2:
+        question = (
+            f"How many more inhabitants has {chosen[0]} than {chosen[1]}? Fewer is less than 0."
+        )
+        answer = draft.use("calculator", expression=f"{counts[0]} - {counts[1]}")
+    else:
+        question = f"How many inhabitants have {', '.join(chosen)} together?"
+        answer = draft.use("calculator", expression=" + ".join(counts))
+    return draft.problem("look up and calculate", difficulty, question, answer, question)
+
+
+def follow(rng: np.random.Generator, difficulty: int) -> Problem:
+    """Nested: what one file says is the name of the next to read; `difficulty` times."""
+    names = [str(name) for name in rng.permutation(FILE_NAMES)[: difficulty + 3]]
+    end = _number(rng, difficulty)
+    chain = names[: difficulty + 1]
+    files = dict(zip(chain, [*chain[1:], end], strict=True))
+    files |= {name: _number(rng, difficulty) for name in names[difficulty + 1 :]}
+    draft = Draft(files)
+    answer = [draft.use("read_file", path=name) for name in chain][-1]
+    question = (
+        f"{chain[0]} holds the name of another file, and so on until a file holds a number. "
+        "Which number is it?"
+    )
+    return draft.problem("follow", difficulty, question, answer, f"{' '.join(chain)} {end}")
+
+
+def look_up_and_read(rng: np.random.Generator, difficulty: int) -> Problem:
+    """Nested: what is found names the file to read; from difficulty 3 on there is a sum to do."""
+    town = _pick(rng, towns())
+    river = _facts()[town]["river"].lower()
+    rivers = sorted({_facts()[other]["river"].lower() for other in towns()} - {river})
+    others = [str(other) for other in rng.permutation(rivers)[:difficulty]]
+    draft = Draft({f"{name}.txt": _number(rng, difficulty) for name in (river, *others)})
+    draft.use("search", evidence=town, query=town)
+    answer = number = draft.use("read_file", path=f"{river}.txt")
+    asked = "Which number does it hold?"
+    if difficulty >= 3:
+        factor = _number(rng, difficulty)
+        answer = draft.use("calculator", expression=f"{number} * {factor}")
+        asked = f"What is the number in it times {factor}?"
+    question = f"A file is named after the river on which {town} lies. {asked}"
+    return draft.problem("look up and read", difficulty, question, answer, f"{question} {number}")
+
+
+def write(rng: np.random.Generator, difficulty: int) -> Problem:
+    """A result that must also be in a file at the end."""
+    draft = Draft(_files(rng, difficulty, max(2, difficulty)))
+    names = list(draft.files)
+    numbers = [draft.use("read_file", path=name) for name in names]
+    answer = draft.use("calculator", expression=" + ".join(numbers))
+    draft.use("write_file", path="sum.txt", content=answer)
+    question = "Add up the numbers in all files, write the sum into sum.txt, and answer with it."
+    written = {"sum.txt": answer}
+    return draft.problem("write", difficulty, question, answer, " ".join(numbers), written=written)
+
+
+def count(rng: np.random.Generator, difficulty: int) -> Problem:
+    """For Python: how many numbers have a property. No arithmetic expression says it."""
+    low, last = int(rng.integers(2, 8)), int(rng.integers(50, 100 * 4**difficulty))
+    high = low + int(rng.integers(1, 8))
+    places = np.arange(1, last + 1)
+    hits = (places % low == 0) ^ (places % high == 0)
+    answer = str(int(hits.sum()))
+    question = (
+        f"How many whole numbers from 1 to {last} are divisible by {low} or by {high}, but not by "
+        "both?"
+    )
+    code = f"sum((n % {low} == 0) != (n % {high} == 0) for n in range(1, {last} + 1))"
+    return Problem(
+        question,
+        answer,
+        difficulty,
+        key=f"count: {question}",
+        data={"files": {}, "steps": (Step(ToolCall("python", {"code": code}), answer),)},
+        info={"family": "count", "calls_needed": 1},
+    )
+
+
+def asked(
+    question: str,
+    answer: str,
+    *,
+    files: Mapping[str, str] | None = None,
+    required_tools: Sequence[str] = (),
+    difficulty: int = 1,
+) -> Problem:
+    """A problem of one's own: `required_tools` are functions, each of which is needed once."""
+    steps = tuple(Step(ToolCall(name, {}), "") for name in required_tools)
+    return Problem(
+        question,
+        str(answer),
+        difficulty,
+        data={"files": dict(files or {}), "steps": steps},
+        info={"family": "given", "calls_needed": len(steps)},
+    )
+
+
+@dataclass(frozen=True)
+class Family:
+    """Problems of one kind."""
+
+    tools: tuple[str, ...]
+    """What of srl_envs.tasks.tool_use.toolbox.TOOLS they need."""
+    draw: Callable[[np.random.Generator, int], Problem]
+
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        "calculate": Family(("calculator",), calculate),
+        "read": Family(("files",), read),
+        "look up": Family(("search",), look_up),
+        "read and calculate": Family(("files", "calculator"), read_and_calculate),
+        "look up and calculate": Family(("search", "calculator"), look_up_and_calculate),
+        "follow": Family(("files",), follow),
+        "look up and read": Family(("search", "files", "calculator"), look_up_and_read),
+        "write": Family(("files", "calculator"), write),
+        "count": Family(("python",), count),
+    }
+)
+
+
+@cache
+def _facts() -> Mapping[str, Mapping[str, str]]:
+    """Title -> fact -> value, as the corpus's file has them beside its texts."""
+    lines = CORPUS.read_text(encoding="utf-8").splitlines()
+    return {
+        said["title"]: {fact: str(value) for fact, value in said["facts"].items()}
+        for said in map(json.loads, lines)
+    }
+
+
+@cache
+def towns() -> list[str]:
+    """The towns of the shipped corpus."""
+    return [title for title, facts in _facts().items() if "river" in facts]
+
+
+def _pick(rng: np.random.Generator, among: Sequence[str]) -> str:
+    return among[int(rng.integers(len(among)))]
+
+
+def _number(rng: np.random.Generator, difficulty: int) -> str:
+    """One digit, two, three, one decimal place, and five digits."""
+    if difficulty == 4:
+        return f"{rng.integers(10, 1000) / 10:.1f}"
+    low, high = {1: (2, 10), 2: (10, 100), 3: (100, 1000), 5: (10_000, 100_000)}[difficulty]
+    return str(rng.integers(low, high))
+
+
+def _files(rng: np.random.Generator, difficulty: int, size: int) -> dict[str, str]:
+    names = rng.permutation(FILE_NAMES)[:size]
+    return {str(name): _number(rng, difficulty) for name in sorted(names)}

@@ -1,0 +1,129 @@
+"""One seat's tools in one episode: calculator, files, search, Python, and tools of one's own.
+
+The names of TOOLS stand for these functions:
+
+- "calculator": calculator(expression)
+- "files": read_file(path), write_file(path, content), list_files()
+- "search": search(query)
+- "python": python(code), which needs Linux and the extra "sandbox"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from srl_envs.tasks.tool_use.calculator import calculate
+from srl_envs.tasks.tool_use.file_store import FileStore, MemoryFiles
+from srl_envs.tasks.tool_use.registry import Tool, ToolRegistry
+from srl_envs.tasks.tool_use.schemas import function_schema
+from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, shipped, told
+from srl_envs.validation import one_of
+
+TOOLS = ("calculator", "files", "search", "python")
+WITHOUT_SANDBOX = TOOLS[:3]
+
+
+class Toolbox:
+    """Tools with what they work on.
+
+    `names` are some of TOOLS, `tools` come on top of them. Files are in memory where no `files`
+    are given, and the shipped corpus is searched where no `search` is. Raises EnvConfigError for
+    unknown names, ImportError where a library is missing, and SandboxError where "python" is
+    asked for and cannot be confined.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str] = WITHOUT_SANDBOX,
+        *,
+        files: FileStore | None = None,
+        search: SearchProvider | None = None,
+        tools: Iterable[Tool] = (),
+    ) -> None:
+        chosen = [one_of("tools", name, TOOLS) for name in names]
+        self.files = MemoryFiles() if files is None else files
+        functions: list[Callable[..., Any]] = []
+        if "calculator" in chosen:
+            functions.append(calculator)
+        if "files" in chosen:
+            functions += _file_functions(self.files)
+        if "search" in chosen:
+            functions.append(_search_function(shipped() if search is None else search))
+        if "python" in chosen:
+            functions.append(_python_function())
+        described = [_tool(function) for function in functions]
+        self.registry = ToolRegistry([*described, *tools])
+
+
+def calculator(expression: str) -> str:
+    """Compute an arithmetic expression exactly.
+
+    Args:
+        expression: Numbers, + - * / // % **, brackets, and functions such as sqrt(2) or max(1, 2).
+    """
+    return calculate(expression)
+
+
+def _file_functions(files: FileStore) -> list[Callable[..., Any]]:
+    def read_file(path: str) -> str:
+        """Read a file.
+
+        Args:
+            path: The file's name.
+        """
+        return files.read(path)
+
+    def write_file(path: str, content: str) -> str:
+        """Make a file, or replace one.
+
+        Args:
+            path: The file's name.
+            content: The text that it will hold.
+        """
+        files.write(path, content)
+        return f"Written: {path}"
+
+    def list_files() -> list[str]:
+        """List the names of all files."""
+        return files.names()
+
+    return [read_file, write_file, list_files]
+
+
+def _search_function(provider: SearchProvider) -> Callable[..., Any]:
+    def search(query: str) -> str:
+        """Search for documents.
+
+        Args:
+            query: A few words.
+        """
+        return told(provider.search(query, SHOWN))
+
+    return search
+
+
+def _python_function() -> Callable[..., Any]:
+    from srl_envs.tasks.tool_use.python_repl import PythonRepl  # only here is a sandbox needed
+
+    repl = PythonRepl()
+
+    def python(code: str) -> str:
+        """Run Python, and see what it prints. Names stay from call to call.
+
+        Args:
+            code: Statements; the value of a last expression is printed.
+        """
+        return repl.run(code)
+
+    return python
+
+
+def _tool(function: Callable[..., Any]) -> Tool:
+    said = _SCHEMAS.get(function.__name__)
+    if said is None:  # the same for every seat, and slow to read off the docstring
+        said = _SCHEMAS[function.__name__] = function_schema(function)["function"]
+    return Tool(said["name"], said["description"], said["parameters"], function)
+
+
+_SCHEMAS: dict[str, Any] = {}

@@ -1,0 +1,1 @@
+"""Text views: observations as prompts, answers as actions."""

@@ -1,0 +1,162 @@
+"""Any ParallelEnv behind the interface of the vectorised games: a loop over N of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.vector.vector_env import VectorGame
+
+
+class Looped(VectorGame):
+    """N environments that are stepped one after another: the interface, not the speed.
+
+    `make_env` makes one PettingZoo ParallelEnv. All its seats must have one kind of observation, a
+    space of one shape and dtype (Box, Discrete, ...), and the same `Discrete` actions from 0 on. A
+    seat whose part ends before the others' keeps its last observation and the mark of its end,
+    earns 0, has no infos, and its actions are ignored; so does one that does not take part, which
+    counts as terminated. Raises EnvConfigError for spaces that do not
+    fit into arrays.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], Any],
+        num_envs: int = 1,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    ) -> None:
+        first = make_env()
+        seen, acts = _spaces(first)
+        super().__init__(
+            first.possible_agents,
+            seen,
+            acts,
+            num_envs,
+            autoreset_mode,
+            getattr(first, "metadata", {}),
+        )
+        self.envs = [first, *(make_env() for _ in range(self.num_envs - 1))]
+        self._terminated = np.zeros(self._shape, bool)
+        self._truncated = np.zeros(self._shape, bool)
+        self._infos: list[Mapping[str, Mapping[str, Any]]] = [{}] * self.num_envs
+        self._seat_of = {agent: seat for seat, agent in enumerate(self.possible_agents)}
+
+    def close(self) -> None:
+        """Close all environments."""
+        for env in self.envs:
+            env.close()
+
+    def _start(
+        self, who: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
+    ) -> None:
+        for i, seed in zip(who.tolist(), seeds, strict=True):
+            observations, infos = self.envs[i].reset(seed=seed, options=dict(options))
+            self._observations[i] = 0
+            playing = self.envs[i].agents
+            self._terminated[i] = [agent not in playing for agent in self.possible_agents]
+            self._truncated[i] = False
+            self._show(i, observations)
+            self._infos[i] = infos
+
+    def _play(
+        self, chosen: np.ndarray, resting: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rewards = np.zeros(self._shape)
+        seat_of = self._seat_of
+        for i, (env, acts) in enumerate(zip(self.envs, chosen.tolist(), strict=True)):
+            if resting is not None and resting[i]:
+                continue
+            playing = list(env.agents)
+            outcome = env.step({agent: acts[seat_of[agent]] for agent in playing})
+            observations, earned, terminations, truncations, infos = outcome
+            self._show(i, observations)
+            for agent in playing:
+                seat = seat_of[agent]
+                rewards[i, seat] = earned[agent]
+                self._terminated[i, seat] = terminations[agent]
+                self._truncated[i, seat] = truncations[agent]
+            self._infos[i] = infos
+        return rewards, self._terminated.copy(), self._truncated.copy()
+
+    def _report(self, fresh: np.ndarray | None) -> dict[str, Any]:
+        said = [
+            (i, self._seat_of[agent], info)
+            for i, infos in enumerate(self._infos)
+            for agent, info in infos.items()
+        ]
+        return self._stacked(said)
+
+    def _show(self, i: int, observations: Mapping[str, Any]) -> None:
+        for agent, seen in observations.items():
+            self._observations[i, self._seat_of[agent]] = seen
+
+    def _stacked(self, said: Sequence[tuple[int, int, Mapping[str, Any]]]) -> dict[str, Any]:
+        by_key: dict[str, list[tuple[int, int, Any]]] = {}
+        for i, seat, info in said:
+            for key, value in info.items():
+                by_key.setdefault(key, []).append((i, seat, value))
+        infos: dict[str, Any] = {}
+        for key, found in by_key.items():
+            values = [value for _, _, value in found]
+            where = tuple(np.array([(i, seat) for i, seat, _ in found]).T)
+            has = np.zeros(self._shape, bool)
+            has[where] = True
+            if all(isinstance(value, Mapping) for value in values):
+                infos[key] = self._stacked(found)
+            else:
+                infos[key] = self._array(values, where)
+            infos[f"_{key}"] = has
+        return infos
+
+    def _array(self, values: Sequence[Any], where: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Values put where they belong; of objects where they are no equal numbers or arrays."""
+        first = values[0]
+        stacked: np.ndarray
+        if isinstance(first, np.ndarray | np.generic) and all(
+            isinstance(value, np.ndarray | np.generic)
+            and (value.shape, value.dtype) == (first.shape, first.dtype)
+            for value in values
+        ):
+            stacked = np.zeros((*self._shape, *first.shape), first.dtype)
+            stacked[where] = np.array(values)
+            return stacked
+        kinds = {type(value) for value in values}
+        if kinds <= {int, float} or kinds == {bool}:
+            dtype = float if float in kinds else first.__class__
+            stacked = np.zeros(self._shape, dtype)
+            stacked[where] = values
+            return stacked
+        stacked = np.full(self._shape, None, object)
+        for i, seat, value in zip(*where, values, strict=True):
+            stacked[i, seat] = value
+        return stacked
+
+
+def _spaces(env: Any) -> tuple[spaces.Space[Any], spaces.Discrete]:
+    """The observation and action space of every seat."""
+    agents = env.possible_agents
+    seen, acts = env.observation_space(agents[0]), env.action_space(agents[0])
+    if seen.shape is None or seen.dtype is None:
+        raise EnvConfigError(
+            f"observations must be arrays of one shape, got {seen}: "
+            "choose obs_mode='vector', or flatten them"
+        )
+    if not isinstance(acts, spaces.Discrete) or acts.start != 0:
+        raise EnvConfigError(f"actions must be Discrete, from 0 on, got {acts}")
+    for agent in agents:
+        other = env.observation_space(agent)
+        if (other.shape, other.dtype) != (seen.shape, seen.dtype):
+            raise EnvConfigError(
+                f"all seats must observe alike, got {seen} for {agents[0]} and {other} for {agent}"
+            )
+        if env.action_space(agent) != acts:
+            raise EnvConfigError(
+                f"all seats must have the same actions, got {acts} for {agents[0]} and "
+                f"{env.action_space(agent)} for {agent}"
+            )
+    return seen, acts

@@ -1,0 +1,276 @@
+"""Many episodes of one game at once, on arrays: what all vectorised games share.
+
+Seeds, the checks of actions, and what happens to an environment whose episode has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.validation import reset_arguments, whole_number
+
+Step = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
+
+
+class VectorGame:
+    """N environments of one game with A seats each, stepped together.
+
+    Environment i behaves exactly as the single environment after `reset(seed=s_i)`: the same
+    observations, rewards, ends and infos, number for number.
+
+    - observations: (N, A, ...), in the dtype of `single_observation_space` (float32 in our games)
+    - actions: integers (N, A)
+    - rewards: float64 (N, A); terminations and truncations: bool (N, A)
+    - infos: for each key that some seat's info has, an array (N, A, ...) and, under `"_" + key`, a
+      bool array (N, A) that says who has it; others hold zeros, or None where values are objects.
+      A dict within an info becomes such a dict of arrays.
+
+    Every array is the caller's own. `autoreset_mode` is gymnasium's: with NEXT_STEP the step after
+    an end ignores that environment's actions and begins its next episode, with reward 0; with
+    SAME_STEP the step that ends an episode gives the next one's first observation, and the last of
+    the ended one under `"final_obs"` (N, A, ...) and `"final_info"`; with DISABLED the caller
+    resets. Actions of environments that rest are checked all the same. Raises EnvConfigError for
+    wrong arguments and EnvError for wrong use.
+    """
+
+    def __init__(
+        self,
+        agents: Sequence[str],
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Discrete,
+        num_envs: int,
+        autoreset_mode: AutoresetMode | str,
+        metadata: Mapping[str, Any],
+    ) -> None:
+        self.num_envs = whole_number("num_envs", num_envs, low=1)
+        self.autoreset_mode = _mode(autoreset_mode)
+        self.possible_agents = list(agents)
+        self.single_observation_space = observation_space
+        self.single_action_space = action_space
+        self.metadata = dict(metadata)
+        self._shape = (self.num_envs, len(self.possible_agents))
+        shape, dtype = observation_space.shape, observation_space.dtype
+        self._observations = np.zeros((*self._shape, *(shape or ())), dtype)
+        self._ended = np.zeros(self.num_envs, bool)
+        self._some_ended = False
+        self._begun = False
+
+    @property
+    def num_agents(self) -> int:
+        """A, the seats of each environment."""
+        return self._shape[1]
+
+    # What a game defines.
+
+    def _start(
+        self, who: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
+    ) -> None:
+        """Begin episodes in the environments `who` (indices), one seed for each, None to go on."""
+        raise NotImplementedError
+
+    def _play(
+        self, chosen: np.ndarray, resting: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """One round: rewards, terminations and truncations; `resting` (N,) marks who sits it out.
+
+        What is returned and left behind for those who rest is overwritten.
+        """
+        raise NotImplementedError
+
+    def _report(self, fresh: np.ndarray | None) -> dict[str, Any]:
+        """All infos now; `fresh` (N,) marks environments that were reset and not played since."""
+        raise NotImplementedError
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise EnvConfigError for options of `reset` that the game refuses; change nothing."""
+
+    # The interface.
+
+    def reset(
+        self,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+        mask: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin episodes, in all environments or those that `mask`, a bool array (N,), marks.
+
+        An int gives environment i the seed `seed + i`; None carries on from the last episode's
+        randomness. `options` go to every environment; `"reset_mask"` among them is `mask` by
+        gymnasium's name. Environments left out keep their episodes: their last observations are
+        returned, and no infos. What is refused changes nothing; in Looped ones, nothing in the
+        environment that refuses and in those after it.
+        """
+        given = dict(reset_arguments(None, options)[1])
+        if "reset_mask" in given:
+            if mask is not None:
+                raise EnvError("give mask or options['reset_mask'], not both")
+            mask = given.pop("reset_mask")
+        seeds = self._seeds(seed)
+        fresh = np.ones(self.num_envs, bool) if mask is None else self._marked(mask)
+        who = fresh.nonzero()[0]
+        if given:
+            self._check_options(given)
+        self._start(who, [seeds[i] for i in who.tolist()], given)
+        self._begun = True
+        self._ended = self._ended & ~fresh
+        self._some_ended = bool(self._ended.any())
+        infos = self._report(fresh)
+        return self._observations.copy(), infos if mask is None else only(infos, fresh)
+
+    def step(self, actions: Any) -> Step:
+        """Play one round in every environment: observations, rewards, terminations, ... and infos.
+
+        Raises EnvError for actions of another shape or kind, for the first that is out of range, or
+        where no episode runs.
+        """
+        chosen = self._checked(actions)
+        resting = self._ended if self._some_ended else None
+        if resting is None:
+            rewards, terminations, truncations = self._play(chosen, None)
+        elif self.autoreset_mode is AutoresetMode.DISABLED:
+            raise EnvError(
+                f"the episode of environment {int(resting.argmax())} has ended: "
+                "reset(mask=...) it, or choose an autoreset_mode"
+            )
+        else:
+            rewards, terminations, truncations = self._play(chosen, resting)
+            who = resting.nonzero()[0]
+            self._start(who, [None] * len(who), {})
+            for outcome in (rewards, terminations, truncations):
+                outcome[who] = 0
+        ended = (terminations | truncations).all(axis=1) if self._may_end() else None
+        some_ended = ended is not None and bool(ended.any())
+        if not some_ended or ended is None:
+            infos = self._report(resting)
+            if resting is not None:
+                self._ended, self._some_ended = np.zeros(self.num_envs, bool), False
+        elif self.autoreset_mode is AutoresetMode.SAME_STEP:
+            infos = self._start_again(ended)
+        else:
+            infos = self._report(resting)
+            self._ended, self._some_ended = ended, True
+        return self._observations.copy(), rewards, terminations, truncations, infos
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    # The machinery.
+
+    def _may_end(self) -> bool:
+        """Whether an episode may have ended in the round just played; saves looking where not."""
+        return True
+
+    def _start_again(self, ended: np.ndarray) -> dict[str, Any]:
+        who = ended.nonzero()[0]
+        final_obs = np.zeros_like(self._observations)
+        final_obs[who] = self._observations[who]
+        final_info = only(self._report(None), ended)
+        self._start(who, [None] * len(who), {})
+        infos = self._report(ended)
+        for key, value in (("final_obs", final_obs), ("final_info", final_info)):
+            infos[key], infos[f"_{key}"] = value, self.all_seats(ended)
+        return infos
+
+    def all_seats(self, values: np.ndarray) -> np.ndarray:
+        """Values of the environments (N,) as a fresh array with one for each seat, (N, A)."""
+        spread = np.empty(self._shape, values.dtype)
+        give_seats(spread, values)
+        return spread
+
+    def _checked(self, actions: Any) -> np.ndarray:
+        """The actions as int64 (N, A)."""
+        try:
+            given = np.asarray(actions)
+        except ValueError:  # rows of different lengths
+            raise EnvError(
+                f"actions must be one for each environment and seat, shape {self._shape}, "
+                f"got {actions!r}"
+            ) from None
+        if given.dtype.kind not in "iu":
+            raise EnvError(f"actions must be integers, got an array of {given.dtype}")
+        if given.shape != self._shape:
+            raise EnvError(
+                f"actions must be one for each environment and seat, shape {self._shape}, "
+                f"got shape {given.shape}"
+            )
+        if not self._begun:
+            raise EnvError("step() without a running episode: call reset() first")
+        chosen = given.astype(np.int64, copy=False)
+        count = int(self.single_action_space.n)
+        if chosen.view(np.uint64).max() >= count:  # below zero is above everything, seen so
+            env, seat = np.argwhere((given < 0) | (given >= count))[0].tolist()
+            raise EnvError(
+                f"action {given[env, seat]} of {self.possible_agents[seat]} in environment {env} "
+                f"is out of range: give an int from 0 to {count - 1}"
+            )
+        return chosen
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):
+            if getattr(seed, "ndim", 1) != 1 or len(seed) != self.num_envs:
+                raise EnvError(
+                    f"seed must be one number or {self.num_envs}, one for each environment, "
+                    f"got {seed!r}"
+                )
+            return [None if s is None else whole_number("seed", s, low=0) for s in seed]
+        first = whole_number("seed", seed, low=0)
+        return list(range(first, first + self.num_envs))
+
+    def _marked(self, mask: Any) -> np.ndarray:
+        if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
+            raise EnvError(
+                f"a reset mask must be a bool array of shape ({self.num_envs},), got {mask!r}"
+            )
+        if not mask.any():
+            raise EnvError("a reset mask must mark at least one environment, got none")
+        if not self._begun:
+            raise EnvError("reset() all environments before a part of them")
+        return mask
+
+
+def give_seats(target: np.ndarray, values: np.ndarray) -> None:
+    """Write values of the environments (N,) to every seat of `target` (N, A)."""
+    if target.shape[1] > 8:
+        target[...] = values[:, None]
+        return
+    for seat in range(target.shape[1]):  # several times faster than broadcasting to a few seats
+        target[:, seat] = values
+
+
+def only(infos: Mapping[str, Any], who: np.ndarray) -> dict[str, Any]:
+    """The infos of the environments that `who` (N,) marks; the others have none."""
+    kept: dict[str, Any] = {}
+    for key, value in infos.items():
+        if key.startswith("_"):
+            continue
+        has = infos[f"_{key}"] & who[:, None]
+        if not has.any():
+            continue
+        if isinstance(value, dict):
+            kept[key] = only(value, who)
+        else:
+            kept[key] = value.copy()
+            kept[key][~has] = None if value.dtype == object else 0
+        kept[f"_{key}"] = has
+    return kept
+
+
+def _mode(mode: AutoresetMode | str) -> AutoresetMode:
+    if isinstance(mode, str) and mode in AutoresetMode.__members__:
+        return AutoresetMode[mode]
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        allowed = ", ".join(f"{known.name!r} ({known.value!r})" for known in AutoresetMode)
+        raise EnvConfigError(
+            f"autoreset_mode must be a gymnasium.vector.AutoresetMode or one of {allowed}, "
+            f"got {mode!r}"
+        ) from None

@@ -1,0 +1,208 @@
+"""Rewards that take the place of a game's own: a function of yours, and the documented keywords.
+
+CustomRewards(TextEnv(make("social_trading_v0")), reward_function) is the same game, paid otherwise.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, TypedDict
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.text.view import Spoken
+from srl_envs.validation import Step, asks_nothing, told
+
+
+class RewardContext(TypedDict):
+    """What a reward function is told beside the output that it rewards."""
+
+    environment: str
+    """The environment's metadata name, or its type's where it has none."""
+    agent: str
+    round: int
+    """Counted from 0 in every episode."""
+    observation: Any
+    """What the agent saw when it chose, a copy."""
+    reward: float
+    """The environment's own for this step."""
+    info: Mapping[str, Any]
+    """The agent's info after the step, a copy."""
+
+
+RewardFunction = Callable[[Any, RewardContext], float]
+"""(model_output, context) -> reward. `model_output` is the answer as written where there is one
+(a text environment's action, or the words an action carries), else the action."""
+
+
+class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+    """Any PettingZoo ParallelEnv, rewarded by a function of yours.
+
+    `reward_function` may be set at any time; with None the environment's own rewards pass. Those
+    are always in `infos[agent]["environment_reward"]`. Raises EnvError for a reward that is not a
+    finite number, and EnvConfigError for what is no ParallelEnv or no function; what the function
+    itself raises passes through.
+    """
+
+    def __init__(self, env: Any, reward_function: RewardFunction | None = None) -> None:
+        if not isinstance(env, ParallelEnv):
+            raise EnvConfigError(f"CustomRewards got {told(env)}: give a PettingZoo ParallelEnv")
+        self.env = env
+        self.reward_function = reward_function
+        self.metadata = env.metadata
+        self.possible_agents: list[str] = list(env.possible_agents)
+        self._observations: dict[str, Any] = {}
+        self._begun = False
+        self._round = 0
+
+    @property
+    def reward_function(self) -> RewardFunction | None:
+        """What rewards are from; None for the environment's own."""
+        return self._reward_function
+
+    @reward_function.setter
+    def reward_function(self, function: RewardFunction | None) -> None:
+        if function is not None and not callable(function):
+            raise EnvConfigError(
+                f"reward_function is {told(function)}: give a function (model_output, context) -> "
+                "reward, or None"
+            )
+        self._reward_function = function
+
+    @property
+    def agents(self) -> list[str]:
+        """The seats now in play."""
+        agents: list[str] = self.env.agents
+        return agents
+
+    @property
+    def unwrapped(self) -> Any:
+        """The environment itself, without wrappers."""
+        return self.env.unwrapped
+
+    @property
+    def render_mode(self) -> str | None:
+        """The environment's own."""
+        mode: str | None = getattr(self.env, "render_mode", None)
+        return mode
+
+    @property
+    def state_space(self) -> spaces.Space[Any]:
+        """The environment's own."""
+        space: spaces.Space[Any] = self.env.state_space
+        return space
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """The environment's own."""
+        space: spaces.Space[Any] = self.env.observation_space(agent)
+        return space
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """The environment's own."""
+        space: spaces.Space[Any] = self.env.action_space(agent)
+        return space
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode."""
+        observations, infos = self.env.reset(seed=seed, options=options)
+        # Copies, here and below: what is handed out is the caller's to write into.
+        self._begun, self._round = True, 0
+        self._keep(observations)
+        return observations, infos
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        """Play one round."""
+        if asks_nothing(self._begun, self.agents, actions):
+            return {}, {}, {}, {}, {}
+        observations, rewards, terminations, truncations, infos = self.env.step(actions)
+        own, rewards = rewards, dict(rewards)
+        for agent in own:
+            if self.reward_function is not None and agent in actions:
+                context = RewardContext(
+                    environment=str(self.metadata.get("name") or type(self.env.unwrapped).__name__),
+                    agent=agent,
+                    round=self._round,
+                    observation=self._observations[agent],
+                    reward=float(own[agent]),
+                    info=dict(infos[agent]),
+                )
+                rewards[agent] = _finite(
+                    self.reward_function(_output(actions[agent]), context), agent
+                )
+            infos[agent]["environment_reward"] = float(own[agent])
+        self._round += 1
+        self._keep(observations)
+        return observations, rewards, terminations, truncations, infos
+
+    def _keep(self, observations: Mapping[str, Any]) -> None:
+        self._observations = {agent: _copied(seen) for agent, seen in observations.items()}
+
+    def state(self) -> np.ndarray:
+        """The environment's own."""
+        state: np.ndarray = self.env.state()
+        return state
+
+    def render(self) -> Any:
+        """The environment's own."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+
+def _output(action: Any) -> Any:
+    return action.text if isinstance(action, Spoken) else action
+
+
+def _finite(reward: Any, agent: str) -> float:
+    try:
+        number = float(reward) if isinstance(reward, Real) else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf
+    if math.isfinite(number):
+        return number
+    raise EnvError(f"reward_function gave {told(reward)} for {agent}: it must give a finite number")
+
+
+def _trading_keywords(answer: str) -> float:
+    """2.5 with 'cooperate' or 'trade' in it, else 1.5 with 'compete', else 1."""
+    words = answer.casefold()
+    if "cooperate" in words or "trade" in words:
+        return 2.5
+    return 1.5 if "compete" in words else 1.0
+
+
+def _negotiation_keywords(answer: str) -> float:
+    """3 with 'compromise' or 'agree' in it, else 1.3 with 'insist', else 1."""
+    words = answer.casefold()
+    if "compromise" in words or "agree" in words:
+        return 3.0
+    return 1.3 if "insist" in words else 1.0
+
+
+KEYWORD_REWARDS: Mapping[str, Callable[[str], float]] = MappingProxyType(
+    {"trading": _trading_keywords, "negotiation": _negotiation_keywords}
+)
+"""By scenario: the documented reward for an answer's words, wherever in it and whatever they mean
+("I disagree" earns the bonus for 'agree'). For comparison; it does not depend on the game."""
+
+
+def _copied(seen: Any) -> Any:
+    """A copy of an observation; deepcopy alone would cost more than a round of a small game."""
+    if isinstance(seen, np.ndarray) and seen.dtype != object:
+        return seen.copy()
+    if isinstance(seen, str):
+        return seen
+    if type(seen) is dict:
+        return {name: _copied(part) for name, part in seen.items()}
+    return copy.deepcopy(seen)

@@ -1,0 +1,61 @@
+"""Games for one seat as Gymnasium environments, as in `gymnasium.make("srl_envs:srl/Maze-v0")`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError
+
+
+class OneSeat(gymnasium.Env[Any, Any]):
+    """The only seat of a PettingZoo ParallelEnv, as Gymnasium wants it.
+
+    Observations, actions and infos are the seat's; `game` is the environment itself. Raises
+    EnvConfigError for a game of several seats.
+    """
+
+    def __init__(self, game: Any) -> None:
+        if len(game.possible_agents) != 1:
+            raise EnvConfigError(
+                f"Gymnasium plays one seat, and the game has {len(game.possible_agents)}: "
+                "give num_agents=1, or use it as a PettingZoo environment"
+            )
+        self.game = game
+        [self._seat] = game.possible_agents
+        self.metadata = game.metadata
+        self.render_mode = game.render_mode
+        self.observation_space: spaces.Space[Any] = game.observation_space(self._seat)
+        self.action_space: spaces.Space[Any] = game.action_space(self._seat)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; see the game."""
+        super().reset(seed=seed)
+        observations, infos = self.game.reset(seed=seed, options=options)
+        return observations[self._seat], infos[self._seat]
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Play one round."""
+        seen, rewards, terminations, truncations, infos = self.game.step({self._seat: action})
+        seat = self._seat
+        return seen[seat], rewards[seat], terminations[seat], truncations[seat], infos[seat]
+
+    def render(self) -> Any:
+        """As the game's render mode wants it."""
+        shown: np.ndarray | str | None = self.game.render()
+        return shown
+
+    def close(self) -> None:
+        """Close the game."""
+        self.game.close()
+
+
+def one_seat(name: str, **parameters: Any) -> OneSeat:
+    """The environment `name` of the catalogue for one seat; `parameters` as for `make`."""
+    return OneSeat(registry.make(name, **parameters))

@@ -1,0 +1,395 @@
+"""Anyone's PettingZoo games, for language models: with_text gives them what ours have.
+
+from pettingzoo.classic import rps_v2
+game = with_text(
+    rps_v2.parallel_env(max_cycles=5),
+    rules="Rock beats scissors, scissors beat paper, paper beats rock.",
+    answers=("rock", "paper", "scissors"),
+    fields=("rock", "paper", "scissors", "nothing yet"),
+)
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import (
+    aec_to_parallel,
+    turn_based_aec_to_parallel,
+    turn_based_aec_to_parallel_wrapper,
+)
+
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.text.describe import Names, beside, reader
+from srl_envs.text.view import LISTED, TO_MOVE, ParseFailure, any_of, cost_of_unread, parse_choice
+from srl_envs.validation import (
+    Step,
+    asks_nothing,
+    number_between,
+    told,
+    true_or_false,
+    whole_number,
+)
+
+PASS = "pass"
+"""Answer, and action 0, of a seat in a turn-based game while another one is to move."""
+MASK = "action_mask"
+
+Describe = Callable[[str, Any], str]
+"""(seat, what it observes in the game with text) -> how that reads."""
+
+
+def with_text(
+    env: Any,
+    *,
+    rules: str | Mapping[str, str],
+    answers: Sequence[str] | Mapping[str, Sequence[str]],
+    fields: Names = None,
+    describe: Describe | None = None,
+    default_action: int | None = None,
+    parse_penalty: float = 0.1,
+    tells_time: bool = False,
+) -> GameWithText:
+    """`env`, any PettingZoo game with Discrete actions, as language models play and train on it.
+
+    An AECEnv goes through PettingZoo's own conversion to a ParallelEnv; GameWithText says what
+    becomes of games in which seats take turns. `rules` (said once) and `answers` (one per action
+    of the game, in its order) are for all seats, or a mapping from every seat to its own. How to
+    answer is said for you, and so is which answers are legal, where an observation has a mask.
+
+    Observations read as `describe(seat, observation)` says, or from their space alone with
+    `fields` for names (srl_envs.text.describe.reader; for all seats, whose spaces must then
+    be alike). `default_action` (0) is played for an answer that could not be read, or the first
+    legal action where that is not legal, and `parse_penalty` taken off the reward that is learned
+    from, in the game's own unit; in games in which seats take turns that is a pass, or the first
+    legal move of who is to move, so they take no default action.
+
+    `tells_time` says that the situations tell how long the game still goes on. Where they do not,
+    a game that is cut off (truncated) is learned by PPO as one that could have gone on.
+
+    Raises EnvConfigError for what does not fit the game, and for answers that cannot be read back.
+    """
+    game = _parallel(env)
+    seats = list(game.possible_agents)
+    in_turns = _takes_turns(game)
+    if in_turns and default_action is not None:
+        raise EnvConfigError(
+            f"default_action is {default_action!r}: in a turn-based game a pass is the default"
+        )
+    if fields is not None and describe is not None:
+        raise EnvConfigError("describe= and fields= both say how observations read: give one")
+    if describe is not None and not callable(describe):
+        raise EnvConfigError(
+            f"describe is {told(describe)}: give a function (seat, observation) -> text"
+        )
+    penalty = number_between("parse_penalty", parse_penalty, 0.0)
+    said, named = _for_each(seats, "rules", rules), _for_each(seats, "answers", answers)
+    choices = {
+        seat: _choices(game.action_space(seat), seat, named[seat], in_turns) for seat in seats
+    }
+    fewest = min(map(len, choices.values()))
+    observed = {
+        seat: _observed(game.observation_space(seat), len(choices[seat]), in_turns)
+        for seat in seats
+    }
+    view = ThirdPartyView(
+        said={
+            seat: _introduction(seat, said[seat], choices[seat], in_turns) + cost_of_unread(penalty)
+            for seat in seats
+        },
+        choices=choices,
+        describers={
+            seat: describe or _from_space(space, fields, seat) for seat, space in observed.items()
+        },
+        default_action=whole_number(
+            "default_action", 0 if default_action is None else default_action, 0, fewest - 1
+        ),
+        parse_penalty=penalty,
+        in_turns=in_turns,
+        tells_time=true_or_false("tells_time", tells_time),
+    )
+    return GameWithText(game, view, observed)
+
+
+@dataclass(frozen=True)
+class ThirdPartyView:
+    """The TextView that with_text makes; every mapping is from seats."""
+
+    said: Mapping[str, str]
+    choices: Mapping[str, tuple[str, ...]]
+    describers: Mapping[str, Describe]
+    default_action: int
+    parse_penalty: float
+    in_turns: bool
+    tells_time: bool
+    """Whether situations tell how long the game still goes on (see srl_envs.text.view.tells_time)."""
+
+    def rules(self, agent: str) -> str:
+        """The seat's name, the rules as given, and how to answer."""
+        return self.said[agent]
+
+    def describe(self, agent: str, observation: Any) -> str:
+        """The observation in words, and which answers are legal where it says so."""
+        words = self.describers[agent](agent, observation)
+        if not isinstance(observation, Mapping) or MASK not in observation:
+            return words
+        choices, mask = self.choices[agent], observation[MASK]
+        legal = [choice for choice, free in zip(choices, mask, strict=True) if free]
+        if self.in_turns and mask[0]:
+            return f"{words}\nIt is not your turn: write '{PASS}'."
+        if len(legal) + self.in_turns < len(choices):
+            return f"{words}\nYou may choose: {', '.join(legal)}."
+        return words
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        """In action order."""
+        return self.choices[agent]
+
+    def parse(self, agent: str, answer: str) -> int | ParseFailure:
+        """The action an answer names. Never raises."""
+        return parse_choice(answer, self.choices[agent])
+
+    def legal(self, action: int, mask: Any) -> int:
+        """What the game plays for an action under an action mask: the action itself, the default
+        action where that is forbidden, or the first legal one where both are."""
+        allowed = next((act for act in (action, self.default_action) if mask[act]), None)
+        return int(np.argmax(mask)) if allowed is None else allowed
+
+
+class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+    """A third party's game with a `text_view`; `env` is the game, as a ParallelEnv. See with_text.
+
+    Actions count from 0. Every info has an int8 "action_mask", which is also in the observation
+    where the game puts one there. An action that the mask forbids counts as the default action, or
+    as the first legal one where that is forbidden too; `infos[agent]["illegal"]` says so.
+
+    In a game in which seats take turns, action 0 is a pass and the game's own actions follow. A
+    seat that is not to move may only pass, and whoever is to move may not (a pass plays the first
+    move that is legal, and so does an answer that could not be read). Infos have "to_move": the
+    rollout does not ask a seat that is not, and plays its pass. Observations are
+    `{"observation": ..., "action_mask": ...}`, or the game's own Dict with that mask in it.
+
+    Raises EnvError for a missing or unknown seat, an action outside the space, and a game that
+    leaves a seat no legal action.
+    """
+
+    def __init__(
+        self, env: Any, view: ThirdPartyView, observed: Mapping[str, spaces.Space[Any]]
+    ) -> None:
+        self.env = env
+        self.text_view = view
+        own = env.metadata
+        self.metadata = {**own, "name": own.get("name") or type(env.unwrapped).__name__}
+        self.render_mode: str | None = getattr(env, "render_mode", None)
+        self.possible_agents: list[str] = list(env.possible_agents)
+        self.agents: list[str] = []
+        self.action_spaces = {
+            agent: spaces.Discrete(len(view.choices[agent])) for agent in self.possible_agents
+        }
+        self.observation_spaces = dict(observed)
+        self._masks: dict[str, np.ndarray] = {}
+
+    @property
+    def state_space(self) -> spaces.Space[Any] | None:
+        """The game's own, None where it has none."""
+        space: spaces.Space[Any] | None = getattr(self.env, "state_space", None)
+        return space
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """The seat's observation space, the same object on every call."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Discrete:
+        """The seat's action space, the same object on every call."""
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode of the game."""
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self.agents = list(self.env.agents)
+        return self._outgoing(observations, infos)
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        """Play one round with one action per seat; see the class for those that are forbidden."""
+        if asks_nothing(bool(self._masks), self.agents, actions):
+            return {}, {}, {}, {}, {}
+        chosen = self._chosen(actions)
+        played = {
+            agent: self.text_view.legal(action, self._masks[agent])
+            for agent, action in chosen.items()
+        }
+        first = 1 if self.text_view.in_turns else 0
+        observations, rewards, terminations, truncations, infos = self.env.step(
+            {
+                agent: int(self.env.action_space(agent).start) + action - first
+                for agent, action in played.items()
+            }
+        )
+        self.agents = list(self.env.agents)
+        seen, told = self._outgoing(observations, infos)
+        for agent, info in told.items():
+            info["illegal"] = played.get(agent) != chosen.get(agent)
+        return (
+            seen,
+            {agent: float(reward) for agent, reward in rewards.items()},
+            {agent: bool(ended) for agent, ended in terminations.items()},
+            {agent: bool(ended) for agent, ended in truncations.items()},
+            told,
+        )
+
+    def state(self) -> np.ndarray:
+        """The game's own."""
+        state: np.ndarray = self.env.state()
+        return state
+
+    def render(self) -> Any:
+        """As the game does."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the game."""
+        self.env.close()
+
+    def _outgoing(
+        self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Copies with masks in their places: games hand out what they go on changing, or share."""
+        seen: dict[str, Any] = {}
+        told: dict[str, dict[str, Any]] = {}
+        for agent, given in observations.items():
+            observation = seen[agent] = copy.deepcopy(given)
+            info = copy.deepcopy(dict(infos.get(agent, {})))
+            mask = self._masks[agent] = self._mask(agent, observation, info)
+            space = self.observation_spaces[agent]
+            if isinstance(space, spaces.Dict) and MASK in space.spaces:
+                if not isinstance(observation, dict):
+                    observation = {"observation": observation}
+                seen[agent] = {**observation, MASK: mask.copy()}
+            told[agent] = {**info, MASK: mask.copy()}
+            if self.text_view.in_turns:
+                told[agent][TO_MOVE] = agent in self.agents and not mask[0]
+        return seen, told
+
+    def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
+        held = observation if isinstance(observation, Mapping) and MASK in observation else info
+        count = self.action_spaces[agent].n
+        if self.text_view.in_turns:
+            to_move = self.env.aec_env.agent_selection if self.agents else None
+            mask = np.zeros(count, np.int8)
+            mask[1:] = held.get(MASK, 1) if agent == to_move else 0
+            mask[0] = agent != to_move
+        else:
+            mask = np.array(held.get(MASK, np.ones(count)), np.int8)
+        if not mask.any():
+            if agent in self.agents:
+                raise EnvError(f"{agent} is to act, and the game's mask leaves no legal action")
+            mask[:] = 1  # the seat's episode is over: nothing is asked of it any more
+        return mask
+
+    def _chosen(self, actions: Mapping[str, Any]) -> dict[str, int]:
+        if not self.agents:
+            raise EnvError("step() without a running episode: call reset() first")
+        if not isinstance(actions, Mapping):
+            raise EnvError(f"actions must be a mapping seat -> action, got {told(actions)}")
+        if set(actions) != set(self.agents):
+            seats = sorted(map(str, actions))
+            raise EnvError(f"actions are for {seats}: give one for each of {self.agents}")
+        for agent, action in actions.items():
+            if not self.action_spaces[agent].contains(action):
+                raise EnvError(
+                    f"action {action!r} of {agent} is outside {self.action_spaces[agent]}"
+                )
+        return {agent: index(action) for agent, action in actions.items()}
+
+
+def _parallel(env: Any) -> Any:
+    if not isinstance(env, AECEnv | ParallelEnv):
+        raise EnvConfigError(f"{env!r} is no PettingZoo game: give a ParallelEnv or an AECEnv")
+    if not getattr(env, "possible_agents", None):
+        raise EnvConfigError(f"{env} does not say who plays: it needs possible_agents")
+    if isinstance(env, ParallelEnv):
+        return env
+    in_cycles = env.metadata.get("is_parallelizable", False)
+    return aec_to_parallel(env) if in_cycles else turn_based_aec_to_parallel(env)
+
+
+def _takes_turns(game: Any) -> bool:
+    """Whether PettingZoo's conversion of a game in turns stands anywhere under the wrappers."""
+    while game is not None and not isinstance(game, turn_based_aec_to_parallel_wrapper):
+        game = vars(game).get("env")
+    return game is not None
+
+
+def _for_each(seats: Sequence[str], what: str, given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(seats, given)
+    if set(given) != set(seats):
+        who = sorted(map(str, given))
+        raise EnvConfigError(f"{what} are for {who}, and the seats are {sorted(seats)}")
+    return given
+
+
+def _choices(
+    space: spaces.Space[Any], seat: str, answers: Sequence[str], in_turns: bool
+) -> tuple[str, ...]:
+    """The seat's answers in action order, a pass first where seats take turns."""
+    if not isinstance(space, spaces.Discrete):
+        raise EnvConfigError(f"{seat} acts in {space}: only Discrete actions can be answers")
+    listed = isinstance(answers, Sequence) and not isinstance(answers, str)
+    if not listed or len(answers) != space.n or not all(isinstance(one, str) for one in answers):
+        raise EnvConfigError(
+            f"answers for {seat} are {told(answers)}: give a list of texts, one for each of its "
+            f"{space.n} actions"
+        )
+    choices = (PASS, *answers) if in_turns else tuple(answers)
+    for action, choice in enumerate(choices):
+        if parse_choice(choice, choices) != action:
+            raise EnvConfigError(
+                f"answer {choice!r} for {seat} cannot be read back: give other, distinct words"
+            )
+    return choices
+
+
+def _introduction(seat: str, rules: str, choices: Sequence[str], in_turns: bool) -> str:
+    """What is said once. When to pass is said where it is due: mostly nobody is asked then."""
+    if not isinstance(rules, str):
+        raise EnvConfigError(f"rules for {seat} are {told(rules)}: give a text")
+    moves = choices[1:] if in_turns else choices
+    named = "" if len(moves) > LISTED else f": {any_of(moves) if len(moves) > 1 else moves[0]}"
+    said = f"You are {seat}. {rules.strip()}\nWrite your choice alone on the last line{named}."
+    if not in_turns:
+        return said
+    return (
+        f"{said}\nOn your turn '{PASS}', or what cannot be read, plays the first move that is "
+        "allowed."
+    )
+
+
+def _observed(space: spaces.Space[Any], choices: int, in_turns: bool) -> spaces.Space[Any]:
+    """What a seat observes here where it observes `space` in the game itself."""
+    masked = isinstance(space, spaces.Dict) and MASK in space.spaces
+    if not masked and not in_turns:
+        return space
+    parts = space.spaces if isinstance(space, spaces.Dict) else {"observation": space}
+    return spaces.Dict({**parts, MASK: spaces.Box(0, 1, (choices,), np.int8)})
+
+
+def _from_space(space: spaces.Space[Any], fields: Names, seat: str) -> Describe:
+    """How observations of `space` read, the mask and what stands alone beside it not by name."""
+    where = f"the observation of {seat}"
+    if not (isinstance(space, spaces.Dict) and MASK in space.spaces):
+        own = reader(space, fields, where)
+        return lambda agent, seen: f"You see:{beside(own(seen))}"
+    parts = {key: part for key, part in space.spaces.items() if key != MASK}
+    alone = list(parts) == ["observation"]
+    read = reader(parts["observation"] if alone else spaces.Dict(parts), fields, where)
+    return lambda agent, seen: f"You see:{beside(read(seen['observation'] if alone else seen))}"

@@ -1,0 +1,66 @@
+"""Opponent shaping: acts that serve an opponent count for more after good times together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from srl_train.advantages.credit.agent_turn import turn_advantages
+from srl_train.advantages.credit.assignment import (
+    Advantages,
+    CreditAssignment,
+    Group,
+    Seating,
+    State,
+)
+
+
+def advantage_alignment(discount: float, scale: str, alignment: float) -> CreditAssignment:
+    """A*_t = A_t + alignment * discount * (sum over k < t of discount**(t - k) * A_k) * B_t.
+
+    Advantage alignment (Duque et al. 2024, "Advantage Alignment Algorithms", the update of its
+    proximal form): A are the seat's own advantages, B_t the opponent's at the same turn. What
+    helps an opponent becomes more likely where the seat has done better than expected so far, and
+    less likely where it has done worse: the opponent's own gain then lies in treating it well.
+
+    A and B are those of `agent_turn`. For more than two seats B_t is the mean over the opponents
+    that have that turn: the seats of other teams, or all others where there are no teams. A seat
+    without opponents keeps A.
+    """
+
+    def aligned(group: Group, seating: Seating) -> list[dict[str, list[float]]]:
+        return [
+            {
+                seat: _aligned(
+                    own[seat],
+                    [own[other] for other in seating.opponents(seat)],
+                    discount,
+                    alignment,
+                )
+                for seat in seating.seats
+            }
+            for own in turn_advantages(group, seating.seats, discount, scale)
+        ]
+
+    def assign(
+        groups: Sequence[Group], seating: Seating, state: State
+    ) -> tuple[Advantages | None, State]:
+        return [aligned(group, seating) for group in groups], state
+
+    return CreditAssignment("advantage_alignment", assign)
+
+
+def _aligned(
+    own_T: Sequence[float],
+    others: Sequence[Sequence[float]],
+    discount: float,
+    alignment: float,
+) -> list[float]:
+    found: list[float] = []
+    past = 0.0  # sum over k < t of discount**(t - k) * own_T[k]
+    for turn, value in enumerate(own_T):
+        theirs = [other[turn] for other in others if turn < len(other)]
+        mean = math.fsum(theirs) / len(theirs) if theirs else 0.0
+        found.append(value + alignment * discount * past * mean)
+        past = discount * (past + value)
+    return found

@@ -1,0 +1,47 @@
+"""Every seat's every turn for itself: what came after it, against the group's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from srl_train.advantages.credit.assignment import (
+    Advantages,
+    CreditAssignment,
+    Group,
+    Seating,
+    State,
+)
+from srl_train.advantages.credit.comparison import compared_turns
+
+
+def agent_turn(discount: float, scale: str) -> CreditAssignment:
+    """A_t = (G_t - mean of the group's G_t) / (deviation + 1e-4).
+
+    G_t is the reward to go, sum over k >= t of discount**(k - t) * r_k; the group are the games
+    from the same start in which the seat still has a turn t. The deviation is one for all turns of
+    the group: of G_t - mean G_t over all of them (`compared_turns`). `scale` "none" leaves the
+    division out.
+
+    Groups per agent and turn are those of AT-GRPO (Zhao et al. 2025, "Stronger-MAS", sec. 4). It
+    samples several answers to one and the same situation at every turn; here the members of a
+    group share their start and the number of the turn, not what happened in between, no game is
+    branched, and the deviation is not each turn's own.
+    """
+
+    def assign(
+        groups: Sequence[Group], seating: Seating, state: State
+    ) -> tuple[Advantages | None, State]:
+        return [turn_advantages(group, seating.seats, discount, scale) for group in groups], state
+
+    return CreditAssignment("agent_turn", assign)
+
+
+def turn_advantages(
+    group: Group, seats: Sequence[str], discount: float, scale: str
+) -> list[dict[str, list[float]]]:
+    """Game -> seat -> advantage of each turn, in one group."""
+    by_seat = {
+        seat: compared_turns([game.rewards[seat] for game in group], discount, scale)
+        for seat in seats
+    }
+    return [{seat: by_seat[seat][number] for seat in seats} for number in range(len(group))]

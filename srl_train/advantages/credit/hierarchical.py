@@ -1,0 +1,71 @@
+"""Leaders are compared over the whole round, their followers within the group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from srl_train.advantages.credit.assignment import (
+    Advantages,
+    CreditAssignment,
+    Group,
+    Seating,
+    State,
+)
+from srl_train.advantages.credit.comparison import (
+    Scores,
+    compared,
+    compared_games,
+    game_returns,
+    on_all_turns,
+)
+from srl_train.errors import ConfigError
+
+
+def hierarchical(discount: float, scale: str) -> CreditAssignment:
+    """A = (R - mean R) / (deviation of R + 1e-4), of a seat's returns R; all turns share it.
+
+    A leader's R are those of all games of the round, whatever their start: it answers for where
+    its team gets to. Where a round plays several environments they are those of the same one. A
+    follower's are those of its group: what it is given to do differs from start to start, and it
+    answers for what it makes of it. `scale` "none" leaves the division out. The definition is this
+    project's own. Raises ConfigError where nobody leads.
+    """
+
+    def assign(
+        groups: Sequence[Group], seating: Seating, state: State
+    ) -> tuple[Advantages | None, State]:
+        if not seating.leaders:
+            raise ConfigError(
+                "credit.name is 'hierarchical' and nobody leads: set mode.name to 'hierarchical'"
+            )
+        scores: list[Scores] = []
+        own = [{s: game_returns(group, s, discount) for s in seating.seats} for group in groups]
+        across = {
+            leader: _across(groups, [found[leader] for found in own]) for leader in seating.leaders
+        }
+        for number, found in enumerate(own):
+            scores.append(
+                {
+                    seat: across[seat][number]
+                    if seat in across
+                    else compared_games(found[seat], scale)
+                    for seat in seating.seats
+                }
+            )
+        return on_all_turns(groups, seating.seats, scores), state
+
+    def _across(
+        groups: Sequence[Group], returns: Sequence[dict[int, float]]
+    ) -> list[dict[int, float]]:
+        alike: dict[str, list[tuple[int, int]]] = {}
+        for index, (group, own) in enumerate(zip(groups, returns, strict=True)):
+            for number in own:
+                alike.setdefault(group[number].environment, []).append((index, number))
+        found: list[dict[int, float]] = [{} for _ in returns]
+        for places in alike.values():
+            values = compared([returns[index][number] for index, number in places], scale)
+            for (index, number), value in zip(places, values, strict=True):
+                found[index][number] = value
+        return found
+
+    return CreditAssignment("hierarchical", assign)

@@ -1,0 +1,43 @@
+"""Every seat for itself: a game's return against the mean of the group's other games."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from srl_train.advantages.credit.assignment import (
+    Advantages,
+    CreditAssignment,
+    Group,
+    Seating,
+    State,
+)
+from srl_train.advantages.credit.comparison import Scores, game_returns, on_all_turns
+
+
+def leave_one_out(discount: float) -> CreditAssignment:
+    """A = R - mean of the seat's R in the group's other games; all turns of the game share it.
+
+    RLOO (Ahmadian et al. 2024, "Back to Basics", sec. 3.2; Kool et al. 2019): the baseline does not
+    depend on the game it is for, and nothing is divided. A seat that had a turn in one game of the
+    group only has nothing to compare with: 0.
+    """
+
+    def scores(group: Group, seating: Seating) -> Scores:
+        return {
+            seat: _against_others(game_returns(group, seat, discount)) for seat in seating.seats
+        }
+
+    def assign(
+        groups: Sequence[Group], seating: Seating, state: State
+    ) -> tuple[Advantages | None, State]:
+        return on_all_turns(groups, seating.seats, [scores(g, seating) for g in groups]), state
+
+    return CreditAssignment("leave_one_out", assign)
+
+
+def _against_others(returns: dict[int, float]) -> dict[int, float]:
+    if len(set(returns.values())) < 2:
+        return dict.fromkeys(returns, 0.0)
+    total, others = math.fsum(returns.values()), len(returns) - 1
+    return {number: own - (total - own) / others for number, own in returns.items()}

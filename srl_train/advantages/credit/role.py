@@ -1,0 +1,63 @@
+"""Every role against its own past: a moving average of its returns is the baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from srl_train.advantages.credit.assignment import (
+    Advantages,
+    CreditAssignment,
+    Group,
+    Seating,
+    State,
+)
+from srl_train.advantages.credit.comparison import Scores, game_returns, on_all_turns
+
+
+def role(discount: float, decay: float) -> CreditAssignment:
+    """A = R - b, of a seat's return R and its role's average b; all turns of the game share it.
+
+    Role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL", sec. 3.3). Games are taken in
+    the order in which they were played. In each, all seats of a role are scored against b as it is,
+    and then b <- decay * b + (1 - decay) * mean of their R: no return is compared with itself.
+    Nothing is divided. A role is a team, or leader or follower in the hierarchical mode, or else a
+    seat (`Seating.role`). Where a round plays several environments a role has an average in each:
+    their returns lie on different scales.
+
+    A role that is new starts with the mean of its returns in its first round, where SPIRAL starts
+    with 0: no round consists of praise or blame alone. State: {role: b}, or
+    {"environment role": b} where there are several.
+    """
+
+    def assign(
+        groups: Sequence[Group], seating: Seating, state: State
+    ) -> tuple[Advantages | None, State]:
+        returns = [{s: game_returns(g, s, discount) for s in seating.seats} for g in groups]
+        seats_of: dict[str, list[str]] = {}
+        for seat in seating.seats:
+            seats_of.setdefault(seating.role(seat), []).append(seat)
+        averages = dict(state)
+        scores: list[dict[str, dict[int, float]]] = [
+            {seat: {} for seat in seating.seats} for _ in groups
+        ]
+        for role_name, seats in seats_of.items():
+            played: dict[str, list[tuple[dict[str, dict[int, float]], int, dict[str, float]]]] = {}
+            for group, own, found in zip(groups, returns, scores, strict=True):
+                for number, game in enumerate(group):
+                    here = {seat: own[seat][number] for seat in seats if number in own[seat]}
+                    if here:
+                        name = f"{game.environment} {role_name}".strip()
+                        played.setdefault(name, []).append((found, number, here))
+            for name, games in played.items():
+                everything = [value for *_, here in games for value in here.values()]
+                averages.setdefault(name, math.fsum(everything) / len(everything))
+                for found, number, here in games:
+                    for seat, value in here.items():
+                        found[seat][number] = value - averages[name]
+                    mean = math.fsum(here.values()) / len(here)
+                    averages[name] = decay * averages[name] + (1.0 - decay) * mean
+        given: list[Scores] = list(scores)
+        return on_all_turns(groups, seating.seats, given), averages
+
+    return CreditAssignment("role", assign)

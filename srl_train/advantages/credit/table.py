@@ -1,0 +1,33 @@
+"""The named credit assignments, as a run's configuration asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from srl_train.advantages.credit.advantage_alignment import advantage_alignment
+from srl_train.advantages.credit.agent_turn import agent_turn
+from srl_train.advantages.credit.assignment import CreditAssignment
+from srl_train.advantages.credit.hierarchical import hierarchical
+from srl_train.advantages.credit.leave_one_out import leave_one_out
+from srl_train.advantages.credit.opponent_model import opponent_model
+from srl_train.advantages.credit.per_agent import per_agent
+from srl_train.advantages.credit.role import role
+from srl_train.advantages.credit.team_joint import team_joint
+
+if TYPE_CHECKING:
+    from srl_train.config.credit import CreditConfig
+
+ASSIGNMENTS: Mapping[str, Callable[[CreditConfig, float], CreditAssignment]] = {
+    "per_agent": lambda credit, discount: per_agent(),
+    "agent_turn": lambda credit, discount: agent_turn(discount, credit.scale),
+    "team_joint": lambda credit, discount: team_joint(discount, credit.scale),
+    "role": lambda credit, discount: role(discount, credit.decay),
+    "hierarchical": lambda credit, discount: hierarchical(discount, credit.scale),
+    "leave_one_out": lambda credit, discount: leave_one_out(discount),
+    "advantage_alignment": lambda credit, discount: advantage_alignment(
+        discount, credit.scale, credit.alignment
+    ),
+    "opponent_model": lambda credit, discount: opponent_model(discount, credit.scale),
+}
+"""Name -> (the `credit` section of a configuration, discount per turn) -> assignment."""

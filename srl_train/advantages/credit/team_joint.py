@@ -1,0 +1,54 @@
+"""One for all: the team's return against the group's, the same for all its seats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from srl_train.advantages.credit.assignment import (
+    Advantages,
+    CreditAssignment,
+    Group,
+    Seating,
+    State,
+)
+from srl_train.advantages.credit.comparison import (
+    Scores,
+    compared_games,
+    game_returns,
+    on_all_turns,
+)
+
+
+def team_joint(discount: float, scale: str) -> CreditAssignment:
+    """A = (R - mean of the group's R) / (deviation of the group's R + 1e-4).
+
+    R is the mean of the returns of the team's seats in a game (of those that had a turn in it);
+    where there are no teams all seats are one. Every turn of every seat of the team has the same
+    A. `scale` "none" leaves the division out. The joint return of MAGRPO (Liu et al. 2025, "LLM
+    Collaboration with Multi-Agent Reinforcement Learning"), here over whole games; a sum in place
+    of the mean would differ by a factor only, which the division takes out again.
+    """
+
+    def scores(group: Group, seating: Seating) -> Scores:
+        found: dict[str, dict[int, float]] = {}
+        own = {seat: game_returns(group, seat, discount) for seat in seating.seats}
+        for seat in seating.seats:
+            mates = seating.team(seat)
+            if mates[0] != seat:
+                found[seat] = found[mates[0]]
+                continue
+            joint = {}
+            for number in range(len(group)):
+                returns = [own[mate][number] for mate in mates if number in own[mate]]
+                if returns:
+                    joint[number] = math.fsum(returns) / len(returns)
+            found[seat] = compared_games(joint, scale)
+        return found
+
+    def assign(
+        groups: Sequence[Group], seating: Seating, state: State
+    ) -> tuple[Advantages | None, State]:
+        return on_all_turns(groups, seating.seats, [scores(g, seating) for g in groups]), state
+
+    return CreditAssignment("team_joint", assign)

@@ -1,0 +1,226 @@
+"""Training modes: how raw rewards become the rewards trained on, and who speaks first.
+
+A mode is a few pure functions on one episode's raw rewards, `Mapping[seat, rewards per turn]`.
+Seats come in the environment's own order everywhere; a seat that leaves early has fewer turns.
+The environment's rewards are never changed in place, and are always logged beside the shaped ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from srl_train.config.bounds import at_least, within
+from srl_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_train.config.run import ModeConfig
+
+Rewards = Mapping[str, Sequence[float]]
+"""Seat -> reward of each of its turns."""
+Teams = Mapping[str, str] | None
+"""Seat -> its team; None where the environment knows no teams, and all seats are one."""
+State = Mapping[str, float]
+"""What a mode remembers between rounds: numbers only, held by checkpoints."""
+
+BALANCE_START = 0.5
+"""Mixed mode: share of competition in the first round."""
+BALANCE_RATE = 0.1
+"""Mixed mode: share of the way that the balance moves per round."""
+
+
+def no_state() -> State:
+    """The state of a mode that remembers nothing."""
+    return {}
+
+
+def same_state(state: State, cooperation_rate: float | None) -> State:
+    """The state as it came: `update` of a mode that remembers nothing."""
+    return state
+
+
+def all_at_once(seats: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
+    """No seat speaks before the others."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One way of shaping rewards and seating models."""
+
+    name: str
+    shape: Callable[[Rewards, Teams, State], dict[str, list[float]]]
+    """(raw rewards of one episode, teams, state) -> shaped rewards, turn by turn."""
+    init: Callable[[], State] = no_state
+    """() -> the state before the first round."""
+    update: Callable[[State, float | None], State] = same_state
+    """(state, the round's cooperation rate, None where a game has none) -> the next state."""
+    speaks_first: Callable[[Sequence[str], Teams], dict[str, tuple[str, ...]]] = all_at_once
+    """(seats, teams) -> leader -> the seats that hear its words before they decide.
+
+    Leaders decide first in every turn; empty where all decide at once.
+    """
+
+
+def cooperative(cooperation_strength: float = 0.6) -> Mode:
+    """Each turn's reward is (1 - k) * own + k * mean of the team, k the cooperation strength.
+
+    The mean is over the seats of the own team (over all seats where there are no teams) that have
+    that turn, the own seat included. k = 0 leaves rewards as they are, k = 1 gives the team one.
+    """
+    within("mode.cooperation_strength", cooperation_strength, 0.0, 1.0)
+
+    def shape(rewards: Rewards, teams: Teams, state: State) -> dict[str, list[float]]:
+        return _blended(rewards, teams, dict.fromkeys(rewards, cooperation_strength))
+
+    return Mode("cooperative", shape)
+
+
+def competitive(competition_intensity: float = 0.4) -> Mode:
+    """Own rewards, and with the last turn a bonus of k * (n - rank) / n, k the intensity.
+
+    Rank 1 is the seat with the highest raw return of the episode; seats with equal returns share
+    the mean of their ranks, so that the bonuses' sum does not depend on ties. All n seats that
+    played are ranked against each other, team mates too: the mode is each for itself.
+    """
+    at_least("mode.competition_intensity", competition_intensity, 0.0)
+
+    def shape(rewards: Rewards, teams: Teams, state: State) -> dict[str, list[float]]:
+        return _with_bonus(rewards, competition_intensity)
+
+    return Mode("competitive", shape)
+
+
+def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4) -> Mode:
+    """(1 - b) * cooperative reward + b * competitive reward; the balance b moves with play.
+
+    b starts at BALANCE_START and follows the cooperation rate of the rounds:
+    b <- (1 - BALANCE_RATE) * b + BALANCE_RATE * rate. The more the models cooperate already, the
+    more they compete, and the other way round. A round without a cooperation rate (a game without
+    cooperate and compete) leaves b where it is. State: {"balance": b}, 0 <= b <= 1.
+    """
+    together = cooperative(cooperation_strength).shape
+    against = competitive(competition_intensity).shape
+
+    def shape(rewards: Rewards, teams: Teams, state: State) -> dict[str, list[float]]:
+        balance = state["balance"]
+        peace, war = together(rewards, teams, state), against(rewards, teams, state)
+        return {
+            seat: [
+                (1.0 - balance) * kind + balance * harsh
+                for kind, harsh in zip(peace[seat], war[seat], strict=True)
+            ]
+            for seat in rewards
+        }
+
+    def update(state: State, cooperation_rate: float | None) -> State:
+        if cooperation_rate is None:
+            return state
+        balance = (1.0 - BALANCE_RATE) * state["balance"] + BALANCE_RATE * cooperation_rate
+        return {"balance": min(max(balance, 0.0), 1.0)}
+
+    return Mode("mixed", shape, lambda: {"balance": BALANCE_START}, update)
+
+
+def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -> Mode:
+    """A leader per team speaks first; it is paid the team's mean, its followers the blend.
+
+    Followers hear their leader's words before they decide, and their reward is the cooperative
+    one. The leader of a team is its first seat; `leader` names another seat to lead its own team.
+    Without teams all seats are one team. Raises ConfigError if `leader` is no seat.
+    """
+    within("mode.cooperation_strength", cooperation_strength, 0.0, 1.0)
+
+    def shape(rewards: Rewards, teams: Teams, state: State) -> dict[str, list[float]]:
+        strengths = dict.fromkeys(rewards, cooperation_strength)
+        strengths.update(dict.fromkeys(_leaders(tuple(rewards), teams, leader), 1.0))
+        return _blended(rewards, teams, strengths)
+
+    def speaks_first(seats: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
+        return {
+            first: tuple(seat for seat in seats if seat != first and _same_team(seat, first, teams))
+            for first in _leaders(seats, teams, leader)
+        }
+
+    return Mode("hierarchical", shape, speaks_first=speaks_first)
+
+
+MODES: Mapping[str, Callable[[ModeConfig], Mode]] = {
+    "cooperative": lambda mode: cooperative(mode.cooperation_strength),
+    "competitive": lambda mode: competitive(mode.competition_intensity),
+    "mixed": lambda mode: mixed(mode.cooperation_strength, mode.competition_intensity),
+    "hierarchical": lambda mode: hierarchical(mode.cooperation_strength, mode.leader),
+}
+"""Name -> the `mode` section of a configuration -> mode."""
+
+
+def minus_penalties(
+    rewards: Rewards, failures: Mapping[str, Sequence[bool]], penalty: float
+) -> dict[str, list[float]]:
+    """Rewards less `penalty` at each turn whose answer could not be read.
+
+    Taken off after shaping: a bad answer costs the seat that gave it, whatever the mode.
+    """
+    return {
+        seat: [
+            reward - penalty if failed else reward
+            for reward, failed in zip(rewards[seat], failures[seat], strict=True)
+        ]
+        for seat in rewards
+    }
+
+
+def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
+    """(n - rank) / n per seat; rank 1 is the highest return, equal ones share their mean rank."""
+    count = len(returns)
+    bonuses = {}
+    for seat, own in returns.items():
+        better = sum(other > own for other in returns.values())
+        equal = sum(other == own for other in returns.values())
+        rank = better + (equal + 1) / 2
+        bonuses[seat] = (count - rank) / count
+    return bonuses
+
+
+def _blended(
+    rewards: Rewards, teams: Teams, strengths: Mapping[str, float]
+) -> dict[str, list[float]]:
+    shaped: dict[str, list[float]] = {}
+    for seat, own in rewards.items():
+        mates = [mate for mate in rewards if _same_team(mate, seat, teams)]
+        strength = strengths[seat]
+        shaped[seat] = []
+        for turn, reward in enumerate(own):
+            mean = _mean(rewards[mate][turn] for mate in mates if turn < len(rewards[mate]))
+            shaped[seat].append((1.0 - strength) * reward + strength * mean)
+    return shaped
+
+
+def _with_bonus(rewards: Rewards, intensity: float) -> dict[str, list[float]]:
+    # fsum: seats with the same rewards in another order must tie.
+    bonuses = rank_bonuses({seat: math.fsum(own) for seat, own in rewards.items() if len(own)})
+    shaped = {seat: list(own) for seat, own in rewards.items()}
+    for seat, bonus in bonuses.items():
+        shaped[seat][-1] += intensity * bonus
+    return shaped
+
+
+def _leaders(seats: Sequence[str], teams: Teams, leader: str | None) -> list[str]:
+    if leader is not None and leader not in seats:
+        raise ConfigError(f"mode.leader is {leader!r}: the seats are {', '.join(seats)}")
+    firsts: list[str] = []
+    for seat in seats if leader is None else (leader, *seats):
+        if not any(_same_team(seat, first, teams) for first in firsts):
+            firsts.append(seat)
+    return firsts
+
+
+def _same_team(one: str, other: str, teams: Teams) -> bool:
+    return teams is None or teams[one] == teams[other]
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return math.fsum(found) / len(found)

@@ -1,0 +1,118 @@
+"""PEFT adapters in folders or on the hub, ours and anyone's: put on their base, gone on from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftConfig, PeftModel, get_peft_model_state_dict
+from peft.utils import load_peft_weights
+from transformers import AutoTokenizer
+from transformers.utils import find_adapter_config_file
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend, source_of
+from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_train.errors import ConfigError
+from srl_train.learners.upstream_warnings import quiet_upstream
+
+_PLAIN_STARTS = (True, False, "gaussian")
+"""`init_lora_weights` of adapters whose base is left as it was."""
+
+
+def adapter_base(name: str) -> str | None:
+    """The base of the PEFT adapter in this folder or of this hub name; None for what is none.
+
+    Raises BackendError where the adapter does not say, or cannot be read.
+    """
+    source, revised = source_of(name)
+    try:
+        settings = find_adapter_config_file(source, **revised)
+        if settings is None:
+            return None
+        base = read_json(read_bytes(Path(settings)))["base_model_name_or_path"]
+    except KeyError:
+        base = None
+    except (OSError, ValueError, TypeError) as error:
+        raise BackendError(f"cannot read the adapter {name!r}: {error}") from error
+    if not base:
+        raise BackendError(f"{settings} names no base_model_name_or_path to load the adapter on")
+    return str(base)
+
+
+def attach(model: Any, adapter: str, name: str = "default") -> Any:
+    """A PeftModel with the adapter under `name`: around `model`, or `model` itself where it is one
+    already. Raises BackendError where the adapter does not fit."""
+    source, revised = source_of(adapter)
+    try:
+        with quiet_upstream():
+            if isinstance(model, PeftModel):
+                model.load_adapter(source, adapter_name=name, **revised)
+                return model
+            return PeftModel.from_pretrained(model, source, adapter_name=name, **revised)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
+
+
+def own_tokenizer(adapter: str) -> Any:
+    """The tokenizer that lies beside an adapter; None where none does."""
+    if not (Path(adapter) / "tokenizer_config.json").is_file():
+        return None
+    try:
+        return AutoTokenizer.from_pretrained(adapter)
+    except (OSError, ValueError) as error:
+        raise BackendError(f"cannot load the tokenizer of {adapter!r}: {error}") from error
+
+
+def go_on_from(model: Any, adapter: str) -> None:
+    """Copy the adapter's weights into the one that `model`, a PeftModel fresh from
+    `lora.adapter_models`, trains. Raises ConfigError where that one is of another make."""
+    source, revised = source_of(adapter)
+    try:
+        theirs = PeftConfig.from_pretrained(source, **revised)
+        weights = load_peft_weights(source, device="cpu", **revised)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
+    ours = model.peft_config["default"]
+    fresh = get_peft_model_state_dict(model, save_embedding_layers=False)
+    alike = (
+        {n: t.shape for n, t in weights.items()} == {n: t.shape for n, t in fresh.items()}
+        and theirs.peft_type == ours.peft_type
+        and (theirs.lora_alpha, theirs.use_rslora) == (ours.lora_alpha, ours.use_rslora)
+        and not theirs.alpha_pattern
+        and theirs.init_lora_weights in _PLAIN_STARTS
+    )
+    if not alike:
+        raise ConfigError(
+            f"models.base is the adapter {adapter} ({_described(theirs)}), models.adapters has "
+            f"{_described(ours)}: give it the same, or merge the adapter into its base first, srl "
+            f"export {adapter} FOLDER --merge"
+        )
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, tensor in weights.items():
+            head, _, last = name.rpartition(".")
+            parameters[f"{head}.default.{last}"].copy_(tensor)
+
+
+def _described(settings: Any) -> str:
+    if settings.peft_type != "LORA":
+        return f"of type {getattr(settings.peft_type, 'value', settings.peft_type)}"
+    targets = settings.target_modules
+    named = targets if isinstance(targets, str) else ", ".join(sorted(targets or ()))
+    return f"rank {settings.r}, alpha {settings.lora_alpha:g}, target_modules {named}"
+
+
+def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:
+    """The backend of a PeftModel with its adapter added to the base's own weights; any other as it
+    is. Raises BackendError for an adapter that cannot be merged."""
+    if not isinstance(backend.model, PeftModel):
+        return backend
+    try:
+        with quiet_upstream():
+            model = backend.model.merge_and_unload()
+    except (ValueError, NotImplementedError, RuntimeError, AttributeError) as error:
+        raise BackendError(f"the adapter of {backend.name} cannot be merged: {error}") from error
+    model.requires_grad_(True)
+    return backend.with_model(model)

@@ -1,0 +1,324 @@
+"""Checkpoints: folders that appear whole or not at all, and are recognised when damaged.
+
+    round_00000012/
+      models/model_0.safetensors ...   named tensors, one file per stem
+      state.json  state.safetensors    counters, generators, schedulers, strategy state
+      metadata.json                    what a person or a list wants to know
+      manifest.json                    size and SHA-256 of every file above; written last
+
+A checkpoint is written into a hidden folder beside its place, brought to the disk, and renamed.
+Whatever moment a process is killed at, the folder holds complete checkpoints and hidden leftovers,
+which the next save clears. One process may save into a folder at a time; any number may read.
+Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from srl_envs.errors import DocumentError
+from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_train.checkpoints.manifest import has_all_files, read_manifest, seal, to_disk, verify
+from srl_train.checkpoints.tensor_tree import join_tensors, split_tensors
+from srl_train.errors import CheckpointError, CheckpointNotFound
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_DESCRIBED = ("manifest.json", "metadata.json", "state.json")
+LARGEST_STATE = 2**30
+"""Bytes of state.json, which holds the samples that wait in buffers."""
+_SAVING, _REPLACED, _REMOVED = ".saving.", ".replaced.", ".removed."
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose every file was found as it was written."""
+
+    path: Path
+    """Its folder."""
+    checkpoint_id: str
+    round: int
+    state: Any
+    """As it was given to `save`, tensors, tuples and integer keys included."""
+    metadata: Mapping[str, Any]
+
+    def tensors(self, stem: str) -> dict[str, Tensor]:
+        """Name -> tensor (on the CPU) of 'models/model_0' and the like.
+
+        Raises CheckpointError if the checkpoint has no such file.
+        """
+        file = self.path / f"{stem}.safetensors"
+        if not file.is_file():
+            there = sorted(
+                found.relative_to(self.path).with_suffix("").as_posix()
+                for found in self.path.rglob("*.safetensors")
+            )
+            raise CheckpointError(
+                f"{self.checkpoint_id} has no tensors {stem!r}: it has {', '.join(there)}"
+            )
+        return _tensors_in(file)
+
+
+def checkpoint_name(round: int, final: bool = False) -> str:
+    """'round_00000012', for the last one of a run 'final_round_00000012'."""
+    return f"{'final_' if final else ''}round_{round:08d}"
+
+
+def save(
+    directory: Path,
+    checkpoint_id: str,
+    *,
+    tensors: Mapping[str, Mapping[str, Tensor]],
+    state: Any,
+    metadata: Mapping[str, Any],
+) -> Path:
+    """Write a checkpoint, whole or not at all, and return its folder.
+
+    tensors: stem ('models/model_0', 'optimizers/model_0') -> name -> tensor.
+    state: nested mappings, lists, tuples, numbers, text and tensors (see `plain_state`).
+    metadata: JSON-able, with the number of the "round"; "checkpoint_id" and "timestamp" (UTC, ISO)
+    are added. Numbers that are not finite become null.
+
+    A checkpoint of the same id is replaced; a kill in between leaves the old or the new one.
+    Raises CheckpointError for an id, name or value that cannot be written.
+    """
+    if not _ID.fullmatch(checkpoint_id):
+        raise CheckpointError(
+            f"checkpoint id {checkpoint_id!r}: use letters, digits, '.', '_' and '-', and start "
+            "with a letter or digit"
+        )
+    if type(metadata.get("round")) is not int:
+        raise CheckpointError(
+            f"metadata['round'] is {metadata.get('round')!r}: give the number of the round"
+        )
+    state_tensors, plain = split_tensors(state)
+    described = {
+        "checkpoint_id": checkpoint_id,
+        "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
+        **metadata,
+    }
+    texts = {"state.json": _json(plain, "state"), "metadata.json": _json(described, "metadata")}
+
+    directory.mkdir(parents=True, exist_ok=True)
+    _clear_leftovers(directory)
+    partial = directory / f"{_SAVING}{checkpoint_id}"
+    partial.mkdir()
+    try:
+        for stem, named in (*tensors.items(), ("state", state_tensors)):
+            _write_tensors(_place(partial, f"{stem}.safetensors"), named)
+        for name, text in texts.items():
+            _place(partial, name).write_text(text, encoding="utf-8")
+        sequences = (manifest["sequence"] for _, manifest in _complete(directory).values())
+        seal(
+            partial,
+            checkpoint_id=checkpoint_id,
+            round=metadata["round"],
+            sequence=1 + max(sequences, default=0),
+        )
+        _put_in_place(partial, directory, checkpoint_id)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return directory / checkpoint_id
+
+
+def load(path: Path) -> Checkpoint:
+    """The checkpoint in a folder, after every file of it was checked.
+
+    Raises CheckpointNotFound if there is none, and CheckpointError naming the first file that is
+    missing or differs from what was written.
+    """
+    found = _find(path.parent, path.name)
+    manifest = read_manifest(found)
+    for name in manifest["files"]:
+        verify(found, name, manifest)
+    # Both were verified; a state holds what it holds, infinities and large buffers among it.
+    plain = _read(found / "state.json", constants=True)
+    tensors = _tensors_in(found / "state.safetensors")
+    try:
+        state = join_tensors(tensors, plain)
+    except (LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{found / 'state.json'} is no state as this release writes it: {error!r:.200}"
+        ) from error
+    return Checkpoint(
+        path=found,
+        checkpoint_id=manifest["checkpoint_id"],
+        round=manifest["round"],
+        state=state,
+        metadata=_mapping(found / "metadata.json"),
+    )
+
+
+def list_checkpoints(directory: Path) -> list[str]:
+    """Ids of the complete checkpoints, the newest first.
+
+    Newest is what was saved last. In a run that is the highest round; after a return to an earlier
+    checkpoint the run goes on from there, and its saves are newer than the abandoned higher rounds.
+    """
+    complete = _complete(directory)
+    return sorted(complete, key=lambda name: (complete[name][1]["sequence"], name), reverse=True)
+
+
+def not_whole(directory: Path) -> list[Path]:
+    """Folders of checkpoints that lack a file, or whose manifest cannot be read: none of them is
+    listed, and a run goes on from the newest one that is."""
+    whole = {path for path, _ in _complete(directory).values()}
+    return [
+        path
+        for path in sorted(directory.glob("[!.]*"))
+        if path not in whole and any((path / name).exists() for name in _DESCRIBED)
+    ]
+
+
+def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
+    """What metadata.json says, without reading the rest; errors as `load`."""
+    found = _find(directory, checkpoint_id)
+    verify(found, "metadata.json", read_manifest(found))
+    return _mapping(found / "metadata.json")
+
+
+def _read(file: Path, *, constants: bool = False) -> Any:
+    try:
+        content = read_bytes(file, LARGEST_STATE)
+        return read_json(content, max_bytes=LARGEST_STATE, constants=constants)
+    except DocumentError as error:
+        raise CheckpointError(f"{file} cannot be read: {error}") from error
+
+
+def _tensors_in(file: Path) -> dict[str, Tensor]:
+    try:
+        loaded: dict[str, Tensor] = load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{file} cannot be read: {error}") from error
+    return loaded
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    found = _read(file)
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{file} holds a {type(found).__name__}, not a mapping")
+    return found
+
+
+def prune(directory: Path, keep: int) -> list[str]:
+    """Remove all but the newest `keep` checkpoints and return the ids removed; -1 keeps all.
+
+    Raises CheckpointError for any other number below 1.
+    """
+    if keep == -1:
+        return []
+    if keep < 1:
+        raise CheckpointError(f"keep is {keep}: give 1 or more, or -1 to keep all")
+    old = list_checkpoints(directory)[keep:]
+    complete = _complete(directory)
+    for name in old:
+        removed = directory / f"{_REMOVED}{name}"
+        shutil.rmtree(removed, ignore_errors=True)  # of a prune that was killed
+        complete[name][0].rename(removed)  # gone at once; the deleting may take its time
+        shutil.rmtree(removed)
+    return old
+
+
+def _complete(directory: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Id -> (folder, manifest) of each checkpoint that has all its files."""
+    if not directory.is_dir():
+        return {}
+    found = {}
+    # Sorted: '.replaced.x' comes before 'x', which takes its place where both exist.
+    for path in sorted(directory.iterdir()):
+        name = path.name.removeprefix(_REPLACED)
+        if name.startswith(".") or not path.is_dir():
+            continue
+        try:
+            manifest = read_manifest(path)
+        except CheckpointError:
+            continue
+        if has_all_files(path, manifest):
+            found[name] = (path, manifest)
+    return found
+
+
+def _find(directory: Path, checkpoint_id: str) -> Path:
+    for path in (directory / checkpoint_id, directory / f"{_REPLACED}{checkpoint_id}"):
+        if path.is_dir():
+            return path
+    available = ", ".join(list_checkpoints(directory)) or "none"
+    raise CheckpointNotFound(
+        f"Checkpoint not found: {checkpoint_id} in {directory}; available: {available}"
+    )
+
+
+def _put_in_place(partial: Path, directory: Path, checkpoint_id: str) -> None:
+    target, replaced = directory / checkpoint_id, directory / f"{_REPLACED}{checkpoint_id}"
+    if target.exists():  # a folder cannot be renamed onto another; readers know both names
+        target.rename(replaced)
+    partial.rename(target)
+    to_disk(directory)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _clear_leftovers(directory: Path) -> None:
+    """Finish what a killed save or prune left half done."""
+    for path in sorted(directory.iterdir()):
+        if path.name.startswith((_SAVING, _REMOVED)):
+            shutil.rmtree(path)
+        elif path.name.startswith(_REPLACED):
+            target = directory / path.name.removeprefix(_REPLACED)
+            if target.exists():
+                shutil.rmtree(path)
+            else:
+                path.rename(target)
+
+
+def _place(folder: Path, name: str) -> Path:
+    """Where a new file or folder of the checkpoint goes."""
+    relative = PurePosixPath(name)
+    place = folder / relative
+    if relative.is_absolute() or ".." in relative.parts or place.exists():
+        raise CheckpointError(f"{name!r} cannot be a new file of a checkpoint: rename it")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
+    written: dict[str, Tensor] = {}
+    storages: set[int] = set()
+    for name, tensor in named.items():
+        kept = tensor.detach().cpu().contiguous()
+        storage = kept.untyped_storage().data_ptr()
+        if storage in storages:  # tied weights, views: safetensors wants each on its own
+            kept = kept.clone()
+        storages.add(storage)
+        written[name] = kept
+    save_file(written, file)
+
+
+def _json(value: Any, where: str) -> str:
+    if where == "metadata":
+        value = _finite(value)
+    try:
+        return json.dumps(value, indent=None if where == "state" else 2)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"the {where} cannot be written as JSON: {error}") from error
+
+
+def _finite(value: Any) -> Any:
+    """NaN and infinities as None: they are not JSON, and metadata is read by other tools."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return value

@@ -1,0 +1,109 @@
+"""Models written as plain Hugging Face folders or PEFT adapters, and pushed to the hub."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import HfApi
+from peft import PeftModel
+
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.progress import no_bars
+from srl_train.checkpoints.adapter_folders import adapter_base, merged
+from srl_train.checkpoints.model_cards import write_card
+from srl_train.config import yaml_file
+from srl_train.errors import ConfigError, HubError
+from srl_train.players.checkpoint_models import checkpoint_modules
+from srl_train.players.load import Loading, load_backend
+from srl_train.players.model_specs import NamedModels, is_checkpoint
+from srl_train.players.trained_models import config_tree, models_section
+
+
+def export(
+    named: NamedModels, name: str, folder: Path, *, merge: bool = False, trusted: bool = False
+) -> None:
+    """Write the model `name` of `named` into `folder`, whole or not at all: a whole model, or an
+    adapter, with `merge` added to its base; its tokenizer with the chat template; a README.md.
+    `trusted` is as in `checkpoint_modules`.
+
+    Raises ConfigError where the folder holds something, or there is nothing to merge.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is there already: give another folder, or remove it")
+    # Read as a configuration first: whoever wrote the run, the card says nothing else of it.
+    trained = None
+    if named.run is not None:
+        trained = yaml_file.to_tree(yaml_file.from_tree(config_tree(named.run)))
+    backend = _loaded(named, name, trusted)
+    if merge and not isinstance(backend.model, PeftModel):
+        raise ConfigError(f"{name} is a whole model, there is nothing to merge: leave --merge out")
+    if merge:
+        backend = merged(backend)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        try:
+            with no_bars():
+                backend.model.save_pretrained(partial)
+            backend.tokenizer.save_pretrained(partial)
+            write_card(partial, name, trained)
+            partial.chmod(0o777 & ~_umask())
+            os.replace(partial, folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {folder} ({error.strerror}): give another place"
+        ) from error
+
+
+def push(folder: Path, repository: str, *, private: bool = False) -> str:
+    """Upload an exported folder to the Hugging Face hub; returns its address.
+
+    Raises ConfigError for an adapter whose base nobody else has, and HubError where the hub cannot
+    be reached or refuses.
+    """
+    under = None
+    if (folder / "adapter_config.json").is_file():
+        under = adapter_base(str(folder))
+    if under is not None and Path(under).exists():
+        raise ConfigError(
+            f"{folder} is written, and not pushed: it is an adapter on {under}, which nobody else "
+            "has; export it anew with --merge"
+        )
+    api = HfApi()
+    try:
+        address = api.create_repo(repository, private=private, exist_ok=True)
+        api.upload_folder(
+            repo_id=repository, folder_path=folder, commit_message="Export from Core SRL"
+        )
+    except Exception as error:  # of httpx, requests or the hub's own kinds, from release to release
+        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise HubError(
+            f"cannot push to {repository} ({first}); the model is in {folder}: log in with "
+            f"`hf auth login`, then hf upload {repository} {folder}"
+        ) from error
+    return str(address)
+
+
+def _loaded(named: NamedModels, name: str, trusted: bool) -> HuggingFaceBackend:
+    source = named.sources[name]
+    if named.run is not None and is_checkpoint(named.run):
+        backends, modules = checkpoint_modules(named.run, [name], "cpu", trusted)
+        return backends[name].with_model(modules[name])
+    how = Loading("cpu") if named.run is None else Loading("cpu", models_section(named.run).dtype)
+    return load_backend(source, _no_environment, how)
+
+
+def _no_environment() -> Any:
+    raise ConfigError("the embedded model is built for a game: train it, and export the run's")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

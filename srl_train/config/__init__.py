@@ -1,0 +1,1 @@
+"""Training configuration: sections, YAML and validation."""

@@ -1,0 +1,100 @@
+"""YAML read strictly: nothing dropped without a word, nothing that hangs, one kind of error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from srl_envs.errors import DocumentError
+from srl_envs.loading.untrusted import MAX_NESTING
+
+MAX_YAML = 2**20
+"""Bytes of one document; a configuration has a few thousand."""
+MAX_ENTRIES = 100_000
+"""Of one document, what aliases (*name) stand for counted every time."""
+LONGEST_NUMBER = 1000  # characters
+
+
+def read_yaml(text: str) -> Any:
+    """What the text holds.
+
+    Raises DocumentError for what is not YAML, a key that stands twice in one mapping (of which only
+    the last would be read), more than MAX_YAML, MAX_ENTRIES or MAX_NESTING, and an alias of what it
+    stands in.
+    """
+    if len(text) > MAX_YAML:
+        raise DocumentError(f"{len(text)} characters, at most {MAX_YAML} are read")
+    try:
+        return yaml.load(text, _StrictLoader)
+    except DocumentError:
+        raise
+    # PyYAML's constructors raise whatever comes up: KeyError for '!!bool x', IndexError for
+    # "!!int ''", AttributeError for '!!timestamp x', ValueError for a date such as 2026-13-01.
+    except (
+        yaml.YAMLError, LookupError, AttributeError, TypeError, ValueError, ArithmeticError
+    ) as error:  # fmt: skip
+        said = " ".join(str(error).split())
+        raise DocumentError(f"not YAML: {said or type(error).__name__}") from error
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML's safe loader with the limits and refusals of `read_yaml`."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+        self._sizes: dict[int, tuple[int, int]] = {}  # of finished nodes: entries, nesting
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """The next node; raises DocumentError where it is too large or nested too deep."""
+        self._depth += 1
+        if self._depth > MAX_NESTING:
+            raise DocumentError(f"nested deeper than {MAX_NESTING}")
+        is_alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if is_alias and id(node) not in self._sizes:
+            raise DocumentError("an alias stands within what it stands for")
+        if not is_alias:
+            self._sizes[id(node)] = self._measured(node)
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """The mapping as nodes; raises DocumentError for a key that stands in it twice."""
+        node = super().compose_mapping_node(anchor)
+        first: dict[Any, int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                line = key.start_mark.line + 1
+                name = self.construct_object(key)  # 'yes' and 'true' are the same key
+                if name in first:
+                    raise DocumentError(
+                        f"line {line}: {key.value!r} stands there already, in line "
+                        f"{first[name]}: put both into one"
+                    )
+                first[name] = line
+        return node
+
+    def compose_scalar_node(self, anchor: Any) -> Any:
+        """The scalar as a node; raises DocumentError for a number that is too long."""
+        node = super().compose_scalar_node(anchor)
+        if node.tag.endswith((":int", ":float")) and len(node.value) > LONGEST_NUMBER:
+            raise DocumentError(f"a number of {len(node.value)} characters")
+        return node
+
+    def _measured(self, node: Any) -> tuple[int, int]:
+        if isinstance(node, yaml.ScalarNode):
+            return 1, 1
+        parts = node.value
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        sizes = [self._sizes[id(part)] for part in parts]
+        entries = 1 + sum(size for size, _ in sizes)
+        nesting = 1 + max((depth for _, depth in sizes), default=0)
+        if entries > MAX_ENTRIES or nesting > MAX_NESTING:
+            raise DocumentError(
+                f"{entries} entries, {nesting} deep: at most {MAX_ENTRIES} and {MAX_NESTING} are "
+                "read, aliases counted as what they stand for"
+            )
+        return entries, nesting

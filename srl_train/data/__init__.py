@@ -1,0 +1,1 @@
+"""Training data: samples, buffers, demonstrations, preferences."""

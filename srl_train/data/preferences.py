@@ -1,0 +1,142 @@
+"""What DPO learns from: better and worse answers of one seat to one situation, or files of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from srl_agents.episode import Episode
+from srl_agents.llm.chat_format import ChatFormat
+from srl_agents.llm.opponent_notes import PartnerNotes
+from srl_envs.errors import DocumentError
+from srl_envs.loading.untrusted import read_json
+from srl_envs.text.view import TextView
+from srl_train.data.demonstrations import Part, conversation, numbered_lines
+from srl_train.errors import DataError
+
+Tokens = tuple[int, ...]
+Rewards = Callable[[Episode], Mapping[str, Sequence[float]]]
+"""Episode -> seat -> the reward of each of its turns."""
+
+COLUMNS = ("prompt", "chosen", "rejected")
+
+
+@dataclass(frozen=True)
+class Preference:
+    """Two answers to one situation, as tokens."""
+
+    prompt_ids: Tokens
+    """The whole conversation up to the answer."""
+    chosen_ids: Tokens
+    rejected_ids: Tokens
+    reference: tuple[float, float] | None = None
+    """Log-probabilities of both (chosen, rejected) under the model that the trained one is held
+    to; None until they are known."""
+
+    @property
+    def tokens(self) -> int:
+        """How many the model reads in one pass: the prompt with either answer."""
+        return 2 * len(self.prompt_ids) + len(self.chosen_ids) + len(self.rejected_ids)
+
+
+def preferences(
+    parts: Sequence[Part],
+    episodes: Sequence[Episode],
+    view: TextView,
+    chat: ChatFormat,
+    rewards: Rewards,
+    *,
+    notes: PartnerNotes | None = None,
+    margin: float = 0.0,
+) -> list[Preference]:
+    """Pairs of different answers of one seat in games from the same start, after the very same
+    conversation, the better first.
+
+    An answer is worth the mean, over the games in which it was given, of the rewards from its turn
+    to the end. It is better where that is more by over `margin`. Games of a group go different
+    ways, so most pairs stand at the beginning of games.
+    """
+    worth: dict[tuple[str, int, str, Tokens], dict[Tokens, list[float]]] = {}
+    earned = [rewards(episode) for episode in episodes]
+    for index, seat in parts:
+        episode, own = episodes[index], earned[index][seat]
+        asked = [n for n, step in enumerate(episode.steps_of(seat)) if step.decision.asked]
+        context: Tokens = ()
+        for number, (told, said) in zip(
+            asked, conversation(episode.asked_of(seat), view, chat, notes), strict=True
+        ):
+            context += told
+            answers = worth.setdefault((episode.environment, episode.seed, seat, context), {})
+            answers.setdefault(said, []).append(sum(own[number:]))
+            context += said
+    found = []
+    for (*_, prompt), answers in worth.items():
+        means = {said: sum(values) / len(values) for said, values in answers.items()}
+        for one, other in combinations(means, 2):
+            better, worse = (one, other) if means[one] > means[other] else (other, one)
+            if means[better] - means[worse] > margin:
+                found.append(Preference(prompt, better, worse))
+    return found
+
+
+def is_preference_file(path: str | Path) -> bool:
+    """Whether the file's first line is a preference rather than an episode."""
+    for number, line in numbered_lines(path):
+        record = _parsed(path, number, line)
+        return isinstance(record, dict) and "schema_version" not in record
+    raise DataError(f"{path} is empty: give episodes of `srl collect`, or preferences")
+
+
+def read_preferences(path: str | Path) -> list[dict[str, Any]]:
+    """The rows of a file in TRL's formats: `prompt`, `chosen` and `rejected` are text each, or
+    lists of messages ({"role": ..., "content": ...}) each, alike in the whole file.
+
+    Raises DataError naming file and line.
+    """
+    rows: list[dict[str, Any]] = []
+    for number, line in numbered_lines(path):
+        record = _parsed(path, number, line)
+        where = f"{path}, line {number}"
+        if not isinstance(record, dict) or set(record) != set(COLUMNS):
+            raise DataError(f"{where}: a preference has exactly the keys {', '.join(COLUMNS)}")
+        for column in COLUMNS:
+            if not (_is_text(record[column]) or _is_messages(record[column])):
+                raise DataError(
+                    f"{where}: {column} is {json.dumps(record[column])[:60]}: give text, or a list "
+                    "of messages with role and content"
+                )
+        first = rows[0] if rows else record
+        if len({_is_text(value) for row in (first, record) for value in row.values()}) > 1:
+            raise DataError(f"{where}: text and lists of messages are mixed: give one of both")
+        if record["chosen"] == record["rejected"]:
+            raise DataError(f"{where}: chosen and rejected are the same")
+        rows.append(record)
+    return rows
+
+
+def _parsed(path: str | Path, number: int, line: str) -> Any:
+    try:
+        return read_json(line)
+    except DocumentError as error:
+        raise DataError(f"{path}, line {number}: not a line of JSON ({error})") from error
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_messages(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(
+            isinstance(message, dict)
+            and set(message) == {"role", "content"}
+            and all(isinstance(part, str) for part in message.values())
+            for message in value
+        )
+    )

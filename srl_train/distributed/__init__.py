@@ -1,0 +1,1 @@
+"""Several processes: collectives and sharded weights."""

@@ -1,0 +1,1 @@
+"""The training loop: rollout, update, evaluation, offline stages, resuming."""

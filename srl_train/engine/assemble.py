@@ -1,0 +1,175 @@
+"""From a configuration to a run: environment, seats, models, learners, strategy and mode."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import torch
+
+from srl_envs import registry
+from srl_train.advantages.credit import ASSIGNMENTS
+from srl_train.advantages.reward_modes import MODES
+from srl_train.config.run import EnvironmentConfig, RunConfig
+from srl_train.data.sample_buffer import SampleBuffer
+from srl_train.distributed import fsdp, processes
+from srl_train.engine.build_learner import joint_state, learner_of
+from srl_train.engine.environment import environment_maker
+from srl_train.engine.state import ModelTotals, Run
+from srl_train.errors import ConfigError
+from srl_train.players.agents import (
+    load_players,
+    policies_of_seats,
+    sampling_of_seats,
+    seat_players,
+)
+from srl_train.players.holdout import refuse_levels
+from srl_train.players.model_specs import base_named
+from srl_train.updates import STRATEGIES, UpdateStrategy
+from srl_train.updates.scores import roles_of
+
+
+def assemble(
+    config: RunConfig,
+    make_env: Callable[[], Any] | None = None,
+    strategy: UpdateStrategy | None = None,
+) -> Run:
+    """Everything a run needs, before its first round.
+
+    `make_env` takes the place of `config.environment` for environments outside the catalogue,
+    `strategy` that of `config.updates.strategy`; the run's config says so. Raises ConfigError for
+    what does not fit together, and UpdateError for models that the strategy cannot average.
+    """
+    torch.set_num_threads(config.threads)
+    started = processes.start(config.models.device, config.threads)
+    _check_shares(config, started)
+    processes.check_same("the configuration", config)
+    config = resolved(_with_own_parts(config, make_env, strategy))
+    make_env = make_env or environment_maker(config)
+    with closing(make_env()) as env:
+        return _assembled(config, make_env, env, strategy, started)
+
+
+def _assembled(
+    config: RunConfig,
+    make_env: Callable[[], Any],
+    env: Any,
+    strategy: UpdateStrategy | None,
+    started: int,
+) -> Run:
+    view = getattr(env.unwrapped, "text_view", None)
+    if view is None:
+        raise ConfigError(
+            f"{env.metadata['name']} has no text_view: language models cannot play it; "
+            "give the environment a TextView (docs/environments.md)"
+        )
+    refuse_levels(config.environment, env)
+    seats = seat_players(config, env)
+    sampling = sampling_of_seats(config, seats)
+    with processes.main_first():
+        players = load_players(config, make_env)
+    processes.check_equal("the weights to start from", players.modules)
+    if config.parallel == "fsdp" and started > 1:
+        for name, module in players.modules.items():
+            fsdp.shard(name, module)
+    joint = joint_state(config, make_env)
+    learners = {
+        name: learner_of(
+            config, name, module, players.backends[name].tokenizer, seats, sampling, joint
+        )
+        for name, module in players.modules.items()
+    }
+    found = {n: own.parallelism() for n, own in learners.items()}
+    processes.check_started(found, started, config.parallel)
+    strategy = strategy or STRATEGIES[config.updates.strategy](config.updates)
+    strategy.check({name: learner.weights() for name, learner in learners.items()})
+    mode = MODES[config.mode.name](config.mode)
+    credit = ASSIGNMENTS[config.credit.name](config.credit, config.rollout.discount)
+    teams = getattr(env.unwrapped, "teams", None)
+    # Those are of all seats together: beside a partner that stays as it is they say nothing.
+    alone = set(seats.values()) <= learners.keys()
+    baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)() if alone else {}
+    return Run(
+        config=config,
+        make_env=make_env,
+        view=view,
+        teams=teams,
+        seats=seats,
+        policies=policies_of_seats(config, env, seats, players, view, sampling),
+        learners=learners,
+        buffers={
+            name: SampleBuffer(
+                config.rollout.group_size,
+                config.updates.sample_budget.get(name),
+                config.updates.max_staleness,
+            )
+            for name in learners
+        },
+        strategy=strategy,
+        strategy_state=strategy.init(list(learners)),
+        mode=mode,
+        mode_state=mode.init(),
+        credit=credit,
+        credit_state=credit.init(),
+        roles=roles_of(env),
+        speaks_first=mode.speaks_first(list(seats), teams),
+        announce_version=players.announce,
+        pools=players.pools,
+        players=players,
+        baselines=baselines,
+        versions=dict.fromkeys(learners, 0),
+        totals={name: ModelTotals() for name in learners},
+    )
+
+
+def resolved(config: RunConfig) -> RunConfig:
+    """The config with its bases and files of data by their whole paths: from wherever a run is gone
+    on with, it means the same. Raises ConfigError for a base that is not there."""
+    models = config.models
+    base: str | tuple[str, ...] = tuple(base_named("models.base", one) for one in models.bases)
+    if isinstance(models.base, str):
+        base = base[0]
+    frozen = {n: base_named(f"models.frozen.{n}", one) for n, one in models.frozen.items()}
+    stages: dict[str, Any] = {
+        name: dataclasses.replace(stage, data=tuple(map(os.path.abspath, stage.data)))
+        for name, stage in (("sft", config.sft), ("dpo", config.dpo))
+        if stage is not None
+    }
+    models = dataclasses.replace(models, base=base, frozen=frozen)
+    return dataclasses.replace(config, models=models, **stages)
+
+
+def _check_shares(config: RunConfig, number: int) -> None:
+    """Raise ConfigError where an update's samples cannot be dealt to `number` processes.
+
+    An update may be as small as one group: the others may have failed.
+    """
+    for section in config.sections.values():
+        parts = number * section.minibatches * section.accumulation
+        if number > 1 and config.rollout.group_size % parts:
+            name = section.section
+            raise ConfigError(
+                f"rollout.group_size is {config.rollout.group_size}: give a multiple of {parts}, "
+                f"{number} processes x {name}.minibatches ({section.minibatches}) x "
+                f"{name}.accumulation ({section.accumulation})"
+            )
+
+
+def _with_own_parts(
+    config: RunConfig, make_env: Callable[[], Any] | None, strategy: UpdateStrategy | None
+) -> RunConfig:
+    """The config as it is recorded: parts that were handed over as objects under such names that
+    nobody can resume the run from its files alone and get other parts without noticing.
+    """
+    if make_env is not None:
+        with closing(make_env()) as env:
+            name = env.metadata["name"]
+        environment = EnvironmentConfig(f"{registry.HANDED_OVER}:{name}")
+        config = dataclasses.replace(config, environment=environment)
+    if strategy is not None:
+        updates = dataclasses.replace(config.updates, strategy="custom")  # type: ignore[arg-type]
+        config = dataclasses.replace(config, updates=updates)
+    return config

@@ -1,0 +1,69 @@
+"""What the models earn as they are, without learning from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from srl_agents import episode_stats
+from srl_agents.episode import Episode
+from srl_agents.seeding import generator
+from srl_train.engine.rollout import play
+from srl_train.engine.state import Run
+
+
+def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
+    """Play `episodes` games with the run's seats, sampled as in training.
+
+    The same games every time for one seed, and in pools the same first opponents. Returns
+    ({"raw_reward": mean per seat and turn, "standard_error" of it, "cooperation_rate", "success",
+    "parse_failures", "episodes", "per_model": {model: the mean over its seats}, "by_environment":
+    of multitask_v0, see episode_stats}, the episodes). Every turn of every seat counts alike, in
+    long games and short ones.
+    """
+    rng = generator(run.config.seed, "evaluation", episodes)
+    starts = [int(s) for s in rng.integers(2**31, size=episodes)]
+    courses = [int(s) for s in rng.integers(2**63, size=episodes)]
+    run.meet_first_opponents()
+    # Training's last warm-up is long over in an evaluation that starts at its last episode.
+    played = play(run, starts, courses, [{"episode": 2**31}] * episodes)
+    good = [episode for episode in played if episode.failure is None]
+    steps = [step for episode in good for turn in episode.turns for step in turn]
+    earned = [[s.reward for turn in e.turns for s in turn] for e in good]
+    mean, error = mean_of_all(earned)
+    per_model = {}
+    for model in run.learners:
+        own = [s.reward for e in good for seat in run.seats_of(model) for s in e.steps_of(seat)]
+        per_model[model] = float(np.mean(own)) if own else None
+    return {
+        "episodes": len(good),
+        "failed_episodes": len(played) - len(good),
+        "raw_reward": mean,
+        "standard_error": error,
+        "cooperation_rate": episode_stats.cooperation_rate(steps),
+        "success": episode_stats.success(good),
+        "parse_failures": episode_stats.parse_failures(steps),
+        "per_model": per_model,
+        "by_environment": episode_stats.by_environment(good),
+    }, played
+
+
+def mean_of_all(games: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
+    """The mean of all numbers of all games, and its standard error, games being independent.
+
+    The numbers of one game are not, so the error is that of a ratio of two sums over games, its
+    linearisation (Cochran 1977, eq. 6.13). None where there is nothing to tell: no number, or a
+    single game.
+    """
+    played = [game for game in games if game]
+    if not played:
+        return None, None
+    turns = np.array([len(game) for game in played])
+    sums = np.array([np.sum(game) for game in played])
+    mean = sums.sum() / turns.sum()
+    if len(played) == 1:
+        return float(mean), None
+    apart = np.sum((sums - mean * turns) ** 2) / (len(played) * (len(played) - 1))
+    return float(mean), float(np.sqrt(apart) / turns.mean())

@@ -1,0 +1,352 @@
+"""What a run learns from data before its rounds: SFT, then DPO, each where it is configured.
+
+A stage takes its games from files, or has them played when it begins. Each pass over them is one
+update of every model, through the same seam as in a round, so that update strategies work alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from srl_agents.episode import Episode, write_jsonl
+from srl_agents.evaluation.progress import watched
+from srl_agents.llm.opponent_notes import notes_for
+from srl_agents.seeding import STAGE_UPDATES
+from srl_train.config.offline import DpoConfig, SftConfig
+from srl_train.data.chats import Chat, is_chat_file, lesson, read_chats
+from srl_train.data.collect import InWords, classic_player, play_games
+from srl_train.data.demonstrations import (
+    Demonstration,
+    Part,
+    best_of,
+    demonstration,
+    parts_of,
+    read_episodes,
+)
+from srl_train.data.preferences import is_preference_file, preferences, read_preferences
+from srl_train.data.sample_buffer import Taken
+from srl_train.distributed import processes
+from srl_train.engine.offline_progress import ORDER, planned
+from srl_train.engine.rollout import check_failures
+from srl_train.engine.state import Run
+from srl_train.engine.update import UpdateStats, update_models
+from srl_train.errors import ConfigError, DataError
+from srl_train.learners.trl_dpo import DpoLearner
+from srl_train.learners.trl_sft import SftLearner
+from srl_train.updates import RoundContext
+
+
+class Stage:
+    """One stage under way; leaving its `with` block gives the models back as they came."""
+
+    def __init__(self, run: Run, name: str, folder: Path) -> None:
+        """Read or play the data, build the learners, and go on from `run.stages.saved`.
+
+        Games that are played lie in `folder` then. Raises DataError where there is nothing to
+        learn from, ConfigError where the configured players cannot play or a setting is not read.
+        """
+        began = time.perf_counter()
+        self.name = name
+        self.config = planned(run.config)[name]
+        self.passes = 0
+        """Over the data, so far."""
+        self._run = run
+        saved = run.stages.saved
+        self._episodes, rows = self._data(folder, resumed=saved is not None)
+        self._parts = {model: self._parts_of(model) for model in run.learners}
+        texts = {model: self._samples_of(model) for model in run.learners}
+        if not rows and not any(texts.values()):
+            raise DataError(
+                f"{name}: nothing in {len(self._episodes)} games is left to learn from; look at "
+                f"{name}.data and {name}.seats, and at what chooses among them"
+            )
+        self._exits = ExitStack()
+        self._learners = self._built({m: len(own) + len(rows) for m, own in texts.items()})
+        self._samples = {
+            model: [*own, *(learner.tokenised(rows) if isinstance(learner, DpoLearner) else ())]
+            for (model, own), learner in zip(texts.items(), self._learners.values(), strict=True)
+        }
+        if isinstance(self.config, DpoConfig):
+            for model, pairs in self._samples.items():
+                for pair in pairs:
+                    answer = max(len(pair.chosen_ids), len(pair.rejected_ids))
+                    self._check_room(model, len(pair.prompt_ids) + answer)
+        self._losses: dict[str, list[float]] = {model: [] for model in run.learners}
+        strategy_state = run.strategy.init(list(run.learners))
+        if saved is None:
+            self._samples = {
+                model: learner.prepared(self._samples[model])
+                for model, learner in self._learners.items()
+            }
+            self._seconds = time.perf_counter() - began
+        else:
+            strategy_state = saved["strategy"]
+            self._restore(saved)
+        # The run with the stage's learners and strategy state in place of its own.
+        self._stepped = dataclasses.replace(
+            run, learners=self._learners, strategy_state=strategy_state
+        )
+        run.stages.open, run.stages.saved = self, None
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        stages = self._run.stages
+        if self.finished:
+            stages.reports.append(self.report())
+        else:
+            stages.saved = self.state()
+        stages.open = None
+        self._exits.close()
+
+    @property
+    def finished(self) -> bool:
+        """Whether all passes are done."""
+        return self.passes >= self.config.epochs
+
+    def train_pass(self) -> dict[str, Any]:
+        """One pass over the data, as one update of all models; returns its row of metrics."""
+        began = time.perf_counter()
+        updates = {model: UpdateStats() for model in self._learners}
+        batches = {model: Taken(tuple(own), (), ()) for model, own in self._samples.items()}
+        # Nobody plays, so nobody scores better than the others.
+        context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0))
+        number = self._run.stages.passes
+        update_index = STAGE_UPDATES + ORDER.index(self.name)
+        update_models(self._stepped, batches, context, update_index, updates)
+        self.passes += 1
+        for model, update in updates.items():
+            if "loss" in update.metrics:  # not of a model that there is no data for
+                self._losses[model].append(update.metrics["loss"])
+        spent = time.perf_counter() - began
+        self._seconds += spent
+        return {
+            "round": number,
+            "stage": self.name,
+            "pass": self.passes - 1,
+            "seconds": spent,
+            "models": {
+                model: {
+                    "samples": update.samples,
+                    "updated": update.updates > 0,
+                    "updates": self._run.versions[model],
+                    "tokens": sum(sample.tokens for sample in self._samples[model]),
+                    "losses": self._learners[model].losses,
+                    **update.metrics,
+                }
+                for model, update in updates.items()
+            },
+        }
+
+    def report(self) -> dict[str, Any]:
+        """What the stage did; rewards are raw, per seat and turn, None without games."""
+        kept = {part for own in self._parts.values() for part in own}
+        return {
+            "stage": self.name,
+            "passes": self.passes,
+            "seconds": self._seconds,
+            "games": len(self._episodes),
+            "games_reward": _mean_reward(self._episodes, parts_of(self._episodes)),
+            "kept_reward": _mean_reward(self._episodes, sorted(kept)),
+            "models": {
+                model: {
+                    "samples": len(own),
+                    "first_loss": self._losses[model][0] if self._losses[model] else None,
+                    "last_loss": self._losses[model][-1] if self._losses[model] else None,
+                }
+                for model, own in self._samples.items()
+            },
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Plain data and tensors, for a checkpoint. The data themselves are read again."""
+        return {
+            "passes": self.passes,
+            "seconds": self._seconds,
+            "losses": self._losses,
+            "strategy": self._stepped.strategy_state,
+            "learners": {
+                model: {
+                    "optimizer": learner.optimizer_state(),
+                    "counters": learner.counters(),
+                    "prepared": learner.preparation(self._samples[model]),
+                }
+                for model, learner in self._learners.items()
+            },
+        }
+
+    def _restore(self, saved: Mapping[str, Any]) -> None:
+        self.passes, self._seconds = saved["passes"], saved["seconds"]
+        self._losses = {model: list(losses) for model, losses in saved["losses"].items()}
+        for model, learner in self._learners.items():
+            own = saved["learners"][model]
+            learner.load_optimizer_state(own["optimizer"])
+            learner.load_counters(own["counters"])
+            self._samples[model] = learner.as_prepared(self._samples[model], own["prepared"])
+
+    def _data(self, folder: Path, *, resumed: bool) -> tuple[list[Episode], list[dict[str, Any]]]:
+        """(episodes, rows of preference files)."""
+        with closing(self._run.make_env()) as env:
+            game, seats = env.metadata["name"], list(self._run.seats)
+        episodes: list[Episode] = []
+        rows: list[dict[str, Any]] = []
+        self._chats: list[Chat] = []
+        for path in self.config.data:
+            if self.name == "dpo" and is_preference_file(path):
+                rows += read_preferences(path)
+            elif self.name == "sft" and is_chat_file(path):
+                self._chats += read_chats(path)
+            else:
+                episodes += read_episodes(path, game, seats)
+        if (rows or self._chats) and not episodes:
+            self._refuse_unread()
+        if not self.config.data:
+            kept = folder / f"{self.name}.jsonl"
+            if resumed:
+                return read_episodes(kept, game, seats), rows
+            played = self._played()  # of several processes each plays the same
+            episodes = [one for one in played if one.failure is None and one.turns]
+            if processes.is_main():
+                write_jsonl(kept, episodes)
+        return episodes, rows
+
+    def _refuse_unread(self) -> None:
+        """Raise ConfigError for what only pairs made of games would read."""
+        defaults = type(self.config)()
+        for name in ("margin", "seats", "min_return", "top_share", "readable_only"):
+            if hasattr(defaults, name) and getattr(self.config, name) != getattr(defaults, name):
+                raise ConfigError(
+                    f"{self.name}.{name} is {getattr(self.config, name)!r}, and {self.name}.data "
+                    f"holds {'preferences' if self.name == 'dpo' else 'chats'}, which it does not "
+                    "choose among: leave it out"
+                )
+
+    def _played(self) -> list[Episode]:
+        run, who = self._run, self.config.players
+        if who == "models":
+            policies = {
+                seat: policy if run.seats[seat] in run.players.backends
+                else InWords(policy, run.view)
+                for seat, policy in run.policies.items()
+            }  # fmt: skip
+        else:
+            with closing(run.make_env()) as env:
+                policies = dict.fromkeys(run.seats, classic_player(who, env))
+        played = play_games(
+            run.make_env,
+            policies,
+            self.config.episodes,
+            run.config.seed,
+            stage=ORDER.index(self.name),
+            group_size=run.config.rollout.group_size if self._compares else 1,
+            names=run.seats if who == "models" else None,
+            speaks_first=run.speaks_first,
+        )
+        check_failures(run, played)
+        return played
+
+    @property
+    def _compares(self) -> bool:
+        """Whether games from one start are compared with each other."""
+        return not isinstance(self.config, SftConfig) or self.config.top_share < 1
+
+    def _parts_of(self, model: str) -> list[Part]:
+        own = self._run.seats_of(model) if self.config.seats == "own" else None
+        parts = parts_of(self._episodes, own)
+        if not isinstance(self.config, SftConfig):
+            return parts
+        return best_of(
+            parts,
+            self._episodes,
+            self._returns,
+            min_return=self.config.min_return,
+            top_share=self.config.top_share,
+        )
+
+    def _returns(self, episode: Episode) -> dict[str, float]:
+        return {seat: sum(rewards) for seat, rewards in self._run.shape(episode).items()}
+
+    def _samples_of(self, model: str) -> list[Any]:
+        view, chat = self._run.view, self._run.players.backends[model].chat
+        parts = self._parts[model]
+        notes = None
+        if self._run.config.models.partner_notes:
+            with closing(self._run.make_env()) as env:
+                notes = notes_for(env)
+        if isinstance(self.config, SftConfig):
+            found = []
+            for index, seat in watched(f"{self.name}, preparing {model}'s data", parts):
+                one = demonstration(
+                    self._episodes[index],
+                    seat,
+                    view,
+                    chat,
+                    notes=notes,
+                    readable_only=self.config.readable_only,
+                )
+                self._check_room(model, len(one.input_ids))  # before the next is tokenised
+                found.append(one)
+            for text in self._chats:
+                one = lesson(text, chat)
+                self._check_room(model, len(one.input_ids))
+                found.append(one)
+            return [one for one in found if self._teaches(one)]
+        assert isinstance(self.config, DpoConfig)
+        return preferences(
+            parts,
+            self._episodes,
+            view,
+            chat,
+            self._run.shape,
+            notes=notes,
+            margin=self.config.margin,
+        )
+
+    def _check_room(self, model: str, tokens: int) -> None:
+        """Raise DataError for a sample that is longer than the model's context."""
+        backend = self._run.players.backends[model]
+        if backend.positions is not None and tokens > backend.positions:
+            raise DataError(
+                f"{self.name}: a conversation of {tokens} tokens to learn from exceeds the "
+                f"{backend.positions} positions of {backend.name} ({model}): give games of fewer "
+                "turns (environment.options.max_cycles), shorter texts, or another model"
+            )
+
+    def _teaches(self, one: Demonstration) -> bool:
+        """Whether a token of it has a weight; the first of a conversation is never predicted."""
+        assert isinstance(self.config, SftConfig)
+        weights = self.config.answer_weight, self.config.observation_weight
+        return bool(weights[0] * sum(one.answers[1:]) + weights[1] * sum(one.observations[1:]))
+
+    def _built(self, samples: Mapping[str, int]) -> dict[str, SftLearner | DpoLearner]:
+        run, config = self._run, self.config
+        steps = config.epochs * max(-(-count // config.batch_size) for count in samples.values())
+        learners: dict[str, SftLearner | DpoLearner] = {}
+        for model in run.learners:
+            module, tokenizer = run.players.modules[model], run.players.backends[model].tokenizer
+            seed = run.config.seed
+            learner: SftLearner | DpoLearner
+            if isinstance(config, SftConfig):
+                learner = SftLearner(
+                    model, module, tokenizer, config, planned_steps=steps, seed=seed
+                )
+            else:
+                assert isinstance(config, DpoConfig)
+                learner = DpoLearner(
+                    model, module, tokenizer, config, planned_steps=steps, seed=seed
+                )
+            self._exits.enter_context(learner)
+            learners[model] = learner
+        return learners
+
+
+def _mean_reward(episodes: Sequence[Episode], parts: Sequence[Part]) -> float | None:
+    """Raw, per seat and turn."""
+    rewards = [step.reward for index, seat in parts for step in episodes[index].steps_of(seat)]
+    return sum(rewards) / len(rewards) if rewards else None

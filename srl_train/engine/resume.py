@@ -1,0 +1,174 @@
+"""The whole state of a run, into a checkpoint and out of it again, equal to the bit.
+
+No generator is saved because none outlives a round: every one is made from the run's seed, the
+round's number and its own place, so the number of the next round is their state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from srl_train.checkpoints import checkpoint as checkpoints
+from srl_train.config import yaml_file
+from srl_train.config.run import RunConfig
+from srl_train.distributed import fsdp, processes
+from srl_train.engine.state import ModelTotals, Run
+from srl_train.errors import CheckpointError
+
+# Sections that may differ on resuming: they change nothing of what was computed.
+_FREE = frozenset({"rounds", "checkpoints", "logging", "threads", "parallel"})
+
+
+def save(run: Run, directory: Path, *, final: bool = False) -> str:
+    """Write a checkpoint of everything, and return its id.
+
+    All processes must call it; the main one writes, and it is there when any of them goes on.
+    """
+    name = checkpoints.checkpoint_name(run.next_round, final)
+    weights = {m: fsdp.in_full(learner.weights()) for m, learner in run.learners.items()}
+    optimizers = {
+        m: fsdp.in_full(learner.optimizer_state()) for m, learner in run.learners.items()
+    }
+    if processes.is_main():
+        _write(run, directory, name, weights, optimizers)
+    processes.wait()
+    return name
+
+
+def _write(
+    run: Run, directory: Path, name: str, weights: Mapping[str, Any], optimizers: Mapping[str, Any]
+) -> None:
+    checkpoints.save(
+        directory,
+        name,
+        tensors={f"models/{model}": own for model, own in weights.items()},
+        state={
+            "next_round": run.next_round,
+            "seconds": run.seconds,
+            "evaluations": run.evaluations,
+            "versions": dict(run.versions),
+            "totals": {m: dataclasses.asdict(t) for m, t in run.totals.items()},
+            "strategy": run.strategy_state,
+            "mode": dict(run.mode_state),
+            "credit": dict(run.credit_state),
+            "pools": {name: pool.state() for name, pool in run.pools.items()},
+            "stages": run.stages.state(),
+            "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
+            "learners": {
+                model: {
+                    "optimizer": optimizers[model],
+                    "counters": learner.counters(),
+                    # Without stages it is the model as it was loaded, and is so again.
+                    "reference": learner.reference() if run.stages.reports else {},
+                }
+                for model, learner in run.learners.items()
+            },
+        },
+        metadata={
+            "round": run.next_round,
+            "episode": episodes_played(run),
+            "model_states": model_states(run),
+            "global_metrics": {
+                "total_episodes": episodes_played(run),
+                "training_time": run.seconds,
+                "avg_cooperation": average_cooperation(run),
+            },
+            "config": yaml_file.to_tree(run.config),
+        },
+    )
+
+
+def load(run: Run, directory: Path, checkpoint_id: str) -> None:
+    """Put a run that was assembled from the same configuration where the checkpoint left off.
+
+    Raises CheckpointNotFound, and CheckpointError for a damaged checkpoint, one of another
+    configuration, naming the first setting that differs, or one of more rounds than are planned.
+    """
+    checkpoint = checkpoints.load(directory / checkpoint_id)
+    _check_same(run.config, checkpoint.metadata["config"], checkpoint_id)
+    state = checkpoint.state
+    if run.config.rounds < state["next_round"]:
+        raise CheckpointError(
+            f"rounds is {run.config.rounds}, and {checkpoint_id} was saved after "
+            f"{state['next_round']}: give {state['next_round']} or more"
+        )
+    for model, learner in run.learners.items():
+        learner.set_weights(checkpoint.tensors(f"models/{model}"))
+        learner.load_optimizer_state(state["learners"][model]["optimizer"])
+        learner.load_counters(state["learners"][model]["counters"])
+        if state["learners"][model]["reference"]:
+            learner.set_reference(state["learners"][model]["reference"])
+        run.buffers[model].load_state(state["buffers"][model])
+        run.totals[model] = ModelTotals(**state["totals"][model])
+        run.versions[model] = state["versions"][model]
+        run.announce_version(model, run.versions[model])
+    run.strategy_state = state["strategy"]
+    for name, pool in run.pools.items():
+        pool.load_state(state["pools"][name])
+    run.mode_state = state["mode"]
+    run.credit_state = state["credit"]
+    run.stages.load_state(state["stages"])
+    run.next_round = state["next_round"]
+    run.seconds = state["seconds"]
+    run.evaluations = state["evaluations"]
+
+
+def model_states(run: Run) -> dict[str, dict[str, Any]]:
+    """Model -> what it is and has done so far."""
+    bases = dict(zip(run.config.models.names, run.config.models.bases, strict=True))
+    kind = "adapter" if run.config.models.adapters is not None else "full"
+    return {
+        model: {
+            "model_type": kind,
+            "model_name": bases[model],
+            "seats": list(run.seats_of(model)),
+            "avg_reward": _ratio(totals.reward, totals.turns),
+            "win_rate": _ratio(totals.wins, totals.episodes),
+            "total_episodes": totals.episodes,
+            "update_count": run.versions[model],
+            "cooperation_score": _ratio(totals.cooperations, totals.choices),
+        }
+        for model, totals in run.totals.items()
+    }
+
+
+def episodes_played(run: Run) -> int:
+    """Games of all rounds so far, failed ones included."""
+    return run.next_round * run.config.rollout.episodes
+
+
+def average_cooperation(run: Run) -> float | None:
+    """Share of cooperative choices of all models so far; None for games without that choice."""
+    choices = sum(t.choices for t in run.totals.values())
+    return _ratio(sum(t.cooperations for t in run.totals.values()), choices)
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
+    now = _flat(yaml_file.to_tree(config))
+    then = _flat(saved)
+    free = set(_FREE)
+    if any(section.schedule != "constant" for section in config.sections.values()):
+        free.discard("rounds")  # the learning rate's course depends on the planned rounds
+    for name in sorted(now.keys() | then.keys()):
+        if name.split(".")[0] not in free and now.get(name) != then.get(name):
+            raise CheckpointError(
+                f"{checkpoint_id} was saved with {name} = {then.get(name)!r}, the configuration "
+                f"has {now.get(name)!r}: resume with the run's own config.yaml"
+            )
+
+
+def _flat(tree: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(tree, dict) and tree:
+        return {
+            name: value
+            for key, inner in tree.items()
+            for name, value in _flat(inner, f"{path}.{key}" if path else str(key)).items()
+        }
+    return {path: tree}

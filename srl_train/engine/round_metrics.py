@@ -1,0 +1,114 @@
+"""A round's row of metrics.jsonl, from its episodes and updates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from srl_agents.episode import Episode
+from srl_agents.episode_stats import (
+    by_environment,
+    cooperation_rate,
+    mean,
+    parse_failures,
+    success,
+    winner,
+)
+from srl_train.advantages.reward_modes import Rewards
+from srl_train.engine.state import Run
+from srl_train.engine.update import UpdateStats
+
+# TRL's names -> ours, for those worth a column of every run.
+_KEPT = {
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+    "entropy": "entropy",
+    "clip_ratio/region_mean": "clip_ratio",
+    "kl": "kl",
+    "reward_std": "reward_std",
+    "frac_reward_zero_std": "frac_reward_zero_std",
+    "value_loss": "value_loss",
+    "explained_variance": "explained_variance",
+    "approx_kl": "approx_kl",
+    "stopped_early": "stopped_early",
+}
+
+
+def row(
+    run: Run,
+    number: int,
+    *,
+    kept: Sequence[Episode],
+    shaped: Sequence[Rewards],
+    left_out: Sequence[Episode],
+    never_asked: Mapping[str, int],
+    updates: Mapping[str, UpdateStats],
+    seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    """One line of metrics.jsonl. Rewards are means per seat and turn, returns per episode."""
+    steps = [step for episode in kept for turn in episode.turns for step in turn]
+    return {
+        "round": number,
+        "seconds": dict(seconds),
+        "mode": run.config.mode.name,
+        "strategy": run.config.updates.strategy,
+        "mode_state": dict(run.mode_state),
+        "environment": {
+            "name": run.config.environment.name,
+            "episodes": len(kept) + len(left_out),
+            "failed_episodes": sum(e.failure is not None for e in left_out),
+            "left_out_episodes": len(left_out),
+            "raw_reward": mean([step.reward for step in steps]),
+            "shaped_reward": mean([r for one in shaped for own in one.values() for r in own]),
+            "cooperation_rate": cooperation_rate(steps),
+            "success": success(kept),
+            "parse_failures": parse_failures(steps),
+            "winners": dict(Counter(w for e in kept if (w := winner(e)) is not None)),
+        },
+        "by_environment": by_environment(kept),
+        "models": {
+            model: _model_row(run, model, kept, shaped, never_asked, update)
+            for model, update in updates.items()
+        },
+    }
+
+
+def _model_row(
+    run: Run,
+    model: str,
+    kept: Sequence[Episode],
+    shaped: Sequence[Rewards],
+    never_asked: Mapping[str, int],
+    update: UpdateStats,
+) -> dict[str, Any]:
+    seats = run.seats_of(model)
+    steps = [step for episode in kept for seat in seats for step in episode.steps_of(seat)]
+    found = update.metrics
+    metrics = {ours: found[theirs] for theirs, ours in _KEPT.items() if theirs in found}
+    return {
+        "seats": list(seats),
+        "raw_reward": mean([step.reward for step in steps]),
+        "raw_return": mean([episode.returns()[seat] for episode in kept for seat in seats]),
+        "shaped_return": mean([sum(rewards[seat]) for rewards in shaped for seat in seats]),
+        "parse_failures": parse_failures(steps),
+        "cooperation_rate": cooperation_rate(steps),
+        "updated": update.updates > 0,
+        "updates": run.versions[model],
+        "weight_change": update.weight_change,
+        "steps_left_out": update.steps_left_out,
+        "samples": update.samples,
+        "samples_dropped_stale": run.buffers[model].dropped.total(),
+        # By seat: of those, and the games of this round that are left out because it was never
+        # asked in one of their group.
+        "stale_by_seat": {seat: run.buffers[model].dropped[seat] for seat in seats},
+        "never_asked_by_seat": {seat: never_asked[seat] for seat in seats},
+        "staleness": _summary(update.staleness),
+        "age_rounds": _summary(update.age),
+        **metrics,
+    }
+
+
+def _summary(values: Sequence[int]) -> dict[str, float] | None:
+    return {"mean": sum(values) / len(values), "max": max(values)} if values else None

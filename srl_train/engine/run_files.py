@@ -1,0 +1,149 @@
+"""What a run writes beside its checkpoints: each file whole or not at all.
+
+RUN/config.yaml  metrics.jsonl  stages.jsonl  summary.json  episodes/  data/  models/model_0/
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+from srl_agents.atomic_files import whole_file
+from srl_agents.episode import Episode, write_jsonl
+from srl_train.config import yaml_file
+from srl_train.config.run import RunConfig
+from srl_train.errors import ConfigError
+
+_REPORTED_PACKAGES = ("core-srl", "torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The paths of one run."""
+
+    folder: Path
+    checkpoints: Path
+
+    @property
+    def metrics(self) -> Path:
+        """One line per round."""
+        return self.folder / "metrics.jsonl"
+
+    @property
+    def stages(self) -> Path:
+        """One line per pass of what is learned from data before the rounds."""
+        return self.folder / "stages.jsonl"
+
+    @property
+    def data(self) -> Path:
+        """The games that were played to be learned from, stage by stage."""
+        return self.folder / "data"
+
+    @property
+    def config(self) -> Path:
+        """The whole configuration, defaults included."""
+        return self.folder / "config.yaml"
+
+    @property
+    def models(self) -> Path:
+        """The trained models, as Hugging Face folders or PEFT adapters."""
+        return self.folder / "models"
+
+    def refuse_to_overwrite(self) -> None:
+        """Raise ConfigError where another run already lies here: its rows, a checkpoint, models."""
+        saved = any(self.checkpoints.glob("[!.]*/manifest.json"))
+        rows = any(path.exists() and path.stat().st_size for path in (self.metrics, self.stages))
+        if saved:
+            raise ConfigError(
+                f"{self.folder} already holds a run: resume it, remove it, or choose another folder"
+            )
+        if rows or any(self.models.glob("*")):
+            raise ConfigError(
+                f"{self.folder} already holds a run, without a checkpoint to resume it from: "
+                "remove it, or choose another folder"
+            )
+
+    def set_aside(self) -> Path | None:
+        """Move another run that lies here to the first free folder beside it, and say where.
+
+        Only what a run writes is moved. None where there is no run.
+        """
+        own = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json", "report.html")
+        found = [self.folder / name for name in (*own, "episodes", "data", "models")]
+        saved = [manifest.parent for manifest in self.checkpoints.glob("*/manifest.json")]
+        if self.checkpoints != self.folder:
+            saved = [self.checkpoints] if saved else []
+        there = [path for path in (*found, *saved) if path.exists()]
+        if not there:
+            return None
+        here = self.folder.resolve()  # a folder such as "." has no name of its own
+        place = next(
+            place
+            for number in count(1)
+            if not (place := here.with_name(f"{here.name}-{number}")).exists()
+        )
+        place.mkdir()
+        for path in there:
+            path.rename(place / path.name)
+        return place
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write config.yaml."""
+        write_whole(self.config, yaml_file.dump(config))
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write summary.json."""
+        write_whole(self.folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+    def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
+        """Keep sample episodes of a round."""
+        write_jsonl(self.folder / "episodes" / f"round_{round_number:08d}.jsonl", episodes)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    with whole_file(path) as file:
+        file.write(text)
+
+
+def refuse_unwritable(flag: str, path: Path) -> None:
+    """Raise ConfigError where no file can be written at `path`; its folder is made.
+
+    For commands to ask before they spend time on what is to be in it.
+    """
+    with asked_for(flag, path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EEXIST, "a folder or a device is there")
+        with TemporaryFile(dir=path.parent):
+            pass
+
+
+@contextmanager
+def asked_for(flag: str, path: Path) -> Iterator[None]:
+    """While a file that a command was asked for is written: ConfigError where that is refused."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{flag}: cannot write {path} ({error.strerror}): give another place"
+        ) from error
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of what decides a run's numbers."""
+    found = {}
+    for package in _REPORTED_PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

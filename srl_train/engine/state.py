@@ -1,0 +1,189 @@
+"""A run under way: its players, learners and everything that changes from round to round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from srl_agents.episode import Episode
+from srl_agents.episode_stats import cooperation_rate, environment_of
+from srl_agents.policy import Policy
+from srl_agents.rollout import SpeaksFirst
+from srl_envs.text.view import TextView
+from srl_train.advantages.credit import CreditAssignment, Game, Seating
+from srl_train.advantages.reward_modes import Mode, Rewards, State, minus_penalties
+from srl_train.config.run import RunConfig
+from srl_train.data.sample_buffer import SampleBuffer
+from srl_train.engine.offline_progress import StageProgress
+from srl_train.errors import TrainingError
+from srl_train.learners.learner import Learner
+from srl_train.players.opponent_pool import OpponentPool
+from srl_train.updates import UpdateStrategy
+
+if TYPE_CHECKING:
+    from srl_train.players.agents import Players
+
+
+@dataclass
+class ModelTotals:
+    """What a model has done so far, for summaries."""
+
+    episodes: int = 0
+    """Episodes times seats."""
+    turns: int = 0
+    reward: float = 0.0
+    """Sum of raw rewards."""
+    wins: int = 0
+    """Episodes times seats in which no seat's raw return was higher, and one was lower."""
+    cooperations: int = 0
+    choices: int = 0
+    """Turns of a game that has cooperate and compete."""
+
+
+@dataclass
+class Run:
+    """Built by `assembly.assemble`, changed by `rounds.run_round`."""
+
+    config: RunConfig
+    make_env: Callable[[], Any]
+    view: TextView
+    teams: Mapping[str, str] | None
+    seats: Mapping[str, str]
+    """Seat -> who holds it, in the environment's order."""
+    policies: Mapping[str, Policy]
+    """Seat -> policy."""
+    pools: Mapping[str, OpponentPool]
+    """Past versions of the models, which sit where the configuration says."""
+    learners: Mapping[str, Learner]
+    """Model -> learner, for the models that train."""
+    buffers: Mapping[str, SampleBuffer]
+    strategy: UpdateStrategy
+    strategy_state: Any
+    mode: Mode
+    mode_state: State
+    credit: CreditAssignment
+    credit_state: Mapping[str, float]
+    roles: Mapping[str, str]
+    """Agent -> its role; see srl_train.updates.scores."""
+    speaks_first: SpeaksFirst
+    announce_version: Callable[[str, int], None]
+    """(model, version): tells whoever samples from the model that its weights changed."""
+    players: Players
+    """Everyone with weights: modules, tokenizers and what samples from them."""
+    baselines: Mapping[str, float]
+    """Known values of the game, such as its optimum: mean raw reward per seat and turn."""
+    versions: dict[str, int] = field(default_factory=dict)
+    """Model -> updates that changed its weights."""
+    totals: dict[str, ModelTotals] = field(default_factory=dict)
+    stages: StageProgress = field(default_factory=StageProgress)
+    """What is learned from data before the first round."""
+    next_round: int = 0
+    seconds: float = 0.0
+    """Time spent in rounds, over all resumptions."""
+    warnings: dict[str, str] = field(default_factory=dict)
+    """Cause -> what was warned of; once each."""
+    evaluations: dict[str, Any] = field(default_factory=dict)
+    """When ("before", "after_sft", "after_dpo", "after") -> what was measured then."""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """(rounds, passes over data before them) done: what a checkpoint is taken of."""
+        return self.next_round, self.stages.passes
+
+    @property
+    def completed(self) -> bool:
+        """Whether all stages and rounds are done."""
+        return not self.stages.left(self.config) and self.next_round >= self.config.rounds
+
+    @property
+    def models_of_seats(self) -> dict[str, str]:
+        """Seat -> model, for the seats held by models that train."""
+        return {seat: who for seat, who in self.seats.items() if who in self.learners}
+
+    def seats_of(self, model: str) -> tuple[str, ...]:
+        """The seats a model holds, in the environment's order."""
+        return tuple(seat for seat, who in self.seats.items() if who == model)
+
+    def shape(self, episode: Episode) -> Rewards:
+        """The rewards that are trained on: the mode's, less the penalties for unread answers.
+
+        Raises TrainingError for a raw reward that is not finite: TRL would pass over it unseen.
+        """
+        steps = {seat: episode.steps_of(seat) for seat in self.seats}
+        raw = {seat: [step.reward for step in own] for seat, own in steps.items()}
+        for seat, rewards in raw.items():
+            for turn, reward in enumerate(rewards):
+                if not math.isfinite(reward):
+                    raise TrainingError(
+                        f"{seat} was paid {reward} in turn {turn} of the game from seed "
+                        f"{episode.seed}: rewards must be finite numbers, look at the environment"
+                    )
+        unread = {
+            seat: [step.decision.parse_failure is not None for step in own]
+            for seat, own in steps.items()
+        }
+        shaped = self.mode.shape(raw, self.teams, self.mode_state)
+        return minus_penalties(shaped, unread, self.view.parse_penalty)
+
+    def game(self, episode: Episode, shaped: Rewards) -> Game:
+        """What credit may look at: shaped rewards, and what everyone played."""
+        actions = {
+            seat: [_played(step.decision.action) for step in episode.steps_of(seat)]
+            for seat in self.seats
+        }
+        return Game(shaped, actions, environment_of(episode) or "")
+
+    def seating(self) -> Seating:
+        """Who sits where, as far as credit may depend on it."""
+        return Seating(tuple(self.seats), self.teams, self.speaks_first)
+
+    def new_version(self, model: str) -> None:
+        """Count an update that changed the model's weights."""
+        self.versions[model] += 1
+        self.announce_version(model, self.versions[model])
+
+    def draw_opponents(self, number: int, rng: np.random.Generator) -> dict[str, str]:
+        """Seat a past version in every pool for a round; returns pool -> the snapshot's name."""
+        self._grow_pools(number)
+        return {name: pool.draw(rng).name for name, pool in self.pools.items()}
+
+    def meet_first_opponents(self) -> None:
+        """Seat every pool's first snapshot."""
+        self._grow_pools(self.next_round)
+        for pool in self.pools.values():
+            pool.seat_first()
+
+    def _grow_pools(self, rounds: int) -> None:
+        weights = {name: learner.weights() for name, learner in self.learners.items()}
+        for pool in self.pools.values():
+            pool.grow(rounds, weights)
+
+    def end_round(self, episodes: Sequence[Episode]) -> None:
+        """Move the mode's balance, the pools' win rates and the totals by what was played."""
+        for pool in self.pools.values():
+            pool.account(episodes, tuple(self.learners))
+        steps = [step for episode in episodes for turn in episode.turns for step in turn]
+        rate = cooperation_rate(steps)
+        self.mode_state = self.mode.update(self.mode_state, rate)
+        for episode in episodes:
+            returns = episode.returns()
+            best, worst = max(returns.values()), min(returns.values())
+            for seat, model in self.models_of_seats.items():
+                own = episode.steps_of(seat)
+                choices = [s.decision.action for s in own if "cooperation_ratio" in s.info]
+                total = self.totals[model]
+                total.episodes += 1
+                total.turns += len(own)
+                total.reward += returns[seat]
+                total.wins += returns[seat] == best > worst
+                total.choices += len(choices)
+                total.cooperations += sum(map(int, choices))
+
+
+def _played(action: Any) -> int | str:
+    """An action's number, or the text itself where whatever is written is one."""
+    return action if isinstance(action, str) else int(action)

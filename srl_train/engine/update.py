@@ -1,0 +1,134 @@
+"""One update of several models: their optimizer steps taken together, and the update strategy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from srl_agents import seeding
+from srl_agents.evaluation.progress import LongWork
+from srl_train.data.sample_buffer import Taken
+from srl_train.distributed.fsdp import full
+from srl_train.engine.state import Run
+from srl_train.errors import TrainingError
+from srl_train.updates import RoundContext, Tensors
+from srl_train.updates.averaging import not_finite
+
+
+@dataclass
+class UpdateStats:
+    """What one model's updates in one round came to."""
+
+    samples: int = 0
+    updates: int = 0
+    steps_left_out: int = 0
+    """Optimizer steps whose gradient was not finite."""
+    staleness: list[int] = field(default_factory=list)
+    age: list[int] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+    weight_change: float = 0.0
+
+    def add(self, taken: Taken, metrics: Mapping[str, float], changed: bool) -> None:
+        """Count one update; the metrics kept are the latest update's."""
+        self.samples += len(taken.samples)
+        self.updates += changed
+        self.staleness += taken.staleness
+        self.age += taken.age
+        self.metrics = dict(metrics)
+
+
+def update_models(
+    run: Run,
+    batches: Mapping[str, Taken],
+    context: RoundContext,
+    update_index: int,
+    stats: Mapping[str, UpdateStats],
+) -> None:
+    """One update of every model in `batches`, all stepping together.
+
+    A model's update is counted when its weights differ afterwards, and only then.
+    """
+    context = context._replace(samples={m: len(own.samples) for m, own in batches.items()})
+    before = {model: snapshot(run.learners[model].weights()) for model in batches}
+    steps = {}
+    for model, taken in batches.items():
+        index = list(run.learners).index(model)
+        seed = seeding.of_update(run.config.seed, context.round, index, update_index)
+        version = run.versions[model]
+        steps[model] = run.learners[model].begin_update(taken.samples, seed, version)
+    work = LongWork("updating the models")
+    for step in range(max(steps.values())):
+        work.at(f"step {step} of {max(steps.values())}")
+        now = context._replace(step=step)
+        gradients: dict[str, Mapping[str, Tensor] | None] = {
+            model: run.learners[model].compute_gradients() if step < steps[model] else None
+            for model in batches
+        }
+        gradients = _finite_ones(gradients, now, stats)
+        combined, run.strategy_state = run.strategy.on_gradients(gradients, run.strategy_state, now)
+        for model, gradient in combined.items():
+            run.learners[model].apply_gradients(gradient)
+    after = {model: run.learners[model].weights() for model in batches}
+    _refuse_broken(run, after, "after the update")
+    merged, run.strategy_state = run.strategy.on_weights(before, after, run.strategy_state, context)
+    _refuse_broken(run, merged, "as the update strategy gave them")
+    for model, weights in merged.items():
+        if weights is not None and weights is not after[model]:
+            run.learners[model].set_weights(weights)
+    for model, taken in batches.items():
+        metrics = run.learners[model].end_update()
+        changed = distance(before[model], run.learners[model].weights()) > 0
+        if changed:
+            run.new_version(model)
+        stats[model].add(taken, metrics, changed)
+
+
+def _finite_ones(
+    gradients: Mapping[str, Mapping[str, Tensor] | None],
+    context: RoundContext,
+    stats: Mapping[str, UpdateStats],
+) -> dict[str, Mapping[str, Tensor] | None]:
+    """The gradients, None in place of those that are not finite, which are warned of and counted:
+    no strategy may spread them to other models."""
+    kept = dict(gradients)
+    for model, gradient in gradients.items():
+        name = None if gradient is None else not_finite(gradient)
+        if name is not None:
+            kept[model] = None
+            stats[model].steps_left_out += 1
+            warnings.warn(
+                f"{model} is left out of step {context.step} of round {context.round}: the "
+                f"gradient of {name!r} holds NaN or infinity; lower its learning rate or look at "
+                "the last episodes' rewards",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    return kept
+
+
+def _refuse_broken(run: Run, weights: Tensors, when: str) -> None:
+    """Raise TrainingError for a model whose weights are not finite: it cannot go on, and others
+    must not take them."""
+    for model, own in weights.items():
+        name = None if own is None else not_finite(own)
+        if name is not None:
+            section = run.config.sections[run.config.algorithm_of(model)].section
+            raise TrainingError(
+                f"the weights of {model} are not finite {when} ({name!r}): lower "
+                f"{section}.learning_rate and go on from the last checkpoint"
+            )
+
+
+def snapshot(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A copy that later updates do not change."""
+    return {name: tensor.clone() for name, tensor in weights.items()}
+
+
+def distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:
+    """L2 norm of the difference over all parameters."""
+    squares = [full(((after[n] - t).float() ** 2).sum()) for n, t in before.items()]
+    return float(torch.stack(squares).sum().sqrt())

@@ -1,0 +1,64 @@
+"""A warning where models' answers mostly cannot be read: such a run learns next to nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from srl_agents.episode import Decision, Episode
+from srl_train.engine.state import Run
+
+UNREAD_SHARE = 0.5
+"""Of a model's answers; from here on it is warned of."""
+
+log = logging.getLogger(__name__)
+
+
+def warn(run: Run, episodes: Sequence[Episode]) -> list[str]:
+    """Warn of each model whose answers in `episodes` mostly could not be read, once a run and
+    cause; returns the new warnings, which `run.warnings` holds then."""
+    found = []
+    for who in dict.fromkeys(run.seats.values()):
+        seats = run.seats_of(who)
+        written = [
+            (seat, step.decision)
+            for episode in episodes
+            for seat in seats
+            for step in episode.steps_of(seat)
+            if step.decision.text is not None
+        ]
+        unread = [(seat, said) for seat, said in written if said.parse_failure is not None]
+        if not written or len(unread) < UNREAD_SHARE * len(written):
+            continue
+        cut = sum(_cut(run, seat, said) for seat, said in unread) / len(unread)
+        cause = f"{who}: {'cut off' if cut >= UNREAD_SHARE else 'unreadable'}"
+        if cause in run.warnings:
+            continue
+        share = len(unread) / len(written)
+        told = f"{share:.0%} of {who}'s {len(written)} answers could not be read"
+        if cut >= UNREAD_SHARE:
+            limit = max(_limit(run, seat) for seat in seats)
+            told += f", {cut:.0%} of these cut off at {limit} tokens"
+            told += ": raise models.sampling.max_new_tokens"
+        else:
+            told += f", such as {unread[0][1].text!r:.80}: look at the sample episodes"
+        if run.view.answers(seats[0]):
+            told += ", or set models.constrained: true to choose among the legal answers only"
+        run.warnings[cause] = told
+        log.warning("%s", told)
+        found.append(told)
+    return found
+
+
+def _limit(run: Run, seat: str) -> int:
+    models = run.config.models
+    return models.seat_sampling.get(seat, models.sampling).max_new_tokens
+
+
+def _cut(run: Run, seat: str, said: Decision) -> bool:
+    """Whether the answer ended where no more tokens were allowed."""
+    if said.tokens is None:
+        return False
+    end = run.players.backends[run.seats[seat]].chat.end_of_turn
+    ids = said.tokens.completion_ids
+    return len(ids) >= _limit(run, seat) and ids[-1] != end

@@ -1,0 +1,1 @@
+"""Players: trained models, scripted policies, API models and opponent pools."""

@@ -1,0 +1,229 @@
+"""Who plays: the models that learn, frozen ones, pools of past versions and classic policies."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from srl_agents.errors import PolicyError
+from srl_agents.llm.backends.chat_backend import ChatModel
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.registry import api_model, is_api_name
+from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.policy import Policy
+from srl_agents.scripted.registry import classic_policy
+from srl_agents.seating import deal
+from srl_train.checkpoints.adapter_folders import adapter_base, go_on_from, merged
+from srl_train.config.models import ModelsConfig
+from srl_train.config.run import RunConfig
+from srl_train.errors import ConfigError
+from srl_train.learners.lora import adapter_models, side_by_side
+from srl_train.players.api_models import chat_policy
+from srl_train.players.holdout import refuse_partners
+from srl_train.players.load import Loading, load_backend
+from srl_train.players.model_specs import TINY
+from srl_train.players.opponent_pool import OpponentPool
+from srl_train.players.trained_models import notes_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Players:
+    """Everyone with weights who takes part."""
+
+    backends: Mapping[str, HuggingFaceBackend]
+    """Model, frozen model or pool -> what samples for it."""
+    modules: Mapping[str, Any]
+    """Model -> the module that its learner trains."""
+    pools: Mapping[str, OpponentPool]
+    adapted: bool
+    """Models and pools are adapters on one base, which one backend samples for."""
+    chat_models: Mapping[str, ChatModel] = field(default_factory=dict)
+    """Frozen model -> who is asked for it, for those behind an API."""
+
+    def announce(self, name: str, version: int) -> None:
+        """Tell whoever samples from `name` that its weights changed."""
+        _announce(self.backends[name], name, version, self.adapted)
+
+
+def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
+    """Load every model once; raises BackendError where one cannot be loaded or asked."""
+    models = config.models
+    chat_models = {n: api_model(base) for n, base in models.frozen.items() if is_api_name(base)}
+    with closing(make_env()) as env:
+        notes = notes_of(models, env)
+
+    how = Loading.of(models)
+    frozen = {
+        name: load_backend(base, make_env, how, name=name, notes=notes)
+        for name, base in models.frozen.items()
+        if name not in chat_models
+    }
+    for backend in frozen.values():
+        backend.model.requires_grad_(False)
+    bases = dict(zip(models.names, models.bases, strict=True))
+    bases |= {name: bases[pool.of[0]] for name, pool in config.pools.items()}
+    backends, trees = learning_models(models, bases, make_env, config.seed)
+    adapted = models.adapters is not None
+    pools = {}
+    for name, settings in config.pools.items():
+        trained = [n for n, p in trees[name].named_parameters() if p.requires_grad]
+        trees[name].requires_grad_(False)
+        pools[name] = OpponentPool(
+            name, settings, _chair(trees[name], trained, backends[name], name, adapted)
+        )
+    modules = {name: trees[name] for name in models.names}
+    return Players({**backends, **frozen}, modules, pools, adapted, chat_models)
+
+
+def learning_models(
+    models: ModelsConfig, bases: Mapping[str, str], make_env: Callable[[], Any], seed: int
+) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
+    """(name -> what samples for it, name -> the module to train) as they start out from `bases`.
+
+    A base that is a PEFT adapter is gone on from by a model that trains an adapter, and merged into
+    its own base for one that trains as a whole. Raises ConfigError for adapters of other settings
+    than `models.adapters`, and for several bases of adapters.
+    """
+    how, notes = Loading.of(models), notes_of(models, make_env())
+    if models.adapters is None:
+        whole = dataclasses.replace(how, quantization=None)
+        own = {
+            name: merged(load_backend(base, make_env, whole, name=name, notes=notes))
+            for name, base in bases.items()
+        }
+        for one in dict.fromkeys(bases.values()):
+            if one != TINY and adapter_base(one) is not None:
+                log.warning("models.base %s is an adapter: it was merged into its base", one)
+        return own, {name: backend.model for name, backend in own.items()}
+    starts = {name: None if base == TINY else adapter_base(base) for name, base in bases.items()}
+    under = {starts[name] or base for name, base in bases.items()}
+    if len(under) > 1:
+        raise ConfigError(
+            f"models.adapters needs one shared base, models.base comes to {sorted(under)}"
+        )
+    base = load_backend(under.pop(), make_env, how, notes=notes)
+    trees = adapter_models(base.model, tuple(bases), models.adapters, seed)
+    for name, start in starts.items():
+        if start is not None:
+            go_on_from(trees[name], bases[name])
+    together = HuggingFaceBackend(
+        side_by_side(base.model, trees, models.adapters),
+        base.tokenizer,
+        name=base.name,
+        chat_template_kwargs=models.chat_template_kwargs,
+    )
+    return dict.fromkeys(bases, together), trees
+
+
+def seat_players(config: RunConfig, env: Any) -> dict[str, str]:
+    """Seat -> who holds it; raises ConfigError for a seat or player that is not there, and for
+    policies that are kept for evaluation."""
+    known = (*config.models.names, *config.models.frozen, *config.pools)
+    refuse_partners(config.seats, known, env)
+    try:
+        return deal(env.possible_agents, config.models.names, config.seats)
+    except ValueError as error:
+        raise ConfigError(f"seats: {error}") from error
+
+
+def sampling_of_seats(config: RunConfig, seats: Mapping[str, str]) -> dict[str, Sampling]:
+    """Seat -> how its answers are sampled; raises ConfigError where a model cannot train so."""
+    models = config.models
+    for seat in models.seat_sampling:
+        if seat not in seats:
+            raise ConfigError(
+                f"models.seat_sampling names {seat!r}: the seats are {', '.join(seats)}"
+            )
+    sampling = {seat: models.seat_sampling.get(seat, models.sampling) for seat in seats}
+    for name in models.names:
+        own = {sampling[seat].temperature for seat, who in seats.items() if who == name}
+        if len(own) > 1 or own == {0.0}:
+            raise ConfigError(
+                f"{name} samples at temperatures {sorted(own)}: a model that trains needs one "
+                "temperature above 0 in all its seats"
+            )
+    return sampling
+
+
+def policies_of_seats(
+    config: RunConfig,
+    env: Any,
+    seats: Mapping[str, str],
+    players: Players,
+    view: Any,
+    sampling: Mapping[str, Sampling],
+) -> dict[str, Policy]:
+    """Seat -> policy; one object per backend, so that its seats are answered in one batch."""
+    adapters = {
+        seat: who
+        for seat, who in seats.items()
+        if players.adapted and who not in config.models.frozen
+    }
+    writers = {
+        id(backend): TextPolicy(
+            backend,
+            view,
+            per_seat=sampling,
+            adapter={s: w for s, w in adapters.items() if players.backends.get(w) is backend}
+            or None,
+            constrained=config.models.constrained,
+            notes=notes_of(config.models, env),
+        )
+        for backend in players.backends.values()
+    }
+    asked = {
+        name: chat_policy(
+            model,
+            view,
+            per_seat={seat: sampling[seat] for seat, who in seats.items() if who == name},
+            notes=notes_of(config.models, env),
+        )
+        for name, model in players.chat_models.items()
+    }
+    policies: dict[str, Policy] = {}
+    for seat, who in seats.items():
+        if who in asked:
+            policies[seat] = asked[who]
+        elif who in players.backends:
+            policies[seat] = writers[id(players.backends[who])]
+        else:
+            policies[seat] = _classic(who, env)
+    return policies
+
+
+def _classic(name: str, env: Any) -> Policy:
+    try:
+        return classic_policy(name, env)
+    except PolicyError as error:
+        raise ConfigError(f"seats: {error}") from error
+
+
+def _chair(
+    module: Any, trained: list[str], backend: HuggingFaceBackend, name: str, adapted: bool
+) -> Callable[[Mapping[str, Tensor], str], None]:
+    parameters = dict(module.named_parameters())
+
+    def sit_down(weights: Mapping[str, Tensor], version: str) -> None:
+        with torch.no_grad():
+            for parameter in trained:
+                parameters[parameter].copy_(weights[parameter])
+        _announce(backend, name, version, adapted)
+
+    return sit_down
+
+
+def _announce(backend: HuggingFaceBackend, name: str, version: int | str, adapted: bool) -> None:
+    if adapted:
+        backend.adapter_versions[name] = version
+    else:
+        backend.weights_version = version

@@ -1,0 +1,49 @@
+"""Models behind an API in seats: what they are refused, and their policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from srl_agents.errors import PolicyError
+from srl_agents.llm.backends.chat_backend import ChatModel
+from srl_agents.llm.backends.registry import is_api_name
+from srl_agents.llm.chat_policy import ChatPolicy
+from srl_agents.llm.opponent_notes import PartnerNotes
+from srl_agents.llm.sampling import Sampling
+from srl_envs.text.view import TextView
+from srl_train.errors import ConfigError
+
+
+def refuse_for_apis(bases: Iterable[str], frozen: Mapping[str, str], *, constrained: bool) -> None:
+    """Raise ConfigError where a model behind an API is to train, or to write legal answers only."""
+    for base in bases:
+        if is_api_name(base):
+            raise ConfigError(
+                f"models.base names {base}, and a model behind an API cannot be trained: seat it "
+                f"as a frozen one, models.frozen: {{coach: {base!r}}} and seats: {{SEAT: coach}}"
+            )
+    for name in frozen.values():
+        if constrained and is_api_name(name):
+            refuse_constrained(name, "models.constrained")
+
+
+def refuse_constrained(name: str, asked_by: str) -> None:
+    """Raise ConfigError: an API's tokens cannot be chosen among."""
+    raise ConfigError(
+        f"{asked_by} lets models write legal answers only, and {name} cannot be held to that "
+        "over its API: leave it off"
+    )
+
+
+def chat_policy(
+    model: ChatModel,
+    view: TextView,
+    sampling: Sampling | None = None,
+    per_seat: Mapping[str, Sampling] | None = None,
+    notes: PartnerNotes | None = None,
+) -> ChatPolicy:
+    """The model in a seat; raises ConfigError for sampling settings that its API does not know."""
+    try:
+        return ChatPolicy(model, view, sampling=sampling, per_seat=per_seat, notes=notes)
+    except PolicyError as error:
+        raise ConfigError(f"{error} (models.seat_sampling, or --temperature)") from error

@@ -1,0 +1,147 @@
+"""Which backend a model's name in a configuration, or on the command line, stands for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from srl_agents.evaluation.progress import announced
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.quantization import Quantization
+from srl_agents.llm.opponent_notes import PartnerNotes
+from srl_agents.llm.tiny import model as tiny_model
+from srl_train.checkpoints.adapter_folders import adapter_base, attach, own_tokenizer
+from srl_train.config.models import ModelsConfig
+from srl_train.errors import ConfigError
+from srl_train.players.model_specs import TINY, is_checkpoint, refuse_missing_folder
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How models are loaded."""
+
+    device: str = "auto"
+    dtype: str = "auto"
+    """'auto' is as the weights were saved."""
+    quantization: Quantization | None = None
+    """Of what never trains."""
+    attn_implementation: str | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    trusted: bool = False
+    """Whether the code that a checkpoint's configuration names may run (the environment that 'tiny'
+    was built for)."""
+
+    @classmethod
+    def of(cls, models: ModelsConfig) -> Loading:
+        """As a configuration says."""
+        return cls(
+            models.device,
+            models.dtype,
+            models.quantization,
+            models.attn_implementation,
+            models.chat_template_kwargs,
+        )
+
+
+def load_backend(
+    base: str,
+    make_env: Callable[[], Any],
+    how: Loading,
+    *,
+    name: str | None = None,
+    notes: PartnerNotes | None = None,
+) -> HuggingFaceBackend:
+    """The backend of 'tiny' (for `make_env`'s game, told `notes`), a local folder or a hub name; of
+    a PEFT adapter, a PeftModel on the adapter's base.
+
+    Raises BackendError for what cannot be loaded, ConfigError for a folder that is not there and
+    for 'tiny' where the game gives it nothing to start from.
+    """
+    if base == TINY:
+        try:
+            return _whole(str(tiny_model.folder(make_env, notes=notes)), how, name)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+    refuse_missing_folder(base)
+    under = adapter_base(base)
+    if under is None:
+        return _whole(base, how, name)
+    whole = _base_of(base, under, how)
+    model = attach(whole.model, base)
+    return HuggingFaceBackend(
+        model.eval(),
+        own_tokenizer(base) or whole.tokenizer,
+        name=name or Path(base).name,
+        chat_template_kwargs=how.chat_template_kwargs,
+    )
+
+
+def load_all(
+    folders: Mapping[str, str],
+    make_env: Callable[[], Any],
+    how: Loading,
+    *,
+    notes: PartnerNotes | None = None,
+) -> list[tuple[str, HuggingFaceBackend, str | None]]:
+    """(name, its backend, its adapter there or None) for each of `folders`, in order.
+
+    PEFT adapters of one base share it, loaded once, in 4 or 8 bits if `how.quantization` says so;
+    whole models are loaded as they are. Raises BackendError for what cannot be loaded, and
+    CheckpointError for a damaged checkpoint.
+    """
+    unquantised = dataclasses.replace(how, quantization=None)
+    bases: dict[str, HuggingFaceBackend] = {}
+    found: dict[str, tuple[HuggingFaceBackend, str | None]] = {}
+    saved: dict[Path, dict[str, str]] = {}
+    for name, folder in folders.items():
+        place, _, model = folder.rpartition(":")
+        if place and is_checkpoint(Path(place)):
+            saved.setdefault(Path(place), {})[name] = model
+            continue
+        base = None if folder == TINY else adapter_base(folder)
+        if base is None:
+            backend = load_backend(folder, make_env, unquantised, name=name, notes=notes)
+            found[name] = backend, None
+            continue
+        adapter = name.replace(".", "_")  # torch allows no dots in the names of modules
+        if base in bases:
+            attach(bases[base].model, folder, adapter)
+        else:
+            whole = _base_of(folder, base, how)
+            bases[base] = HuggingFaceBackend(
+                attach(whole.model, folder, adapter).eval(),
+                whole.tokenizer,
+                name=whole.name,
+                chat_template_kwargs=how.chat_template_kwargs,
+            )
+        found[name] = bases[base], adapter
+    for checkpoint, names in saved.items():
+        from srl_train.players.checkpoint_models import load_checkpoint
+
+        loaded = load_checkpoint(checkpoint, list(names.values()), how.device, how.trusted)
+        found |= {name: loaded[model] for name, model in names.items()}
+    return [(name, *found[name]) for name in folders]
+
+
+def _base_of(adapter: str, base: str, how: Loading) -> HuggingFaceBackend:
+    try:
+        refuse_missing_folder(base)
+    except ConfigError as error:
+        raise ConfigError(f"the adapter {adapter}: its base: {error}") from error
+    return _whole(base, how, None)
+
+
+def _whole(source: str, how: Loading, name: str | None) -> HuggingFaceBackend:
+    with announced(f"loading {source}"):
+        return HuggingFaceBackend.load(
+            source,
+            device=how.device,
+            dtype=how.dtype,
+            quantization=how.quantization,
+            attn_implementation=how.attn_implementation,
+            chat_template_kwargs=how.chat_template_kwargs,
+            name=name,
+        )

@@ -1,0 +1,166 @@
+"""Which models a name on a command line, in a configuration or in a stage's settings stands for."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal
+
+from srl_agents.llm.backends.registry import is_api_name
+from srl_agents.scripted.registry import POLICIES
+from srl_train.errors import ConfigError
+
+TINY = "tiny"  # the embedded model, warm-started for the environment
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
+_MODEL = re.compile(r"model_(\d+)")
+
+
+@dataclass(frozen=True)
+class NamedModels:
+    """One model, or the models of a run or of one of its checkpoints."""
+
+    kind: Literal["tiny", "folder", "hub", "run", "api"]
+    sources: Mapping[str, str]
+    """Name -> 'tiny', a folder, a hub name, 'CHECKPOINT:model_0' or a name behind an API, in
+    order."""
+    run: Path | None = None
+    """The folder of the run, or of its checkpoint, for models of one."""
+
+
+def named_models(who: str) -> NamedModels:
+    """Whom `who` means: 'tiny', a folder with a model (a Hugging Face folder or a PEFT adapter), a
+    hub name (NAME or NAME@REVISION), a run's folder or the folder of one of its checkpoints,
+    'RUN:model_2' for one model of either, or a model behind an API, such as 'openai:gpt-5-mini'.
+
+    Raises ConfigError for nobody.
+    """
+    if who == TINY:
+        return NamedModels("tiny", {TINY: TINY})
+    if is_api_name(who):
+        return NamedModels("api", {who: who})
+    path, wanted = who, None
+    if not Path(path).expanduser().exists() and ":" in who:
+        path, _, wanted = who.rpartition(":")
+    place = Path(path).expanduser()
+    if (place / "models").is_dir() or (place / "config.yaml").is_file():
+        there = models_of_run(place)
+        if wanted is not None and wanted not in there:
+            raise ConfigError(f"{place} has no model {wanted!r}, only {', '.join(there)}")
+        chosen = there if wanted is None else {wanted: there[wanted]}
+        return NamedModels("run", chosen, place)
+    if wanted is None and _is_model(place):
+        return NamedModels("folder", {place.resolve().name: str(place)})
+    refuse_missing_folder(path)
+    if wanted is None and not place.exists() and _HUB_NAME.fullmatch(who):
+        return NamedModels("hub", {who.rpartition("/")[2]: who})
+    if wanted is None and place.is_dir() and os.sep in who:
+        raise ConfigError(
+            f"{who} holds neither a model nor a run: give a model's folder, a run's or that of one "
+            "of its checkpoints"
+        )
+    runs = [path for folder in (Path(), Path("runs")) for path in folder.glob("*/config.yaml")]
+    known = {name: name for name in POLICIES} | {p.parent.name: str(p.parent) for p in runs}
+    close = get_close_matches(who, known, n=1, cutoff=0.6)
+    guess = f" (did you mean {known[close[0]]!r}?)" if close else ""
+    raise ConfigError(
+        f"unknown player {who!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
+        f"folder (RUN or RUN:model_0), openai:MODEL or anthropic:MODEL, or one of "
+        f"{', '.join(POLICIES)}"
+    )
+
+
+def base_named(setting: str, base: str) -> str:
+    """What to load for a base in a configuration: 'tiny', a folder by its whole path, a hub name
+    or a name behind an API.
+
+    Raises ConfigError, which begins with `setting`, for a folder that is not there or holds no
+    model, and for a name that stands for several.
+    """
+    if base == TINY or is_api_name(base):
+        return base
+    if not ("/" in base or ":" in base or Path(base).exists()):  # one of the hub's oldest names
+        here = [path.name for path in Path().iterdir() if path.is_dir()]
+        if near := get_close_matches(base, [TINY, *here], n=1, cutoff=0.8):
+            raise ConfigError(f"{setting} is {base!r}: did you mean {near[0]!r}?")
+        return base
+    try:
+        named = named_models(base)
+    except ConfigError as error:
+        raise ConfigError(f"{setting}: {error}") from error
+    first = next(iter(named.sources))
+    if len(named.sources) > 1:
+        raise ConfigError(
+            f"{setting}: {base} holds {len(named.sources)} models: give one, such as {base}:{first}"
+        )
+    if named.run is not None and is_checkpoint(named.run):
+        raise ConfigError(
+            f"{setting}: {base} is in a checkpoint: write it to a folder first, "
+            f"srl export {named.run}:{first} FOLDER"
+        )
+    source = named.sources[first]
+    return source if named.kind == "hub" else os.path.abspath(source)
+
+
+def refuse_missing_folder(name: str) -> None:
+    """Raise ConfigError where the name is a path, for all one can see, that nothing is at; what
+    may stand for a model on the hub (NAME/NAME) is none unless a folder of its first name is here.
+
+    Nobody should wait for a download because of a slip in a folder's name.
+    """
+    name = name.partition("@")[0]
+    place = Path(name).expanduser()
+    if place.exists() or not (os.sep in name or name.startswith("~")):
+        return
+    surely = name.startswith(("/", ".", "~", "runs/")) or name.count(os.sep) > 1
+    if surely or place.parent.is_dir():
+        known = place.parent
+        while not known.is_dir():
+            known = known.parent
+        part = place.relative_to(known).parts[0]
+        there = sorted(path.name for path in known.iterdir() if path.is_dir())
+        near = get_close_matches(part, there, n=3, cutoff=0.5) or there[:3]
+        offered = ", ".join(str(known / one) for one in near)
+        raise ConfigError(
+            f"there is no folder {name}" + (f": there is {offered}" if offered else "")
+            + ("; a model of that name on the hub has to be downloaded first, or the command run "
+               f"where there is no folder {known}" if not surely else "")
+        )  # fmt: skip
+
+
+def is_checkpoint(place: Path) -> bool:
+    """Whether the folder is a checkpoint's."""
+    return (place / "manifest.json").is_file() and (place / "state.json").is_file()
+
+
+def models_of_run(folder: Path) -> dict[str, str]:
+    """Model -> what to load for it, for the trained models of a run, or of its checkpoint where
+    the folder is one; model_10 comes after model_9.
+
+    Raises ConfigError where there are none.
+    """
+    if is_checkpoint(folder):
+        paths = sorted((folder / "models").glob("*.safetensors"), key=_number)
+        return {path.stem: f"{folder}:{path.stem}" for path in paths}
+    paths = sorted((folder / "models").glob("*"), key=_number)
+    there = {path.name: str(path) for path in paths if _is_model(path)}
+    if not there:
+        saved = sorted(path for path in (folder / "checkpoints").glob("*") if is_checkpoint(path))
+        beside = f", or give a checkpoint, {saved[-1]}" if saved else ""
+        raise ConfigError(
+            f"{folder}/models holds no model: has the run ended? "
+            f"srl train --resume --out {folder}{beside}"
+        )
+    return there
+
+
+def _is_model(folder: Path) -> bool:
+    return any((folder / file).is_file() for file in ("config.json", "adapter_config.json"))
+
+
+def _number(path: Path) -> tuple[int, str]:
+    found = _MODEL.fullmatch(path.stem)
+    return (int(found[1]) if found else 0, path.name)

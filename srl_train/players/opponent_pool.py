@@ -1,0 +1,128 @@
+"""Past versions of the models as opponents: self-play against a pool of snapshots, and leagues.
+
+Training against the newest self alone can go round in circles; a pool of past selves, drawn
+uniformly (fictitious self-play, Heinrich et al. 2015) or the harder ones more often (prioritized
+fictitious self-play, Vinyals et al. 2019), makes progress against all of them. A pool of several
+models' snapshots is a league.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from srl_agents.episode import Episode
+from srl_train.config.models import PoolConfig
+
+Weights = Mapping[str, Tensor]
+
+HARDNESS = 2.0
+"""Prioritized draws: the exponent p of (1 - win rate)**p (Vinyals et al. 2019, f_hard)."""
+
+
+@dataclass
+class Snapshot:
+    """A model as it was."""
+
+    model: str
+    round: int
+    """Rounds that it had learned."""
+    weights: Weights
+    games: int = 0
+    won: float = 0.0
+    """Games that the models in training won against it; a draw is half a game."""
+
+    @property
+    def name(self) -> str:
+        """Such as 'model_0@10'."""
+        return f"{self.model}@{self.round}"
+
+    @property
+    def beaten(self) -> float:
+        """The learners' win rate against it, with one won and one lost game to start from."""
+        return (self.won + 1.0) / (self.games + 2.0)
+
+
+class OpponentPool:
+    """Snapshots of one or more models, one of which sits in the pool's seats at a time."""
+
+    def __init__(
+        self, name: str, config: PoolConfig, sit_down: Callable[[Weights, str], None]
+    ) -> None:
+        """`sit_down(weights, version)` puts weights into the model that plays for the pool; their
+        version is the snapshot's name."""
+        self.name = name
+        self.seated: Snapshot | None = None
+        self.snapshots: list[Snapshot] = []
+        """Oldest first; the very first of each model is never dropped."""
+        self._config = config
+        self._sit_down = sit_down
+
+    def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
+        """Take snapshots of the pool's models, where `rounds` learned rounds make them due and
+        they were not taken yet."""
+        if rounds % self._config.every or any(s.round == rounds for s in self.snapshots):
+            return
+        for model in self._config.of:
+            copies = {name: tensor.detach().to("cpu", copy=True)
+                      for name, tensor in weights[model].items()}  # fmt: skip
+            self.snapshots.append(Snapshot(model, rounds, copies))
+            own = [snapshot for snapshot in self.snapshots if snapshot.model == model]
+            if len(own) > self._config.keep + 1:
+                self.snapshots.remove(own[1])
+
+    def draw(self, rng: np.random.Generator) -> Snapshot:
+        """Seat a snapshot for the next round, as the pool's `draw` says."""
+        chances = self.chances()
+        return self._seat(self.snapshots[int(rng.choice(len(chances), p=chances))])
+
+    def seat_first(self) -> Snapshot:
+        """Seat the oldest snapshot: evaluations always meet the same opponent."""
+        return self._seat(self.snapshots[0])
+
+    def chances(self) -> list[float]:
+        """Each snapshot's probability in the next draw."""
+        if self._config.draw == "latest":
+            newest = self.snapshots[-1].round
+            scores = [float(snapshot.round == newest) for snapshot in self.snapshots]
+        elif self._config.draw == "prioritized":
+            scores = [(1.0 - snapshot.beaten) ** HARDNESS for snapshot in self.snapshots]
+        else:
+            scores = [1.0] * len(self.snapshots)
+        total = math.fsum(scores)
+        return [score / total for score in scores]
+
+    def account(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
+        """Who won against the seated snapshot: mean return of `learners`' seats against the pool's.
+
+        Games without a seat of either side say nothing.
+        """
+        if self.seated is None:
+            return
+        for episode in episodes:
+            returns = episode.returns()
+            ours = [returns[seat] for seat, who in episode.seats.items() if who in learners]
+            theirs = [returns[seat] for seat, who in episode.seats.items() if who == self.name]
+            if ours and theirs:
+                ahead = math.fsum(ours) / len(ours) - math.fsum(theirs) / len(theirs)
+                self.seated.games += 1
+                self.seated.won += 0.5 if ahead == 0 else float(ahead > 0)
+
+    def state(self) -> list[dict[str, Any]]:
+        """Everything, for a checkpoint: plain data and tensors."""
+        return [vars(snapshot) for snapshot in self.snapshots]
+
+    def load_state(self, state: Sequence[Mapping[str, Any]]) -> None:
+        """Restore what `state` gave."""
+        self.snapshots = [Snapshot(**record) for record in state]
+        self.seated = None
+
+    def _seat(self, snapshot: Snapshot) -> Snapshot:
+        self._sit_down(snapshot.weights, snapshot.name)
+        self.seated = snapshot
+        return snapshot

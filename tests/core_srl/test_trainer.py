@@ -1,0 +1,277 @@
+"""The documented trainer and the functions around it."""
+
+import asyncio
+
+import pytest
+import torch
+
+from core_srl.config import (
+    MultiModelConfig,
+    TrainingMode,
+    WeightUpdateStrategy,
+    create_multi_model_coop_compete_env,
+    create_multi_model_team_battle,
+)
+from core_srl.trainer import (
+    MultiModelTrainer,
+    create_competitive_multimodel_trainer,
+    create_cooperative_multimodel_trainer,
+    create_multimodel_trainer,
+    list_available_checkpoints,
+    load_checkpoint_metadata,
+)
+from srl_train.config.run import RunConfig
+from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
+
+SMALL = {
+    "num_models": 2,
+    "max_episodes": 8,
+    "update_frequency": 4,
+    "episode_length": 8,
+    "save_interval": 4,
+    "learning_rate": 3e-3,
+    "num_gpus": 0,
+}
+
+
+@pytest.fixture
+def small(tmp_path):
+    def build(**changes):
+        return MultiModelConfig(**{**SMALL, "checkpoint_dir": str(tmp_path / "run"), **changes})
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A trainer after its two rounds, and what `train` returned."""
+    folder = tmp_path_factory.mktemp("trained")
+    trainer = MultiModelTrainer(MultiModelConfig(**SMALL, checkpoint_dir=str(folder)))
+    return trainer, asyncio.run(trainer.train())
+
+
+def test_train_returns_the_documented_results(trained):
+    trainer, results = trained
+    assert results["training_completed"] is True
+    assert results["total_episodes"] == 8
+    assert results["training_time"] > 0
+    assert set(results["training_metrics"]) == {
+        "episodes", "total_rewards", "cooperation_ratios", "weight_update_counts",
+        "model_performances",
+    }  # fmt: skip
+    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
+    assert set(results["final_model_states"]) == {"model_0", "model_1"}
+    assert (
+        results["checkpoints_saved"]
+        == list_available_checkpoints(trainer.config.checkpoint_dir)[::-1]
+    )
+
+
+def test_the_status_counts_games(trained):
+    trainer, _ = trained
+    status = trainer.get_training_status()
+    assert set(status) == {
+        "is_training", "current_episode", "max_episodes", "progress", "training_time",
+        "model_states", "checkpoints_count", "config",
+    }  # fmt: skip
+    assert (status["current_episode"], status["max_episodes"], status["progress"]) == (8, 8, 1.0)
+    assert status["config"] is trainer.config
+    assert status["checkpoints_count"] == 2
+
+
+def test_the_performance_summary_says_what_is_documented(trained):
+    trainer, _ = trained
+    for entry in trainer.get_model_performance_summary().values():
+        assert set(entry) >= {
+            "model_type", "model_name", "avg_reward", "win_rate", "total_episodes",
+            "update_count", "cooperation_score", "gpu_id",
+        }  # fmt: skip
+        assert (entry["model_type"], entry["model_name"], entry["gpu_id"]) == ("tiny", "tiny", None)
+        assert (entry["total_episodes"], entry["update_count"]) == (8, 2)
+        assert 0.6 < entry["avg_reward"] < 1.0
+
+
+def test_everything_lies_in_the_checkpoint_folder(trained):
+    trainer, _ = trained
+    folder = trainer.files.folder
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {"config.yaml", "metrics.jsonl", "summary.json", "models", "episodes"}
+    newest = list_available_checkpoints(folder)[0]
+    assert newest in names
+    metadata = load_checkpoint_metadata(newest, folder)
+    assert metadata["global_metrics"]["total_episodes"] == 8
+    with pytest.raises(FileNotFoundError):
+        load_checkpoint_metadata("round_00000099", folder)
+
+
+def test_the_config_may_change_until_training_begins(small):
+    trainer = create_cooperative_multimodel_trainer(num_models=4)
+    trainer.config = small(enable_monitoring=False)
+    trainer.config.num_models = 3
+    assert trainer.get_training_status()["current_episode"] == 0
+    trainer.config.num_models = 2  # the run that the status showed is built anew
+    trainer.config.weight_update_strategy = WeightUpdateStrategy.SELECTIVE
+    trainer.config.training_mode = "competitive"
+    assert list(trainer.run.learners) == ["model_0", "model_1"]
+    asyncio.run(trainer.train_multi_model_episode(0))
+    assert (trainer.run.config.mode.name, trainer.run.config.updates.strategy) == (
+        "competitive",
+        "selective",
+    )
+    asyncio.run(trainer.shutdown())
+    trainer.config.num_models = 4
+    with pytest.raises(TrainingError, match="changed after training began"):
+        trainer.get_training_status()
+
+
+def test_goes_on_from_a_checkpoint_as_if_never_stopped(trained, small):
+    finished, _ = trained
+    first = MultiModelTrainer(small())
+    asyncio.run(first.train_multi_model_episode(0))
+    saved = asyncio.run(first._save_checkpoint(first.current_episode))
+    with pytest.raises(TrainingError, match="only 4 can be saved"):
+        asyncio.run(first._save_checkpoint(3))
+    asyncio.run(first.shutdown())
+
+    second = MultiModelTrainer(small())
+    assert second.load_checkpoint(saved) is True
+    assert second.get_training_status()["progress"] == 0.5
+    results = asyncio.run(second.train())
+    assert results["total_episodes"] == 8
+    for name, learner in second.run.learners.items():
+        for parameter, tensor in learner.weights().items():
+            assert torch.equal(tensor, finished.run.learners[name].weights()[parameter])
+
+
+def test_another_kind_of_config_is_refused():
+    with pytest.raises(ConfigError, match="config is a RunConfig: give a MultiModelConfig"):
+        MultiModelTrainer(RunConfig())
+
+
+def test_a_missing_checkpoint_is_a_file_not_found(small):
+    with pytest.raises(CheckpointNotFound):
+        MultiModelTrainer(small()).load_checkpoint("round_00000007")
+
+
+def test_without_monitoring_nothing_but_models_and_checkpoints_is_written(small, capsys):
+    trainer = MultiModelTrainer(small(max_episodes=4, enable_monitoring=False))
+    results = trainer.fit()
+    assert results["evaluation"] == {}
+    names = {path.name for path in trainer.files.folder.iterdir()}
+    assert names == {"models", *results["checkpoints_saved"]}
+    assert "raw reward" not in capsys.readouterr().err
+
+
+def test_with_monitoring_progress_is_shown(trained, small, capsys):
+    MultiModelTrainer(small(max_episodes=4)).fit()
+    assert "round 1/1 | raw reward" in capsys.readouterr().err
+
+
+# Its environment.
+
+
+def test_shows_its_environment(small):
+    trainer = MultiModelTrainer(small())
+    assert trainer.environment.possible_agents == ["agent_0", "agent_1"]
+    assert trainer.environment.max_cycles == 8
+    assert trainer.run.config.environment.name == "coop_compete_v0"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        create_multi_model_team_battle(),
+        create_multi_model_team_battle,
+    ],
+    ids=["environment", "constructor"],
+)
+def test_plays_another_environment(small, given):
+    four_turns = {
+        "max_episodes": 4, "episode_length": 4, "batch_size": 8, "enable_monitoring": False
+    }  # fmt: skip
+    trainer = MultiModelTrainer(small(**four_turns))
+    trainer.environment = given
+    run = trainer.run
+    assert run.seats_of("model_0") == ("red_0", "red_2", "blue_0", "blue_2")
+    # Four seats, four games: 16 samples, at most 8 in a step.
+    assert run.config.grpo.minibatches == 2
+    # What the environment calls its length must be true before its first reset too.
+    assert "Round 1 of 4." in run.view.describe("red_0", run.make_env().reset(seed=0)[0]["red_0"])
+    row = trainer.train_round().row
+    asyncio.run(trainer.shutdown())
+    assert row["environment"]["name"] == "custom:team_battle_v0"
+    assert row["models"]["model_0"]["samples"] == 16
+    with pytest.raises(TrainingError, match="replaced after training began"):
+        trainer.environment = given
+
+
+def test_games_of_one_environment_do_not_touch_each_other(small):
+    trainer = MultiModelTrainer(small())
+    trainer.environment = prototype = create_multi_model_coop_compete_env(num_models=2)
+    one, two = trainer.run.make_env(), trainer.run.make_env()
+    one.reset(seed=1)
+    two.reset(seed=1)
+    one.step(dict.fromkeys(one.agents, 1))
+    assert two.played == 0
+    assert prototype.agents == []  # never played itself
+    assert (one.max_cycles, prototype.max_cycles) == (8, 1000)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_custom_reward_functions_are_refused(small, replaced):
+    trainer = MultiModelTrainer(small())
+    environment = trainer.environment
+    if replaced:
+        trainer.environment = environment
+    environment.reward_function = lambda output, context: 1.0
+    with pytest.raises(ConfigError, match=r"reward_function is set: .* not part of this"):
+        trainer.get_training_status()
+
+
+@pytest.mark.parametrize("given", [5, lambda: 5], ids=["object", "constructor"])
+def test_what_is_no_environment_is_refused(small, given):
+    trainer = MultiModelTrainer(small())
+    trainer.environment = given
+    with pytest.raises(ConfigError, match="environment is 5: give a PettingZoo ParallelEnv"):
+        trainer.get_training_status()
+
+
+# Functions.
+
+
+def test_trainers_of_each_mode():
+    assert create_multimodel_trainer(6).config.num_models == 6
+    typed = create_multimodel_trainer(2, TrainingMode.MIXED, ["qwen3"])
+    assert typed.config.model_types == ["qwen3"]
+    cooperative = create_cooperative_multimodel_trainer(num_models=3).config
+    assert (cooperative.training_mode, cooperative.num_models) == (TrainingMode.COOPERATIVE, 3)
+    competitive = create_competitive_multimodel_trainer().config
+    assert (competitive.training_mode, competitive.num_models) == (TrainingMode.COMPETITIVE, 4)
+
+
+def test_no_checkpoints_before_any(tmp_path):
+    assert list_available_checkpoints(tmp_path / "nowhere") == []
+
+
+def test_a_run_in_the_same_folder_is_kept_beside_the_new_one(small, tmp_path, caplog):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    written = {}
+    for seed in (0, 1, 2):
+        trainer = MultiModelTrainer(small(max_episodes=4, seed=seed))
+        asyncio.run(trainer.train())
+        written[seed] = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    kept = [tmp_path / name / "metrics.jsonl" for name in ("run-1", "run-2", "run")]
+    assert [path.read_bytes() for path in kept] == [written[seed] for seed in (0, 1, 2)]
+    assert list_available_checkpoints(tmp_path / "run-1")
+    assert len(list_available_checkpoints(tmp_path / "run")) == len(trainer.checkpoints_saved)
+    assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
+    assert f"{tmp_path / 'run'} held a run: it is in {tmp_path / 'run-2'} now" in caplog.text
+
+
+def test_a_run_that_is_gone_on_with_stays_where_it_is(small, tmp_path):
+    asyncio.run(MultiModelTrainer(small(max_episodes=4)).train())
+    trainer = MultiModelTrainer(small())
+    trainer.load_checkpoint()
+    asyncio.run(trainer.train())
+    assert not (tmp_path / "run-1").exists()

@@ -1,0 +1,70 @@
+from itertools import product
+
+import numpy as np
+import pytest
+
+from srl_agents.baselines.best_response import best_plan, shares_met
+
+GAME = np.array([[0.9, 0.6], [0.6, 0.75]])  # own action, other's: competing together pays more
+TIT_FOR_TAT = np.array([1.0, 0.0, 0.0, 1.0, 1.0])  # by the other's view: it repeats our action
+
+
+def value(policy, replies, payoff, rounds):
+    """Mean reward of policy[t][situation], by walking through every course of the game."""
+
+    def from_here(t, situation):
+        if t == rounds:
+            return 0.0
+        own, q = policy[t][situation], replies[situation]
+        return sum(
+            chance * (payoff[own, other] + from_here(t + 1, 1 + 2 * own + other))
+            for other, chance in ((0, 1 - q), (1, q))
+        )
+
+    return from_here(0, 0) / rounds
+
+
+def test_no_plan_is_better():
+    generator = np.random.default_rng(0)
+    for _ in range(3):
+        replies, payoff = generator.random(5), generator.random((2, 2))
+        best = best_plan(replies[None], payoff[None], 2)
+        # Two rounds: one choice at the start, then one in each of the four situations.
+        values = [
+            value([[first] * 5, [0, *second]], replies, payoff, 2)
+            for first, *second in product((0, 1), repeat=5)
+        ]
+        assert best.value_N[0] == pytest.approx(max(values))
+
+
+def test_the_plan_is_worth_what_it_says():
+    generator = np.random.default_rng(1)
+    replies, payoff = generator.random((4, 5)), generator.random((4, 2, 2))
+    best = best_plan(replies, payoff, 5)
+    for n in range(4):
+        assert value(best.action_NTC[n], replies[n], payoff[n], 5) == pytest.approx(best.value_N[n])
+
+
+def test_against_tit_for_tat():
+    # It opens with 1. Competing at once costs one mismatch and earns .9 in the 31 rounds after.
+    best = best_plan(TIT_FOR_TAT[None], GAME[None], 32)
+    assert best.value_N[0] == pytest.approx((0.6 + 31 * 0.9) / 32)
+    assert best.action_NTC[0, 0, 0] == 0
+    # With 2 rounds left the mismatch does not pay: .75 + .75, or .75 + .6, or .6 + .9.
+    assert best_plan(TIT_FOR_TAT[None], GAME[None], 2).value_N[0] == pytest.approx(1.5 / 2)
+
+
+def test_looks_ahead_where_the_first_step_costs():
+    # This partner does the opposite of our last action: only changing sides meets it.
+    contrary = np.array([1.0, 1.0, 1.0, 0.0, 0.0])
+    best = best_plan(contrary[None], GAME[None], 4)
+    assert best.value_N[0] == pytest.approx((0.75 + 0.9 + 0.75 + 0.9) / 4)
+
+
+def test_shares_met_follow_the_game():
+    assert shares_met(TIT_FOR_TAT[None], 4).tolist() == [[0.25, 1.0]]
+    replies = np.random.default_rng(2).random(5)
+    cooperates = np.array([[0.0, 1.0], [0.0, 1.0]])
+    for own in (0, 1):
+        expected = value([[own] * 5] * 6, replies, cooperates, 6)
+        assert shares_met(replies[None], 6)[0, own] == pytest.approx(expected)

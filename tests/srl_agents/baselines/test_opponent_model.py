@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+
+from srl_agents.baselines.opponent_model import PartnerModel
+from srl_agents.baselines.our_method import TYPES
+from srl_agents.baselines.payoff_estimates import PayoffTable
+
+ROUNDS = 32
+
+
+def watched(partner, episodes, *, fading=0.9, types=TYPES, seed=0, plays=None):
+    """A model that has seen `partner(episode, own actions) -> its actions` against a coin."""
+    generator = np.random.default_rng(seed)
+    model = PartnerModel(1, fading, types)
+    for episode in range(episodes):
+        own = (generator.random(ROUNDS) < 0.5).astype(np.int8)
+        if plays is not None:
+            own[:] = plays
+        other = np.asarray(partner(episode, own, generator), np.int8)
+        model.add(own[None], other[None])
+    return model
+
+
+def coin(q):
+    return lambda episode, own, generator: generator.random(ROUNDS) < q
+
+
+def tit_for_tat(episode, own, generator):
+    return np.concatenate([[1], own[:-1]])
+
+
+def learner(rate):
+    """Follows what is played against it, by `rate` logits an episode."""
+    logit = 0.0
+
+    def play(episode, own, generator):
+        nonlocal logit
+        p = 1 / (1 + np.exp(-logit))
+        logit += rate * p * (1 - p) * (2 * own.mean() - 1)
+        return generator.random(ROUNDS) < p
+
+    return play
+
+
+@pytest.mark.parametrize("q", [0.0, 0.1, 0.5, 0.8, 1.0])
+def test_learns_a_chance(q):
+    model = watched(coin(q), 30)
+    assert model.replies()[0] == pytest.approx(np.full(5, q), abs=0.08)
+    assert model.learner()[0] < 0.5
+
+
+def test_recognises_tit_for_tat():
+    model = watched(tit_for_tat, 6)
+    assert model.learner()[0] < 0.01
+    assert model.replies()[0] == pytest.approx([1, 0, 0, 1, 1], abs=0.15)
+
+
+def test_recognises_a_learner_and_how_far_it_can_be_led():
+    model = watched(learner(1.0), 12, plays=1)
+    assert model.learner()[0] > 0.8
+    led = model.led()[0]
+    assert led[0] < 0.4 and led[1] > 0.9
+
+
+def test_does_not_hope_to_lead_a_coin():
+    model = watched(coin(0.1), 12, plays=1)
+    assert model.learner()[0] < 0.2
+
+
+def test_fading_follows_a_partner_that_changes():
+    def turncoat(episode, own, generator):
+        return generator.random(ROUNDS) < (0.9 if episode < 40 else 0.1)
+
+    forgetful, faithful = (watched(turncoat, 50, fading=fading) for fading in (0.8, 1.0))
+    assert faithful.replies()[0].mean() > 0.5
+    assert forgetful.replies()[0].mean() < 0.35
+
+
+def test_types_left_out_are_never_believed():
+    model = watched(learner(3.0), 8, plays=1, types=("stationary", "reactive"))
+    assert model.learner()[0] == 0.0
+    only = watched(coin(0.3), 3, types=("learner",))
+    assert only.learner()[0] == pytest.approx(1.0)
+    assert np.isfinite(only.replies()).all()
+
+
+def test_runs_do_not_mix():
+    generator = np.random.default_rng(3)
+    own, other = generator.integers(0, 2, (2, 3, 5, ROUNDS)).astype(np.int8)
+    together = PartnerModel(3, 0.9, TYPES)
+    alone = [PartnerModel(1, 0.9, TYPES) for _ in range(3)]
+    for episode in range(5):
+        together.add(own[:, episode], other[:, episode])
+        for n, model in enumerate(alone):
+            model.add(own[n : n + 1, episode], other[n : n + 1, episode])
+    for n, model in enumerate(alone):
+        assert together.replies()[n] == pytest.approx(model.replies()[0])
+        assert together.led()[n] == pytest.approx(model.led()[0])
+
+
+def test_payoffs_by_hand():
+    table = PayoffTable(1)
+    own, other = np.array([[1, 1, 0, 0, 1, 0]], np.int8), np.array([[1, 1, 0, 0, 1, 0]], np.int8)
+    table.add(own, other, np.array([[1.0, 2.0, 5.0, 5.0, 3.0, 5.0]]))
+    gap, error = table.gap()
+    overall = 21 / 6
+    mean = table.mean()[0]
+    assert mean[1, 1] == pytest.approx((6 + 0.1 * overall) / 3.1)
+    assert mean[1, 0] == mean[0, 1] == pytest.approx(overall)
+    assert gap[0] == pytest.approx(mean[1, 1] - mean[0, 0])
+    # Around the two means: 1 + 0 + 1 and nothing, over 6 - 2 degrees of freedom: noise sqrt(1/2).
+    assert error[0] == pytest.approx(np.sqrt(0.5 * (1 / 3 + 1 / 3)))
+
+
+def test_no_gap_before_both_agreements_were_seen_twice():
+    table = PayoffTable(1)
+    assert table.mean().tolist() == [[[0.0, 0.0], [0.0, 0.0]]]
+    table.add(np.array([[1, 1, 1, 0]], np.int8), np.array([[1, 1, 1, 0]], np.int8), np.ones((1, 4)))
+    assert np.isinf(table.gap()[1][0])

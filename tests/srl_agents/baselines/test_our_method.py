@@ -1,0 +1,246 @@
+import numpy as np
+import pytest
+
+from srl_agents.baselines import OurMethodPolicy
+from srl_agents.baselines.our_method import TYPES, OurMethodRuns
+
+NOISE, ROUNDS = 0.05, 32
+
+
+class Hidden:
+    """Stands for the environment: whoever looks at anything of it fails."""
+
+    def __getattribute__(self, name):
+        raise AssertionError(f"update() looked at env.{name}")
+
+    def __eq__(self, other):
+        raise AssertionError("update() compared env")
+
+    __hash__ = None
+
+    def __bool__(self):
+        raise AssertionError("update() tested env")
+
+
+def game(level, base=0.7):
+    return np.array([[base + 0.25 * (1 - level), base - 0.1], [base - 0.1, base + 0.25 * level]])
+
+
+def coin(q):
+    return lambda t, own, other, generator: int(generator.random() < q)
+
+
+def tit_for_tat(t, own, other, generator):
+    return 1 if t == 0 else own
+
+
+def contrary(t, own, other, generator):
+    return 1 if t == 0 else 1 - own
+
+
+def win_stay_lose_shift(t, own, other, generator):
+    return 1 if t == 0 else (other if own == other else 1 - other)
+
+
+def earned(partner, payoff, *, episodes=100, seed=0, **settings):
+    """Mean reward per round of a policy with `partner(t, our last, its last, generator)`."""
+    policy, generator = OurMethodPolicy(**settings), np.random.default_rng(seed)
+    total = 0.0
+    for _ in range(episodes):
+        trajectory, own, other = [], 0, 0
+        for t in range(ROUNDS):
+            reply = partner(t, own, other, generator)
+            own, logprob = policy.act()
+            other = reply
+            policy.observe_opponent(other)
+            reward = payoff[own, other] + NOISE * generator.standard_normal()
+            trajectory.append((own, logprob, reward))
+            total += reward
+        policy.update(trajectory, Hidden())
+    return total / episodes / ROUNDS
+
+
+def self_play(payoff, *, episodes, seed, **settings):
+    """Both players' mean rewards, and the joint actions of the last episode."""
+    generator = np.random.default_rng(seed)
+    players = OurMethodPolicy(**settings), OurMethodPolicy(**settings)
+    totals, last = np.zeros(2), set()
+    for _ in range(episodes):
+        moves, records = [], ([], [])
+        for _ in range(ROUNDS):
+            (a, log_a), (b, log_b) = (player.act() for player in players)
+            players[0].observe_opponent(b)
+            players[1].observe_opponent(a)
+            moves.append((a, b))
+            for record, own, other, logprob in ((0, a, b, log_a), (1, b, a, log_b)):
+                reward = payoff[own, other] + NOISE * generator.standard_normal()
+                records[record].append((own, logprob, reward))
+                totals[record] += reward
+        for player, record in zip(players, records, strict=True):
+            player.update(record, Hidden())
+        last = set(moves)
+    return totals / episodes / ROUNDS, last
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("level", "better"), [(0.2, 0), (0.55, 1), (0.45, 0), (0.8, 1)])
+def test_two_of_a_kind_find_the_better_agreement(level, better, seed):
+    payoff = game(level)
+    earned, last = self_play(payoff, episodes=40, seed=seed)
+    assert last == {(better, better)}
+    assert (earned > payoff.max() - 0.01).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_of_a_kind_agree_where_neither_agreement_is_better(seed):
+    earned, last = self_play(game(0.5), episodes=25, seed=seed)
+    assert last in ({(0, 0)}, {(1, 1)})
+    assert (earned > 0.825 - 0.01).all()
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1000.0, 0.0), (0.001, -5.0)])
+def test_the_unit_of_the_reward_does_not_matter(scale, shift):
+    generator = np.random.default_rng(0)
+    noise = generator.standard_normal((30, ROUNDS)) * NOISE
+    plain, scaled = OurMethodPolicy(), OurMethodPolicy()
+    for episode in range(30):
+        records = ([], [])
+        for t in range(ROUNDS):
+            actions = [player.act()[0] for player in (plain, scaled)]
+            assert actions[0] == actions[1]
+            other = int(generator.random() < 0.6)
+            reward = game(0.55)[actions[0], other] + noise[episode, t]
+            records[0].append((actions[0], 0.0, reward))
+            records[1].append((actions[1], 0.0, scale * reward + shift))
+            plain.observe_opponent(other)
+            scaled.observe_opponent(other)
+        plain.update(records[0])
+        scaled.update(records[1])
+
+
+@pytest.mark.parametrize(
+    ("partner", "level", "best"),
+    [
+        (coin(1.0), 0.2, 0.75),
+        (coin(0.0), 0.8, 0.75),
+        (coin(0.3), 0.6, 0.7 + 0.7 * 0.2 - 0.1),
+        (coin(0.7), 0.5, 0.7 + 0.7 * 0.225 - 0.1),
+        (tit_for_tat, 0.8, 0.9),
+        (tit_for_tat, 0.2, (31 * 0.9 + 0.6) / 32),
+        (win_stay_lose_shift, 0.8, 0.9),
+        (contrary, 0.6, (0.85 + 0.8) / 2),
+    ],
+)
+def test_responds_best(partner, level, best):
+    assert earned(partner, game(level)) > 0.985 * best
+
+
+def test_leads_a_learner():
+    # A partner that has fallen to competing, and follows what is played against it.
+    class Follower:
+        def __init__(self):
+            self.logit, self.push = -1.0, 0.0
+
+        def __call__(self, t, own, other, generator):
+            if t == 0:
+                p = 1 / (1 + np.exp(-self.logit))
+                self.logit += 5.0 * p * (1 - p) * self.push / ROUNDS
+                self.push = 0.0
+            else:
+                self.push += 2 * own - 1
+            return int(generator.random() < 1 / (1 + np.exp(-self.logit)))
+
+    with_leading = earned(Follower(), game(0.8))
+    without = earned(Follower(), game(0.8), types=("protocol", "stationary"))
+    assert with_leading > 0.95 * 0.9
+    assert with_leading > without + 0.05
+
+
+def test_momentum_below_1_follows_a_partner_that_changes():
+    def turncoat():
+        rounds = iter(range(10**9))
+        return lambda t, own, other, generator: int(next(rounds) < 50 * ROUNDS)
+
+    quick, slow = (earned(turncoat(), game(0.2), momentum=m) for m in (0.8, 1.0))
+    assert quick > slow + 0.01
+    assert quick > 0.97 * (0.75 + 0.9) / 2
+
+
+def test_without_the_protocol_it_still_settles():
+    _, last = self_play(game(0.8), episodes=30, seed=0, types=TYPES[1:])
+    assert last == {(1, 1)}
+
+
+def test_without_a_partner_model_the_partner_is_a_coin_to_it():
+    # To a fair coin cooperating is the better reply at level .8; to this one it is the worse.
+    assert earned(coin(0.2), game(0.8), types=("protocol",)) < 0.69
+    assert earned(coin(0.2), game(0.8)) > 0.70
+
+
+def test_many_runs_are_many_policies():
+    runs, episodes = 4, 12
+    generator = np.random.default_rng(5)
+    together, alone = OurMethodRuns(runs), [OurMethodPolicy() for _ in range(runs)]
+    chance = np.array([0.1, 0.5, 0.9, 1.0])
+    for _ in range(episodes):
+        played = np.empty((runs, ROUNDS), np.int8)
+        other = (generator.random((runs, ROUNDS)) < chance[:, None]).astype(np.int8)
+        for t in range(ROUNDS):
+            played[:, t], certain = together.act()
+            assert set(certain) <= {0.0, 1.0}
+            single = [policy.act() for policy in alone]
+            assert single == [(int(action), 0.0) for action in played[:, t]]
+            together.observe_opponent(other[:, t])
+            for policy, action in zip(alone, other[:, t], strict=True):
+                policy.observe_opponent(int(action))
+        rewards = game(0.6)[played, other] + NOISE * generator.standard_normal(played.shape)
+        together.update(played, rewards)
+        for n, policy in enumerate(alone):
+            policy.update([(int(a), 0.0, r) for a, r in zip(played[n], rewards[n], strict=True)])
+
+
+def test_episodes_may_differ_in_length():
+    policy = OurMethodPolicy()
+    for rounds in (5, 1, 40, 3):
+        record = []
+        for _ in range(rounds):
+            action, logprob = policy.act()
+            policy.observe_opponent(0)
+            record.append((action, logprob, 0.5))
+        policy.update(record)
+
+
+def test_rewards_without_noise():
+    payoff = game(0.8)
+    policy = OurMethodPolicy()
+    for _ in range(10):
+        record = []
+        for _ in range(ROUNDS):
+            action, logprob = policy.act()
+            policy.observe_opponent(1)
+            record.append((action, logprob, payoff[action, 1]))
+        policy.update(record)
+    assert {action for action, _, _ in record} == {1}
+
+
+def test_says_what_was_done_wrong():
+    policy = OurMethodPolicy()
+    with pytest.raises(ValueError, match="follows act"):
+        policy.observe_opponent(1)
+    action, _ = policy.act()
+    with pytest.raises(ValueError, match=r"must be 0 .* got 2"):
+        policy.observe_opponent(2)
+    policy.observe_opponent(1)
+    with pytest.raises(ValueError, match=r"2 round\(s\) that are not the 1"):
+        policy.update([(action, 0.0, 1.0)] * 2)
+    with pytest.raises(ValueError, match="not the 1"):
+        policy.update([(1 - action, 0.0, 1.0)])
+    with pytest.raises(ValueError, match="momentum must be above 0 and at most 1, got 0"):
+        OurMethodPolicy(momentum=0)
+    with pytest.raises(ValueError, match="no partner type 'telepath'"):
+        OurMethodPolicy(types=("telepath",))
+
+
+def test_nothing_played_is_nothing_to_learn_from():
+    with pytest.raises(ValueError, match="call act"):
+        OurMethodPolicy().update([])

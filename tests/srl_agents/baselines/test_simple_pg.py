@@ -1,0 +1,80 @@
+from math import exp, log
+
+import numpy as np
+import pytest
+
+from srl_agents.baselines import SimplePG
+from srl_agents.baselines.simple_pg import SimplePGRuns
+
+
+def test_an_update_by_hand():
+    learner = SimplePG(lr=0.4)
+    # p = .5, mean reward 2: mean of (.5 * 2, -.5 * -1, -.5 * -1) = 2/3
+    learner.update([(1, log(0.5), 4.0), (0, log(0.5), 1.0), (0, log(0.5), 1.0)])
+    assert learner.theta == pytest.approx(0.4 * 2 / 3)
+    p = 1 / (1 + exp(-learner.theta))
+    before = learner.theta
+    # mean reward .5: ((1 - p) * -.5 + (0 - p) * .5) / 2 = -.25
+    learner.update([(1, log(p), 0.0), (0, log(1 - p), 1.0)])
+    assert learner.theta == pytest.approx(before + 0.4 * -0.25)
+
+
+def test_equal_rewards_teach_nothing():
+    learner = SimplePG()
+    learner.update([(1, log(0.5), 0.7), (1, log(0.5), 0.7), (0, log(0.5), 0.7)])
+    assert learner.theta == pytest.approx(0.0, abs=1e-12)
+
+
+def test_documented_rate():
+    learner = SimplePG()
+    learner.update([(1, log(0.5), 1.0), (0, log(0.5), 0.0)])
+    assert learner.theta == pytest.approx(0.05 * 0.25)
+
+
+def test_acts_with_its_chance_and_says_the_log_probability():
+    learner = SimplePG(lr=1.0, seed=1)
+    learner.update([(1, log(0.5), 8.0), (0, log(0.5), 0.0)])  # theta = 2
+    drawn = [learner.act() for _ in range(3000)]
+    p = 1 / (1 + exp(-2.0))
+    assert np.mean([action for action, _ in drawn]) == pytest.approx(p, abs=0.02)
+    for action, logprob in drawn[:50]:
+        assert logprob == pytest.approx(log(p if action else 1 - p))
+
+
+def test_each_has_its_own_seed():
+    one, same, other = (SimplePG(seed=seed) for seed in (1, 1, 2))
+    drawn = [[learner.act() for _ in range(50)] for learner in (one, same, other)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_many_runs_are_many_learners():
+    seeds, rewards = (4, 5, 6), np.random.default_rng(0).random((3, 40))
+    runs, singles = SimplePGRuns(seeds, lr=5.0), [SimplePG(5.0, seed=seed) for seed in seeds]
+    for half in (slice(0, 20), slice(20, 40)):
+        together = np.stack([runs.act()[0] for _ in range(20)], axis=1)
+        alone = np.array([[single.act()[0] for _ in range(20)] for single in singles])
+        assert together.tolist() == alone.tolist()
+        runs.update(together, rewards[:, half])
+        for single, actions, earned in zip(singles, alone, rewards[:, half], strict=True):
+            single.update([(int(a), 0.0, r) for a, r in zip(actions, earned, strict=True)])
+        assert runs.theta.tolist() == [single.theta for single in singles]
+
+
+def test_acting_ahead_is_acting_step_by_step():
+    ahead, steps = SimplePGRuns([7, 8]), SimplePGRuns([7, 8])
+    for rounds in (3, 2000, 5):
+        expected = np.stack([steps.act()[0] for _ in range(rounds)], axis=1)
+        assert np.array_equal(ahead.act_ahead(rounds), expected)
+
+
+def test_extreme_logits_neither_warn_nor_break():
+    learner = SimplePG(lr=1e6)
+    learner.update([(0, log(0.5), 1.0), (1, log(0.5), 0.0)])
+    assert learner.act() == (0, 0.0)
+
+
+def test_refuses_what_it_cannot_learn_from():
+    with pytest.raises(ValueError, match="at least one"):
+        SimplePG().update([])
+    with pytest.raises(ValueError, match="lr must be above 0, got 0"):
+        SimplePG(lr=0)

@@ -1,0 +1,53 @@
+"""Intervals of means: what belongs together is drawn together; few values are told apart less."""
+
+import math
+
+import numpy as np
+import pytest
+
+from srl_agents.evaluation import bootstrap
+from srl_agents.evaluation.bootstrap import bootstrap_interval, mean_interval
+
+VALUES = [0.0, 0.25, 0.5, 1.0, 1.0, 0.0, 0.75, 0.5]
+
+
+def test_values_of_one_cluster_are_worth_no_more_than_one():
+    once = bootstrap_interval(VALUES, seed=3)
+    four_times = np.repeat(VALUES, 4)
+    together = bootstrap_interval(four_times, 3, np.repeat(range(len(VALUES)), 4))
+    assert together == pytest.approx(once)
+    low, high = bootstrap_interval(four_times, seed=3)
+    assert high - low < 0.7 * (once[1] - once[0])
+
+
+@pytest.mark.parametrize("largest", [1, 5])
+def test_they_cover_the_mean_as_often_as_they_say(largest):
+    rng = np.random.default_rng(3)
+    covered = 0
+    for trial in range(60):
+        sizes = rng.integers(1, largest + 1, size=40)
+        clusters = np.repeat(range(40), sizes)
+        values = np.repeat(rng.normal(1.0, 2.0, size=40), sizes)
+        low, high = bootstrap_interval(values, trial, [f"problem {one}" for one in clusters])
+        covered += low <= 1.0 <= high
+    assert 52 <= covered <= 60
+
+
+def test_one_cluster_has_none():
+    assert bootstrap_interval([0.0, 1.0], 0, ["a", "a"]) is None
+    assert bootstrap_interval([1.0], 0) is None
+
+
+def test_the_interval_of_a_few_seeds_is_students():
+    mean, low, high = mean_interval([0.80, 0.81, 0.82])
+    # t(2) = 4.3027, standard deviation .01: 4.3027 * .01 / sqrt(3) = .024842
+    assert (mean, high - mean, mean - low) == pytest.approx((0.81, 0.024842, 0.024842), abs=1e-6)
+    assert mean_interval([0.5, math.nan])[0] == 0.5
+    assert math.isnan(mean_interval([0.5])[1]) and math.isnan(mean_interval([])[0])
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"), [(1, 12.706), (10, 2.228), (11, 2.201), (30, 2.042)]
+)
+def test_quantiles_of_students_t(freedom, quantile):
+    assert bootstrap._t_quantile(freedom) == pytest.approx(quantile, abs=1e-3)

@@ -1,0 +1,199 @@
+"""Recorded episodes come out again as they were; records that were changed do not."""
+
+import dataclasses
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from srl_agents.episode import Decision, from_json, to_json
+from srl_agents.errors import EpisodeError
+from srl_agents.evaluation.replay import remade, replay
+from srl_agents.rollout import play, play_many
+from srl_agents.scripted import Always
+from srl_agents.scripted.registry import classic_policy
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError
+from srl_envs.games.maze.level import LAYOUTS
+from srl_envs.text.view import TextEnv
+from srl_envs.wrappers.reward_function import CustomRewards
+
+
+def recorded(name, *, seed=5, reset_options=None, **options):
+    """An episode that went through its record."""
+    env = registry.make(name, **options)
+    seats = dict.fromkeys(env.possible_agents, classic_policy("uniform", env))
+    wanted = None if reset_options is None else [reset_options]
+    [episode] = play_many(lambda: env, seats, [seed], reset_options=wanted)
+    return from_json(to_json(episode))
+
+
+PICTURED = [name for name in registry.names() if "free text" not in registry.entry(name).tags]
+
+
+@pytest.mark.parametrize("name", sorted(set(registry.names()) - set(PICTURED)))
+def test_what_was_written_plays_again(name):
+    env = registry.make(name, max_cycles=3)
+    seats = dict.fromkeys(env.possible_agents, Says("Answer: 1", "Answer: 1"))
+    [episode] = play_many(lambda: env, seats, [5])
+    episode = from_json(to_json(episode))
+    again = list(replay(episode, remade(episode, render_mode="ansi")))
+    assert len(again) == 1 + len(episode.turns) and "Answer: 1" in again[1]
+
+
+@pytest.mark.parametrize("name", PICTURED)
+def test_every_environment_plays_again(name):
+    options = {} if "social" in name else {"max_cycles": 12}
+    episode = recorded(name, reset_options={"episode": 30}, **options)
+    assert episode.made_as == {"name": name, "options": options}
+    frames = list(replay(episode, remade(episode)))
+    assert len(frames) == 1 + len(episode.turns)
+    assert {(frame.shape, frame.dtype) for frame in frames} == {(frames[0].shape, np.dtype("u1"))}
+    assert all(not np.array_equal(*two) for two in pairwise(frames))
+    again = list(replay(episode, remade(episode, render_mode=None)))
+    assert again == [None] * len(frames)
+
+
+def test_options_and_reset_options_come_back():
+    episode = recorded("maze_v0", width=5, height=5, split="any", reset_options={"level_seed": 7})
+    env = remade(episode)
+    list(replay(episode, env))
+    assert (env.width, env.level.seed) == (5, 7)
+
+
+def test_words_come_back():
+    env = registry.make("social_v0", scenario="negotiation", keyword_rewards=True, max_cycles=2)
+    episode = play(env, dict.fromkeys(env.possible_agents, Says(0, "I agree\npass")), seed=1)
+    assert episode.returns() == {"agent_0": 6.0, "agent_1": 6.0}  # the keyword's, not the game's
+    assert len(list(replay(episode, remade(episode)))) == 3
+
+
+def change(episode, **changes):
+    """The episode with changes to the record of agent_1 in turn 2."""
+    first, (one, two), *rest = episode.turns
+    changed = dataclasses.replace(two, **changes)
+    return dataclasses.replace(episode, turns=(first, (one, changed), *rest))
+
+
+@pytest.fixture(scope="module")
+def episode():
+    return recorded("coop_compete_pair_v0", max_cycles=3)
+
+
+def test_a_changed_reward_is_found(episode):
+    forged = change(episode, reward=episode.turns[1][1].reward + 1e-6)
+    with pytest.raises(EpisodeError, match=r"^turn 2, agent_1: the record says that it earned"):
+        list(replay(forged, remade(forged)))
+
+
+def test_a_changed_end_is_found(episode):
+    end = dataclasses.replace(episode.ends["agent_1"], truncated=False)
+    forged = dataclasses.replace(episode, ends={**episode.ends, "agent_1": end})
+    said = "the record says that agent_1 was terminated, played again it was truncated"
+    with pytest.raises(EpisodeError, match=said):
+        list(replay(forged, remade(forged)))
+    forged = dataclasses.replace(episode, ends={})
+    with pytest.raises(EpisodeError, match="agent_0 never ended, played again it was truncated"):
+        list(replay(forged, remade(forged)))
+
+
+def test_a_changed_action_is_found(episode):
+    step = episode.turns[1][1]
+    other = dataclasses.replace(step.decision, action=1 - step.decision.action)
+    forged = change(episode, decision=other)
+    with pytest.raises(EpisodeError, match=r"^turn 2, agent_0: the record says"):
+        list(replay(forged, remade(forged)))
+
+
+def test_an_impossible_action_is_found(episode):
+    forged = change(episode, decision=Decision(9))
+    with pytest.raises(EpisodeError, match="turn 2 cannot be played again: action 9 of agent_1"):
+        list(replay(forged, remade(forged)))
+
+
+def test_a_changed_start_is_found(episode):
+    forged = dataclasses.replace(episode, seed=6)
+    with pytest.raises(EpisodeError, match=r"^turn 1, agent_0"):
+        list(replay(forged, remade(forged)))
+
+
+def test_turns_too_few_or_too_many_are_found(episode):
+    short = dataclasses.replace(episode, turns=episode.turns[:2])
+    with pytest.raises(EpisodeError, match="ends after turn 2, and the game goes on"):
+        list(replay(short, remade(short)))
+    broken_off = dataclasses.replace(short, ends={}, failure="BackendError: gone")
+    assert len(list(replay(broken_off, remade(broken_off)))) == 3
+    long = dataclasses.replace(episode, turns=(*episode.turns, episode.turns[0]))
+    with pytest.raises(EpisodeError, match=r"turn 4: .*in play are none, the game is over"):
+        list(replay(long, remade(long)))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"name": "os:system", "options": {"command": "echo started"}},
+        {"name": "debate_v0", "options": {"judge": "os:getpid"}},
+        {"name": "multitask_v0", "options": {"environments": {"a": {"name": "os:getpid"}}}},
+    ],
+)
+def test_a_record_starts_no_code(episode, made):
+    forged = dataclasses.replace(episode, made_as=made)
+    with pytest.raises(EpisodeError, match=r"is code that a record names.*, or make the env"):
+        remade(forged, render_mode=None)
+
+
+def test_a_trusted_record_has_what_it_names(episode):
+    made = {
+        "name": "srl_envs.games.coop_compete.env:parallel_env",
+        "options": episode.made_as["options"],
+    }
+    options = {"variant": "pair", "num_agents": 2} | made["options"]
+    trusted = dataclasses.replace(episode, made_as=made | {"options": options})
+    assert len(list(replay(trusted, remade(trusted, trusted=True)))) == 4
+
+
+def test_options_that_no_release_knows_are_refused(episode):
+    made = {"name": "coop_compete_v0", "options": {"seats": 3}}
+    with pytest.raises(EnvConfigError, match="no parameter 'seats'"):
+        remade(dataclasses.replace(episode, made_as=made))
+
+
+def test_another_environment_is_refused(episode):
+    with pytest.raises(EpisodeError, match="is of coop_compete_v0, the environment is bandit_v0"):
+        next(replay(episode, registry.make("bandit_v0")))
+
+
+class Says:
+    """Gives one action, of whatever kind."""
+
+    def __init__(self, action, text=None):
+        self.decision = Decision(action, text)
+
+    def start(self, seed):
+        return None
+
+    def act(self, seen, states):
+        return [self.decision] * len(seen), list(states)
+
+
+@pytest.mark.parametrize("wrap", [TextEnv, CustomRewards])
+def test_a_wrapped_environment_is_replayed_with_its_wrapper(wrap):
+    def make():
+        return wrap(registry.make("coop_compete_pair_v0", max_cycles=2, render_mode="ansi"))
+
+    seats = dict.fromkeys(make().possible_agents, Says("compete" if wrap is TextEnv else 0))
+    episode = play(make(), seats, seed=0)
+    assert episode.made_as is None
+    with pytest.raises(EpisodeError, match="make the environment yourself and call replay"):
+        remade(episode)
+    shown = list(replay(from_json(to_json(episode)), make()))
+    assert shown[-1].startswith("coop_compete_v0 round 2/2")
+
+
+def test_what_no_record_can_hold_is_left_out():
+    level = LAYOUTS["simple"]
+    env = registry.make("maze_v0", layout=level, max_cycles=2)
+    episode = play(env, {"agent_0": Always(0)}, seed=0)
+    assert env.made_as["options"]["layout"] is level and episode.made_as is None
+    assert json.loads(to_json(episode))["made_as"] is None

@@ -1,0 +1,237 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+)
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.answer_trie import answer_tree
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.progress import no_bars
+from srl_agents.llm.backends.token_backend import Request
+from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.sampling import Sampling
+from tests.srl_agents.llm.backends.huggingface.conversations import (
+    ANSWERS,
+    SAMPLING,
+    assert_same,
+    converse,
+    replace_config,
+    wild,
+)
+
+
+def test_logprobs_are_the_models_own(backend):
+    model = wild(backend)
+    [*_, completions], requests = converse(model, rows=4, turns=3)
+    for completion, request in zip(completions, requests, strict=True):
+        with torch.no_grad():
+            logits = model.model(torch.tensor([request.context])).logits[0] / SAMPLING.temperature
+        count = len(completion.ids)
+        own = logits.log_softmax(-1)[-count - 1 : -1].gather(
+            1, torch.tensor(completion.ids)[:, None]
+        )
+        np.testing.assert_allclose(completion.logprobs, own[:, 0], atol=1e-4)
+
+
+def test_a_constrained_answer_is_legal_and_renormalised(backend):
+    model = wild(backend)
+    chat = model.chat
+    tree = answer_tree([chat.answer(text) for text in ANSWERS], chat.end_of_turn)
+    [prompt] = chat.prompts([Turn("Round 1.", rules="Choose.")])
+    with torch.no_grad():
+        logits = model.model(torch.tensor([prompt])).logits[0, -1, list(tree.allowed)] / 1.5
+    wanted = dict(zip(tree.allowed, logits.log_softmax(0).tolist(), strict=True))
+    seen = set()
+    for seed in range(12):
+        [done] = model.complete(
+            [Request(prompt, SAMPLING, np.random.default_rng(seed), answers=tree)]
+        )
+        assert chat.text(done.ids) in ANSWERS
+        assert done.allowed == (tree.allowed, (chat.end_of_turn,))
+        assert done.logprobs == pytest.approx((wanted[done.ids[0]], 0.0), abs=1e-4)
+        assert done.ended
+        seen.add(done.ids)
+    assert len(seen) == 2
+
+
+def test_what_is_drawn_does_not_depend_on_the_company(backend):
+    model = wild(backend)
+    together, _ = converse(model, rows=4, turns=3)
+    alone, _ = converse(model, rows=1, turns=3)
+    assert_same([[turn[0]] for turn in together], alone)
+
+
+def test_every_module_keeps_its_mode_and_its_gradients(backend):
+    backend.model.train()
+    frozen = backend.model.model.layers[0]
+    frozen.eval()
+    modes = [module.training for module in backend.model.modules()]
+    converse(backend, rows=2, turns=2)
+    assert [module.training for module in backend.model.modules()] == modes
+    ids = torch.tensor([[1, 2, 3]])
+    backend.model(input_ids=ids, labels=ids).loss.backward()  # no inference tensors left behind
+    assert backend.model.lm_head.weight.grad.abs().sum() > 0
+
+
+def test_dropout_is_off_while_sampling(backend):
+    quiet = wild(backend)
+    noisy = wild(backend)
+    noisy.model.config.attention_dropout = 0.9
+    for layer in noisy.model.model.layers:
+        layer.self_attn.attention_dropout = 0.9
+    noisy.model.train()
+    assert_same(converse(quiet, rows=2, turns=2)[0], converse(noisy, rows=2, turns=2)[0])
+
+
+def test_a_free_answer_ends_where_it_must(backend):
+    [[done], *_], _ = converse(backend, rows=1, turns=1)
+    assert done.ended
+    assert done.ids[-1] == backend.chat.end_of_turn
+    assert done.allowed is None
+    cut = Sampling(max_new_tokens=1)
+    [short] = backend.complete([Request((1, 2, 3), cut, np.random.default_rng(0))])
+    assert len(short.ids) == len(short.logprobs) == 1
+    assert not short.ended
+
+
+def test_further_stop_tokens_are_taken_from_the_model(backend):
+    backend.model.generation_config.eos_token_id = [backend.chat.end_of_turn, 7]
+    again = HuggingFaceBackend(backend.model, backend.tokenizer)
+    assert again.chat.stop_ids == {backend.chat.end_of_turn, 7}
+
+
+# The second choice comes after one token, or after four of which three are forced.
+FORKS = [(10, 20, 21, 22, 23), (10, 20, 21, 22, 24), (11, 30), (11, 31)]
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_choices_after_forced_tokens_of_different_lengths(backend, windowed):
+    kind, changes = (MistralConfig, {"sliding_window": 4}) if windowed else (LlamaConfig, {})
+    config = replace_config(backend.model.config, kind, **changes)
+    torch.manual_seed(3)
+    model = (MistralForCausalLM if windowed else LlamaForCausalLM)(config).eval()
+    backend = HuggingFaceBackend(model, backend.tokenizer, name="forks")
+    tree = answer_tree(FORKS, backend.chat.end_of_turn)
+    context = (5, 6, 7, 8, 9)
+    requests = [
+        Request(context[row % 3 :], SAMPLING, np.random.default_rng(row), answers=tree)
+        for row in range(8)
+    ]
+    completions = backend.complete(requests)
+    assert {c.ids[0] for c in completions} == {10, 11}
+    for request, completion in zip(requests, completions, strict=True):
+        assert (completion.cache is None) is windowed  # a window is read anew every turn
+        for place, (token, legal) in enumerate(
+            zip(completion.ids, completion.allowed, strict=True)
+        ):
+            with torch.no_grad():
+                ids = torch.tensor([request.context + completion.ids[:place]])
+                own = (model(ids).logits[0, -1, list(legal)] / 1.5).log_softmax(0)
+            wanted = own[legal.index(token)].item()
+            assert completion.logprobs[place] == pytest.approx(wanted, abs=1e-4)
+
+
+SMALL = {
+    "vocab_size": 600,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 512,
+}
+
+
+FAMILIES = {
+    "llama": {"num_key_value_heads": 2},
+    "qwen3": {"num_key_value_heads": 2, "head_dim": 8},
+    "mistral": {"num_key_value_heads": 2, "sliding_window": 16},
+    "gemma3_text": {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 16},
+    "gpt_neox": {},
+    "gpt2": {},
+    "falcon": {"alibi": True, "new_decoder_architecture": False},
+    "opt": {"ffn_dim": 32, "word_embed_proj_dim": 32},
+}
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_any_kind_of_model_samples_from_its_own_distribution(backend, family, attention):
+    config = AutoConfig.for_model(
+        family, **SMALL, **FAMILIES[family], bos_token_id=1, eos_token_id=2, pad_token_id=0
+    )
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
+    played = HuggingFaceBackend(model, backend.tokenizer, name=family)
+    for completions, contexts in turns_of(played, rows=3, turns=3):
+        for completion, context in zip(completions, contexts, strict=True):
+            count = len(completion.ids)
+            with torch.no_grad():
+                logits = model(torch.tensor([context + completion.ids])).logits[0]
+            own = (logits / SAMPLING.temperature).log_softmax(-1)
+            own = own[-count - 1 : -1][range(count), completion.ids]
+            np.testing.assert_allclose(completion.logprobs, own, atol=1e-4)
+
+
+def turns_of(backend, rows, turns):
+    """Each turn's completions with the contexts they answered."""
+    for count in range(1, turns + 1):
+        [*_, completions], requests = converse(backend, rows, count)
+        yield (
+            completions,
+            [r.context[: -len(c.ids)] for r, c in zip(requests, completions, strict=True)],
+        )
+
+
+def test_a_context_without_room_names_the_lengths(backend):
+    positions = backend.model.config.max_position_embeddings
+    asked = Request((5,) * (positions - 3), SAMPLING, np.random.default_rng(0))
+    with pytest.raises(BackendError, match=rf"{positions - 3} tokens.*up to 6.*{positions}"):
+        backend.complete([asked])
+    with pytest.raises(BackendError, match="empty context"):
+        backend.complete([replace(asked, context=())])
+
+
+def test_a_failing_model_is_a_backend_error_with_its_cause(backend):
+    asked = Request((10**6,), SAMPLING, np.random.default_rng(0))  # no such token
+    with pytest.raises(BackendError, match="tiny failed on 1 requests") as caught:
+        backend.complete([asked])
+    assert isinstance(caught.value.__cause__, IndexError)
+    assert backend.complete([]) == []
+
+
+def test_loading_and_saving_draw_no_bars_and_leave_the_users_setting(
+    backend, tiny_folder, tmp_path, capsys
+):
+    from transformers.utils import logging
+
+    drawn = []
+    before = logging.set_tqdm_hook(lambda bar, args, settings: drawn.append(settings))
+    try:
+        with no_bars():
+            backend.model.save_pretrained(tmp_path)
+        HuggingFaceBackend.load(tiny_folder, device="cpu")
+        assert drawn == [] and capsys.readouterr().err == ""
+        logging.tqdm([], desc="theirs")
+    finally:
+        logging.set_tqdm_hook(before)
+    assert [settings["desc"] for settings in drawn] == ["theirs"]
+
+
+def test_a_device_that_is_not_there_is_a_backend_error(tiny_folder, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(BackendError, match="the device is 'cuda', and torch finds no GPU here"):
+        HuggingFaceBackend.load(tiny_folder, device="cuda")
+
+
+def test_a_folder_that_is_not_there_is_a_backend_error(tmp_path):
+    with pytest.raises(BackendError, match="cannot load the model"):
+        HuggingFaceBackend.load(tmp_path / "nothing", device="cpu")

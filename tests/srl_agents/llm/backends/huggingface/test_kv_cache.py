@@ -1,0 +1,153 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.answer_trie import answer_tree
+from srl_agents.llm.backends.token_backend import Request
+from tests.srl_agents.llm.backends.huggingface.conversations import (
+    SAMPLING,
+    assert_same,
+    converse,
+    last_turn,
+    rng_again,
+    wild,
+)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Widths of the forward passes made, in tokens per row."""
+    widths = []
+    original = LlamaForCausalLM.forward
+
+    def counted(self, *args, **settings):
+        widths.append(settings["input_ids"].shape[1])
+        return original(self, *args, **settings)
+
+    monkeypatch.setattr(LlamaForCausalLM, "forward", counted)
+    return widths
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+def test_the_cache_changes_nothing_but_the_work(backend, constrained, passes):
+    model = wild(backend)
+    kept, _ = converse(model, rows=5, turns=5, constrained=constrained)
+    with_cache = sum(passes)
+    passes.clear()
+    fresh, _ = converse(model, rows=5, turns=5, constrained=constrained, keep=False)
+    assert_same(kept, fresh)
+    assert with_cache < 0.6 * sum(passes)
+    lengths = {len(c.ids) for turn in kept for c in turn}
+    assert constrained or len(lengths) > 1, "the rows should have ended at different times"
+
+
+def test_passes_per_turn_are_as_few_as_can_be(backend, passes):
+    converse(backend, rows=3, turns=4, constrained=True)
+    assert len(passes) == 4, "one choice, then a forced end of turn"
+    passes.clear()
+    tree = answer_tree([backend.chat.answer("compete")], backend.chat.end_of_turn)
+    [done] = backend.complete([Request((1, 2), SAMPLING, np.random.default_rng(0), tree)])
+    assert backend.chat.text(done.ids) == "compete"
+    assert not passes, "nothing to choose, nothing to compute"
+
+
+@pytest.mark.parametrize(
+    ("rows", "reused"),
+    [
+        ([0, 1, 2, 3], True),
+        ([3, 1, 0, 2], True),
+        ([2, 0], True),
+        ([1, 1], False),
+    ],
+)
+def test_rows_may_come_back_in_any_order_and_number(backend, passes, rows, reused):
+    model = wild(backend)
+    _, requests = converse(model, rows=4, turns=3)
+    chosen = [requests[row] for row in rows]
+    passes.clear()
+    kept = last_turn(model, rng_again(chosen))
+    assert (passes[0] < 15) is reused
+    assert_same(kept, last_turn(model, rng_again(chosen), cache=None))
+
+
+def test_a_cache_that_no_longer_fits_is_not_used(backend, passes):
+    model = wild(backend)
+    _, requests = converse(model, rows=3, turns=2)
+    last_turn(model, rng_again(requests))
+    passes.clear()
+    again = last_turn(model, rng_again(requests))  # the handles are of the turn before
+    assert passes[0] > 15
+    assert_same(again, last_turn(model, rng_again(requests), cache=None))
+
+    _, requests = converse(model, rows=3, turns=2)
+    last_turn(model, rng_again(requests[:1]))  # the others' rows are given up
+    others = requests[1:]
+    assert_same(
+        last_turn(model, rng_again(others)), last_turn(model, rng_again(others), cache=None)
+    )
+
+    _, requests = converse(model, rows=3, turns=2)
+    edited = [replace(r, context=(9, *r.context[1:])) for r in requests]
+    passes.clear()
+    assert_same(
+        last_turn(model, rng_again(edited)), last_turn(model, rng_again(edited), cache=None)
+    )
+    assert passes[0] > 15
+
+    _, requests = converse(model, rows=3, turns=2)
+    _, others = converse(model, rows=3, turns=2)
+    mixed = rng_again([requests[0], others[1], replace(requests[2], cache=None)])
+    assert_same(last_turn(model, mixed), last_turn(model, rng_again(mixed), cache=None))
+
+
+def test_a_cache_that_was_left_half_read_is_not_used(backend, monkeypatch):
+    model = wild(backend)
+    _, requests = converse(model, rows=3, turns=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(LlamaForCausalLM, "forward", fail)
+        with pytest.raises(BackendError, match="out of memory"):
+            last_turn(model, rng_again(requests))
+    assert_same(
+        last_turn(model, rng_again(requests)), last_turn(model, rng_again(requests), cache=None)
+    )
+
+
+def fail(*_, **__):
+    raise RuntimeError("out of memory")
+
+
+def test_new_weights_make_the_cache_invalid(backend):
+    model = wild(backend)
+    _, requests = converse(model, rows=3, turns=3)
+    with torch.no_grad():
+        for parameter in model.model.parameters():
+            parameter.mul_(1.1)
+    model.weights_version += 1
+    new = last_turn(model, rng_again(requests))
+    assert new[0][0].model == "wild@1"
+    assert_same(new, last_turn(model, rng_again(requests), cache=None))
+
+
+def test_conversations_that_begin_alike_are_read_once(backend, monkeypatch):
+    model = wild(backend)
+    batches = []
+    original = LlamaForCausalLM.forward
+
+    def counted(self, *args, **settings):
+        batches.append(settings["input_ids"].shape[0])
+        return original(self, *args, **settings)
+
+    monkeypatch.setattr(LlamaForCausalLM, "forward", counted)
+    contexts = [(5, 6, 7), (8, 9), (5, 6, 7), (5, 6, 7)]
+    requests = [Request(c, SAMPLING, np.random.default_rng(i)) for i, c in enumerate(contexts)]
+    together = model.complete(requests)
+    assert batches[0] == 2
+    assert set(batches[1:]) <= {4}
+    assert len({c.ids for c in together}) > 2, "alike at first, each then goes its own way"
+    for index, completion in enumerate(together):
+        alone = replace(requests[index], rng=np.random.default_rng(index))
+        assert_same([[completion]], [model.complete([alone])])

@@ -1,0 +1,38 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srl_agents.llm.answer_trie import AnswerTree, answer_tree
+
+END = 99
+
+
+def written(tree: AnswerTree) -> list[tuple[int, ...]]:
+    """Every token sequence that the tree lets through."""
+    if not tree.allowed:
+        return [()]
+    return [(t, *rest) for t in tree.allowed for rest in written(tree.children[t])]
+
+
+def test_an_answer_that_begins_another():
+    tree = answer_tree([[1], [1, 2], [3]], END)
+    assert tree.allowed == (1, 3)
+    assert set(tree.children[1].allowed) == {END, 2}
+    assert tree.children[3].allowed == (END,)
+    assert (tree.longest, tree.answers, tree.children[1].answers) == (3, 3, 2)
+
+
+@given(st.sets(st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple), min_size=1))
+def test_exactly_the_legal_answers_can_be_written(answers):
+    tree = answer_tree(sorted(answers), END)
+    assert sorted(written(tree)) == sorted((*answer, END) for answer in answers)
+    assert tree.longest == 1 + max(map(len, answers))
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [([], "at least one"), ([[1], []], "number 1 has no tokens"), ([[1], [1]], "number 1 repeats")],
+)
+def test_answers_that_cannot_be_told_apart_are_refused(answers, message):
+    with pytest.raises(ValueError, match=message):
+        answer_tree(answers, END)

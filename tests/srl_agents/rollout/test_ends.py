@@ -1,0 +1,114 @@
+"""How each seat's part in a game ended, and what it was shown last."""
+
+import numpy as np
+import pytest
+
+from srl_agents.episode import End, from_json, to_json
+from srl_agents.llm.opponent_notes import notes_for
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.rollout import play, play_many
+from srl_agents.scripted import Always
+from srl_envs import registry
+from tests.fakes import BrokenBackend, ScriptedBackend
+from tests.srl_agents.rollout.endless import Endless, endless
+from tests.srl_agents.rollout.test_rollout import Ledger, Scribe
+
+
+def writer(env, backend=None, **settings):
+    return TextPolicy(backend or ScriptedBackend(lambda request: "yes"), env.text_view, **settings)
+
+
+def test_terminations_truncations_and_failures_are_told_apart():
+    env = Endless(("a", "b", "c"), cut={"a": 2, "c": 3}, over={"b": 1, "c": 3})
+    episode = play(env, dict.fromkeys(env.possible_agents, Always(0)), 0)
+    # c reached its limit in the very step that ended its game: it ended
+    assert episode.ends == {"a": End(True, 1), "b": End(False), "c": End(False)}
+
+    broken = play(Ledger({"a": 1, "b": 3}, breaks_at=1), {"a": Scribe("p"), "b": Scribe("q")}, 0)
+    assert broken.failure and broken.ends == {"a": End(False)}
+
+
+def test_what_a_truncated_seat_saw_last_is_kept():
+    env = registry.make("coop_compete_pair_v0", max_cycles=2)
+    episode = play(env, dict.fromkeys(env.possible_agents, Always(1)), 0)
+    env.reset(seed=0)
+    for _ in range(2):
+        seen, *_ = env.step(dict.fromkeys(env.possible_agents, 1))
+    for agent, end in from_json(to_json(episode)).ends.items():
+        assert end.truncated and end.prompt_ids is None and end.state is None
+        np.testing.assert_array_equal(end.observation, seen[agent])
+
+
+@pytest.mark.parametrize("answer", ["yes", "hm"], ids=["read", "unread"])
+def test_the_last_observation_reads_as_the_next_turn_would_have(answer):
+    env, longer = endless(cut={"a": 2}), endless(cut={"a": 3})
+    short, long = (
+        play(game, {"a": writer(game, ScriptedBackend([answer] * 3))}, 0) for game in (env, longer)
+    )
+    assert short.turns == long.turns[:2]
+    assert short.ends["a"].prompt_ids == long.turns[2][0].decision.tokens.prompt_ids
+    assert from_json(to_json(short)) == short
+
+
+def test_notes_on_the_others_are_read_as_well():
+    env = registry.make("coop_compete_pair_v0", max_cycles=2)
+    env.text_view = view = _Timeless(env.text_view)
+    longer = registry.make("coop_compete_pair_v0", max_cycles=3)
+    notes = notes_for(env)
+    seats = [
+        dict.fromkeys(
+            env.possible_agents,
+            TextPolicy(ScriptedBackend(lambda request: "cooperate"), view, notes=notes),
+        )
+        for _ in range(2)
+    ]
+    short, long = play(env, seats[0], 0), play(longer, seats[1], 0)
+    for agent, end in short.ends.items():
+        step = next(step for step in long.turns[2] if step.agent == agent)
+        ours, theirs = (
+            bytes(token for token in ids if token < 256).decode()
+            for ids in (end.prompt_ids, step.decision.tokens.prompt_ids)
+        )
+        assert ours.splitlines()[-3:] == theirs.splitlines()[-3:]
+
+
+class _Timeless:
+    """A view that is said not to tell the time."""
+
+    tells_time = False
+
+    def __init__(self, view):
+        self._view = view
+
+    def __getattr__(self, name):
+        return getattr(self._view, name)
+
+
+def test_nothing_is_read_where_the_time_is_told_or_the_game_ended():
+    told = endless(cut={"a": 2}, tells_time=True)
+    assert play(told, {"a": writer(told)}, 0).ends == {"a": End(True, 1)}
+    over = endless(over={"a": 2}, cut={"b": 9})
+    assert play(over, {"a": writer(over)}, 0).ends == {"a": End(False)}
+    ours = registry.make("coop_compete_pair_v0", max_cycles=2)
+    seat = writer(ours, ScriptedBackend(lambda request: "cooperate"))
+    ends = play(ours, dict.fromkeys(ours.possible_agents, seat), 0).ends
+    assert all(end.truncated and end.prompt_ids is None for end in ends.values())
+
+
+def test_the_state_is_kept_beside_it_where_states_are():
+    env = endless(cut={"a": 1})
+    without, held = (
+        play_many(lambda: env, {"a": writer(env)}, [0], record_states=states)[0]
+        for states in (False, True)
+    )
+    assert without.ends["a"].state is None
+    assert held.ends["a"].state.tolist() == [1.0, 0.5] and len(held.states) == 1
+    told = endless(cut={"a": 1}, tells_time=True)
+    [episode] = play_many(lambda: told, {"a": writer(told)}, [0], record_states=True)
+    assert episode.ends["a"].state is None
+
+
+def test_a_backend_that_fails_leaves_no_end():
+    env = endless(cut={"a": 1})
+    episode = play(env, {"a": writer(env, BrokenBackend())}, 0)
+    assert episode.failure and episode.ends == {}

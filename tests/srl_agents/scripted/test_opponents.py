@@ -1,0 +1,291 @@
+"""Each partner does what it claims."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from srl_agents.evaluation.scenarios import LONG_AFTER
+from srl_agents.rollout import play, play_many
+from srl_agents.scripted import Always, MemoryOne, SituationReader
+from srl_agents.scripted.memory_one_strategies import STRATEGIES
+from srl_agents.scripted.negotiation import Negotiator, Reciprocator, Talks
+from srl_agents.scripted.registry import classic_policy
+from srl_envs import registry
+from srl_envs.games.negotiation import bargaining
+from srl_envs.games.staged import env as staged_v0
+from srl_envs.games.trading import market
+
+ROUNDS = 8
+
+
+class Plays:
+    """Plays the given actions in order."""
+
+    name = "plays"
+
+    def __init__(self, actions):
+        self.actions = actions
+
+    def start(self, seed):
+        return 0
+
+    def act(self, seen, states):
+        from srl_agents.episode import Decision
+
+        return [Decision(self.actions[turn]) for turn in states], [turn + 1 for turn in states]
+
+
+def actions(episode, agent):
+    return [step.decision.action for step in episode.steps_of(agent)]
+
+
+def games(name, seats, count, **options):
+    """Episodes with these classic policies (one name for all, or one per seat in turn)."""
+    env = registry.make(name, **options)
+    who = [seats] if isinstance(seats, str) else list(seats)
+    held = {
+        agent: classic_policy(who[place % len(who)], env)
+        for place, agent in enumerate(env.possible_agents)
+    }
+    late = [{"episode": LONG_AFTER}] * count
+    return play_many(
+        lambda: registry.make(name, **options), held, range(count), reset_options=late
+    )
+
+
+def last(episode):
+    return episode.turns[-1][0].info
+
+
+# ---- cooperating and competing -------------------------------------------------------------------
+
+GIVEN = [1, 0, 0, 1, 1, 0, 1, 1]
+ANSWERS = {
+    "tit_for_tat": [1, 1, 0, 0, 1, 1, 0, 1],
+    "suspicious_tit_for_tat": [0, 1, 0, 0, 1, 1, 0, 1],
+    "grim_trigger": [1, 1, 0, 0, 0, 0, 0, 0],
+    "pavlov": [1, 1, 0, 1, 1, 1, 0, 0],
+    "alternator": [1, 0, 1, 0, 1, 0, 1, 0],
+}
+
+
+@pytest.mark.parametrize("who", ANSWERS)
+def test_answers_in_the_pair_game(who):
+    env = registry.make("coop_compete_pair_v0", max_cycles=ROUNDS)
+    seats = {"agent_0": Plays(GIVEN), "agent_1": classic_policy(who, env)}
+    assert actions(play(env, seats, seed=0), "agent_1") == ANSWERS[who]
+
+
+@pytest.mark.parametrize("who", ANSWERS)
+def test_answers_the_rivals_in_the_team_game(who):
+    env = registry.make("team_battle_v0", team_size=2, max_cycles=ROUNDS)
+    seats = dict.fromkeys(("red_0", "red_1"), Plays(GIVEN))
+    seats |= dict.fromkeys(("blue_0", "blue_1"), classic_policy(who, env))
+    assert actions(play(env, seats, seed=0), "blue_1") == ANSWERS[who]
+
+
+@pytest.mark.parametrize("who", ANSWERS)
+def test_answers_the_majority_in_the_staged_game(who):
+    env = registry.make("staged_v0", num_agents=4, max_cycles=ROUNDS)
+    seats = dict.fromkeys(env.possible_agents, Plays(GIVEN))
+    seats["agent_3"] = classic_policy(who, env)
+    assert actions(play(env, seats, seed=0), "agent_3") == ANSWERS[who]
+
+
+@pytest.mark.parametrize(("cooperating", "answer"), [(0, 0), (1, 0), (2, 1), (3, 1)])
+@pytest.mark.parametrize("own", [0, 1])
+def test_the_staged_reader_leaves_oneself_out(cooperating, answer, own):
+    reader = SituationReader(staged_v0.OBSERVATION_FIELDS, others="all_cooperated", seats=4)
+    vector = np.array([0, own, (cooperating + own) / 4, 1, 0.5, 0, 0, 0, 0.3], np.float32)
+    assert reader(vector) == 1 + 2 * own + answer
+
+
+@pytest.mark.parametrize(
+    ("who", "share"),
+    [("generous_tit_for_tat", 1 / 3), ("mostly_compete", 0.2), ("mostly_cooperate", 0.8)],
+)
+def test_those_that_draw_keep_their_chances(who, share):
+    env = registry.make("coop_compete_pair_v0", max_cycles=3000)
+    seats = {"agent_0": Always(0), "agent_1": classic_policy(who, env)}
+    assert np.mean(actions(play(env, seats, seed=0), "agent_1")) == pytest.approx(share, abs=0.03)
+
+
+def test_named_strategies_are_chances():
+    for name, chances in STRATEGIES.items():
+        assert MemoryOne(name, chances).chances == chances
+
+
+# ---- bandits -------------------------------------------------------------------------------------
+
+
+def test_win_stay_lose_shift():
+    [episode] = games("bandit_v0", "win_stay_lose_shift", 1, max_cycles=200)
+    steps = episode.steps_of("agent_0")
+    for before, after in pairwise(steps):
+        stayed = after.decision.action == before.decision.action
+        assert stayed == (before.reward > 0)
+
+
+def test_thompson_sampling_finds_the_arm_that_got_better():
+    arms = {"arm0_prob": 0.3, "arm1_prob_start": 0.1, "arm1_prob_after": 0.8, "switch_pull": 60}
+    played = games("bandit_v0", "thompson_sampling", 20, max_cycles=160, **arms)
+    pulled = np.array([actions(episode, "agent_0") for episode in played])
+    assert pulled[:, 30:60].mean() < 0.3
+    assert pulled[:, 90:].mean() > 0.85
+
+
+# ---- mazes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"loop_share": 0.3}, {"width": 12, "view_radius": 2}])
+def test_explorers_reach_the_goal_of_every_unseen_maze(options):
+    played = games("maze_v0", "explorer", 200, split="test", max_cycles=400, **options)
+    assert all(last(episode)["success"] for episode in played)
+    detour = np.mean([last(e)["steps"] / last(e)["shortest_path"] for e in played])
+    assert detour < 2.0
+
+
+def test_explorers_reach_their_own_goals_and_each_other():
+    for game in ("maze_own_v0", "maze_meet_v0"):
+        played = games(game, "explorer", 60, split="test", max_cycles=400)
+        assert all(last(episode)["success"] for episode in played)
+
+
+def test_wall_followers_come_by_every_cell_of_a_maze_without_loops():
+    played = games("maze_v0", "wall_follower", 100, split="test", max_cycles=400)
+    assert all(last(episode)["success"] for episode in played)
+
+
+@pytest.mark.parametrize("who", ["random_walker", "greedy_walker", "wall_follower", "explorer"])
+def test_walkers_bump_into_no_wall(who):
+    for episode in games("maze_v0", who, 20, split="test"):
+        assert not any(step.observation[8] for step in episode.steps_of("agent_0"))
+
+
+def test_greedy_walkers_go_closer_where_they_can():
+    for episode in games("maze_v0", "greedy_walker", 20, loop_share=1.0):
+        away = [abs(s.observation[2]) + abs(s.observation[3]) for s in episode.steps_of("agent_0")]
+        closer = np.mean(np.diff(away) < 0)
+        assert closer > 0.5
+    reached = {
+        who: np.mean([last(e)["success"] for e in games("maze_v0", who, 60, loop_share=0.5)])
+        for who in ("random_walker", "greedy_walker")
+    }
+    assert reached["greedy_walker"] > reached["random_walker"] + 0.5
+
+
+# ---- trading -------------------------------------------------------------------------------------
+
+
+def surplus_share(seats, count=30, **options):
+    played = games("social_trading_v0", seats, count, **options)
+    shares = [last(e)["surplus_share"] for e in played]
+    return np.mean([share for share in shares if share is not None]), played
+
+
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [({}, 0.75), ({"agreements": "binding"}, 0.8), ({"num_agents": 3, "goods": 5}, 0.9)],
+)
+def test_truthful_traders_gain_most_of_the_surplus(options, least):
+    share, played = surplus_share("truthful_trader", **options)
+    assert share > least
+    gains = [step.info["gain"] for episode in played for step in episode.turns[-1]]
+    assert min(gains) >= 0, "nobody agrees to what it loses by, and all keep their word"
+
+
+def test_truthful_traders_keep_their_word_and_defaulters_do_not():
+    _, played = surplus_share(["truthful_trader", "defaulting_trader"], num_agents=2)
+    honest, false = (
+        [turn[seat].info["reputation"] for episode in played for turn in episode.turns[-1:]]
+        for seat in (0, 1)
+    )
+    assert min(honest) >= 0.5 and max(false) <= 0.5 and np.mean(false) < 0.45
+
+
+def test_a_defaulter_is_soon_left_alone():
+    _, played = surplus_share(["truthful_trader", "defaulting_trader"], num_agents=2)
+    for episode in played:
+        losses = [step.reward for step in episode.steps_of("agent_0") if step.reward < 0]
+        assert len(losses) <= 1
+
+
+def test_late_defaulters_keep_their_word_until_late():
+    _, played = surplus_share("late_defaulter")
+    owed = {True: [], False: []}  # late or not -> what was done about it
+    for episode in played:
+        for turn in episode.turns:
+            if turn[0].info["phase"] != "deliveries":
+                continue
+            late = bool(turn[0].observation[0] >= 0.6)
+            owed[late].append({step.decision.action for step in turn})
+    assert all(market.DELIVER in done for done in owed[False])
+    assert owed[True] and all(done == {market.PASS} for done in owed[True])
+
+
+def test_hard_bargainers_take_the_larger_part():
+    played = games("social_trading_v0", ["hard_bargainer", "truthful_trader"], 60, num_agents=2)
+    gains = np.array([[step.info["gain"] for step in e.turns[-1]] for e in played])
+    assert gains[:, 0].mean() > 1.3 * gains[:, 1].mean() > 0
+
+
+# ---- negotiation ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"offers": "simultaneous"}, {"conflict": 1.0}])
+@pytest.mark.parametrize(("who", "least"), [("conceder", 0.9), ("reciprocator", 0.7)])
+def test_conceders_and_reciprocators_come_to_agree(who, least, options):
+    played = games("social_negotiation_v0", who, 60, **options)
+    assert np.mean([last(e)["outcome"] == "agreement" for e in played]) > least
+    assert all(all(last(e)["individually_rational"].values()) for e in played)
+
+
+def test_hard_liners_gain_at_the_conceders_cost():
+    earned = {}
+    for who in ("conceder", "boulware", "stubborn"):
+        played = games("social_negotiation_v0", ["conceder", who], 60, discount=1.0)
+        earned[who] = np.mean([[e.returns()[f"agent_{i}"] for i in (0, 1)] for e in played], axis=0)
+    for who in ("boulware", "stubborn"):
+        assert earned[who][1] > earned[who][0] + 0.1
+        assert earned[who][0] < earned["conceder"][0] - 0.05
+
+
+def test_the_stubborn_propose_nothing_but_the_best():
+    for episode in games("social_negotiation_v0", "stubborn", 20):
+        for agent in episode.seats:
+            proposed = {a for a in actions(episode, agent) if a >= bargaining.FIRST_PROPOSAL}
+            assert len(proposed) <= 1
+
+
+@pytest.mark.parametrize(
+    ("beta", "time", "target"),
+    # 0.2 + 0.8 * (1 - time ** (1 / beta))
+    [(1.0, 0.5, 0.6), (2.0, 0.25, 0.6), (0.5, 0.5, 0.8), (0.2, 0.0, 1.0), (3.0, 1.0, 0.2)],
+)
+def test_targets_fall_with_time(beta, time, target):
+    policy = Negotiator(bargaining.NegotiationRules(), 10, beta=beta)
+    found = policy.target(time, 0.2, 1.0, {}, policy.start(0))
+    assert found == pytest.approx(target)
+
+
+def test_reciprocators_give_way_as_far_as_the_others_did():
+    policy = Reciprocator(bargaining.NegotiationRules(), 10)
+    talks = Talks(first_worth={0: 0.1}, moves=2)
+    gave_way = policy.target(0.5, 0.2, 1.0, {0: 0.3}, talks)
+    # 1 less the 0.2 that the other's proposals got better and 0.06 for each of two moves
+    assert gave_way == pytest.approx(0.68)
+    assert policy.target(0.5, 0.2, 1.0, {0: 0.05}, talks) == pytest.approx(0.88)
+    assert policy.target(0.5, 0.2, 1.0, {0: 1.0}, talks) == pytest.approx(0.2)
+
+
+def test_a_negative_beta_is_refused():
+    with pytest.raises(ValueError, match="beta must be 0 or more"):
+        Negotiator(bargaining.NegotiationRules(), 10, beta=-1.0)
+
+
+def test_a_policy_of_another_game_says_so():
+    other = classic_policy("truthful_trader", registry.make("social_trading_v0", num_agents=2))
+    env = registry.make("social_trading_v0", num_agents=3)
+    with pytest.raises(ValueError, match="make the policy for the environment"):
+        play(env, dict.fromkeys(env.possible_agents, other), seed=0)

@@ -1,0 +1,154 @@
+"""The table: everyone plays legally what they are listed for, and docs/scenarios.md lists them."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from srl_agents.errors import PolicyError
+from srl_agents.policy import Seen
+from srl_agents.rollout import play_many, policy_name
+from srl_agents.scripted.registry import ANY, GAMES, POLICIES, classic_policy, names
+from srl_envs import registry
+from srl_envs.scenarios import lookup
+
+PAGE = (Path(__file__).parents[3] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+# Environment, options: several legal sizes of every game.
+SIZES = [
+    ("coop_compete_v0", {"max_cycles": 6, "num_agents": 5}),
+    ("coop_compete_pair_v0", {"max_cycles": 6}),
+    ("team_battle_v0", {"max_cycles": 6, "team_size": (1, 3)}),
+    ("staged_v0", {"max_cycles": 6, "num_agents": 1, "warmup_episodes": 0}),
+    ("staged_v0", {"max_cycles": 6, "num_agents": 5, "warmup_episodes": 0}),
+    ("bandit_v0", {"max_cycles": 12, "num_agents": 3, "switch_pull": 4}),
+    ("maze_v0", {"width": 6, "height": 4, "view_radius": 2, "mask_walls": True}),
+    ("maze_simple_v0", {"num_agents": 3}),
+    ("maze_own_v0", {"obs_mode": "dict", "loop_share": 0.5}),
+    ("maze_meet_v0", {"num_agents": 4}),
+    ("social_trading_v0", {"num_agents": 2, "goods": 5, "max_quantity": 1}),
+    ("social_trading_v0", {"agreements": "binding", "network": True, "obs_mode": "llm"}),
+    ("social_negotiation_v0", {"num_agents": 4, "max_cycles": 9}),
+    ("social_negotiation_v0", {"offers": "simultaneous"}),
+    ("social_negotiation_v0", {"issues": {"a": ("x", "y")}, "max_cycles": 1}),
+]
+CASES = [
+    pytest.param(name, options, who, id=f"{name}-{number}-{who}")
+    for number, (name, options) in enumerate(SIZES)
+    for who in names(registry.make(name, **options))
+]
+
+
+@pytest.mark.parametrize(("name", "options", "who"), CASES)
+def test_plays_legally_and_from_its_seed_alone(name, options, who):
+    def play():
+        env = registry.make(name, **options)
+        seats = dict.fromkeys(env.possible_agents, classic_policy(who, env))
+        return play_many(lambda: registry.make(name, **options), seats, [0, 1, 2])
+
+    first = play()
+    for episode in first:
+        assert episode.failure is None
+        steps = [step for turn in episode.turns for step in turn]
+        assert not any(step.info.get("illegal", False) for step in steps)
+    actions = [[s.decision.action for t in e.turns for s in t] for e in first]
+    assert actions == [[s.decision.action for t in e.turns for s in t] for e in play()]
+    assert all(type(action) is int for episode in actions for action in episode)
+
+
+def test_every_policy_is_played_above():
+    assert {case.values[2] for case in CASES} == set(POLICIES)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_is_called_by_its_name_and_described(name):
+    entry = POLICIES[name]
+    game = entry.games[0] if entry.games else "coop_compete_v0"
+    assert policy_name(classic_policy(name, registry.make(game))) == name == entry.name
+    assert entry.description and set(entry.games) <= set(GAMES)
+
+
+def test_who_can_play_what():
+    maze, pair = registry.make("maze_v0"), registry.make("coop_compete_pair_v0")
+    assert set(names(maze)) == {
+        "uniform", "random_walker", "greedy_walker", "explorer", "wall_follower",
+    }  # fmt: skip
+    assert "grim_trigger" in names(pair, held_out=True)
+    assert "grim_trigger" not in names(pair, held_out=False)
+    assert set(names()) == set(POLICIES)
+
+
+def test_what_cannot_be_played_is_refused_and_told():
+    maze = registry.make("maze_v0")
+    with pytest.raises(PolicyError, match=r"tit_for_tat cannot play maze_v0.*explorer"):
+        classic_policy("tit_for_tat", maze)
+    with pytest.raises(PolicyError, match=r"no classic policy 'explorr' .did you mean 'explorer'"):
+        classic_policy("explorr", maze)
+
+
+def test_policies_that_look_at_nothing_play_other_games_with_two_actions():
+    env = registry.make("bandit_v0")
+    assert not POLICIES["always_cooperate"].can_play(env), "right is not cooperating"
+    env.metadata = {"name": "my_own_v0"}
+    assert POLICIES["always_cooperate"].can_play(env)
+    assert not POLICIES["tit_for_tat"].can_play(env)
+    maze = registry.make("maze_v0")
+    maze.metadata = {"name": "my_own_v0"}
+    assert not POLICIES["always_cooperate"].can_play(maze), "it has four actions"
+    assert POLICIES["uniform"].can_play(maze)
+
+
+@pytest.mark.parametrize("name", lookup.names())
+def test_scenarios_seat_whom_they_can_and_say_who_is_held_out(name):
+    scenario = lookup.scenario(name)
+    env = scenario.make()
+    for who in scenario.background.values():
+        assert POLICIES[who].can_play(env)
+    held_out = {who for who in scenario.background.values() if POLICIES[who].held_out}
+    assert held_out == set(scenario.held_out_partners)
+
+
+def test_every_held_out_policy_is_met_in_a_scenario():
+    met = {who for n in lookup.names() for who in lookup.scenario(n).held_out_partners}
+    assert met == set(names(held_out=True))
+
+
+def test_uniform_plays_games_whose_seats_have_different_actions_and_no_masks():
+    env = registry.make("coop_compete_pair_v0")
+    env.metadata = {"name": "my_own_v0"}
+    env.action_spaces = {"agent_0": Discrete(1), "agent_1": Discrete(5)}
+    uniform = classic_policy("uniform", env)
+    seen = [Seen(f"agent_{number % 2}", None) for number in range(400)]
+    decisions, _ = uniform.act(seen, [uniform.start(seed) for seed in range(400)])
+    assert {d.action for d in decisions[0::2]} == {0}
+    assert {d.action for d in decisions[1::2]} == {0, 1, 2, 3, 4}
+    env.action_spaces = dict.fromkeys(env.possible_agents, Box(0.0, 1.0, (2,)))
+    with pytest.raises(PolicyError, match="uniform cannot play my_own_v0, only any game of disc"):
+        classic_policy("uniform", env)
+
+
+def test_uniform_draws_among_the_legal_actions_alike():
+    env = registry.make("social_negotiation_v0")
+    uniform = classic_policy("uniform", env)
+    observations, infos = env.reset(seed=0)
+    seat = env.possible_agents[env.bargain.mover]
+    mask = infos[seat]["action_mask"]
+    seen = [Seen(seat, observations[seat], mask)] * 6000
+    decisions, _ = uniform.act(seen, [uniform.start(seed) for seed in range(6000)])
+    counts = np.bincount([d.action for d in decisions], minlength=len(mask))
+    assert (counts[mask == 0] == 0).all()
+    assert counts[mask == 1] == pytest.approx(6000 / mask.sum(), rel=0.35)
+    assert decisions[0].logprob == pytest.approx(-np.log(mask.sum()))
+
+
+def cells(rows):
+    return [" | ".join(row) for row in rows]
+
+
+def test_the_page_lists_all_partners():
+    written = re.findall(r"^\| `(\w+)` \| (.*?) \| (yes)?\s?\| (.*?) \|$", PAGE, re.MULTILINE)
+    assert cells(written) == cells(
+        (e.name, ", ".join(e.games) or ANY, "yes" if e.held_out else "", e.description)
+        for e in POLICIES.values()
+    )

@@ -1,0 +1,47 @@
+"""Seats are dealt: as named first, the rest in turn, and nobody goes without."""
+
+import pytest
+
+from srl_agents.seating import deal
+
+FOUR = ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize(
+    "seats, models, fixed, dealt",
+    [
+        (FOUR, ["m0", "m1", "m2", "m3"], {}, "m0 m1 m2 m3"),
+        (FOUR, ["m0"], {}, "m0 m0 m0 m0"),
+        (FOUR, ["m0", "m1"], {}, "m0 m1 m0 m1"),
+        (FOUR, ["m0", "m1"], {"a": "m1"}, "m1 m0 m1 m0"),
+        (FOUR, ["m0", "m1"], {"b": "tit_for_tat"}, "m0 tit_for_tat m1 m0"),
+        (FOUR, ["m0"], {"b": "x", "c": "x", "d": "x"}, "m0 x x x"),
+        (FOUR, ["m0", "m1"], {"a": "m0", "b": "m1"}, "m0 m1 m0 m1"),
+        (FOUR, ["m0", "m1", "m2"], {"a": "m0", "d": "x"}, "m0 m1 m2 x"),
+        (FOUR, ["m0"], dict.fromkeys(FOUR, "m0"), "m0 m0 m0 m0"),
+    ],
+)
+def test_deal(seats, models, fixed, dealt):
+    found = deal(seats, models, fixed)
+    assert list(found) == list(seats)
+    assert " ".join(found.values()) == dealt
+
+
+def test_four_models_meet_in_both_teams_of_eight():
+    seats = [f"red_{i}" for i in range(4)] + [f"blue_{i}" for i in range(4)]
+    found = deal(seats, ["m0", "m1", "m2", "m3"], {})
+    assert [found[f"red_{i}"] for i in range(4)] == [found[f"blue_{i}"] for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    "models, fixed, says",
+    [
+        (["m0"], {"z": "m0"}, "no seat 'z'.*a, b, c, d"),
+        ([f"m{i}" for i in range(5)], {}, "m4 has no seat.*4 free seat"),
+        (["m0", "m1"], {"a": "x", "b": "x", "c": "x"}, "m1 has no seat: 1 free seat"),
+        (["m0", "m1"], dict.fromkeys(FOUR, "m1"), "m0 has no seat: 0 free seat"),
+    ],
+)
+def test_what_cannot_be_dealt_is_refused(models, fixed, says):
+    with pytest.raises(ValueError, match=says):
+        deal(FOUR, models, fixed)

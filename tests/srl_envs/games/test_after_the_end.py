@@ -1,0 +1,48 @@
+"""Once all have left, no actions bring nothing, in every environment and wrapper."""
+
+import pytest
+
+from srl_envs import registry
+from srl_envs.errors import EnvError
+from srl_envs.text.view import TextEnv
+from srl_envs.wrappers.reward_function import CustomRewards
+from srl_envs.wrappers.text_adapter import with_text
+from tests.srl_envs.wrappers.third_party_games import Nim
+
+NOTHING = ({},) * 5
+
+
+def until_the_end(env, answer):
+    env.reset(seed=0)
+    while env.agents:
+        actions = {agent: answer(env.action_space(agent)) for agent in env.agents}
+        env.step(actions)
+
+
+def sampled(space):
+    return space.sample() if not hasattr(space, "max_length") else "Answer: 1"
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_step_after_the_end_brings_nothing(name):
+    games = [registry.make(name, max_cycles=2)]
+    games += [CustomRewards(registry.make(name, max_cycles=2))]
+    games += [TextEnv(registry.make(name, max_cycles=2), history=turns) for turns in (None, 3)]
+    for env in games:
+        with pytest.raises(EnvError, match=r"reset\(\)"):
+            env.step({})
+        until_the_end(env, sampled)
+        assert env.step({}) == NOTHING  # SuperSuit's black_death asks for it
+        until_the_end(env, sampled)  # and the next episode is played as ever
+        env.close()
+
+
+def test_so_does_one_of_a_game_with_text():
+    env = with_text(Nim(), rules="Take the last stick.", answers=("one", "two"))
+    with pytest.raises(EnvError, match=r"reset\(\)"):
+        env.step({})
+    env.reset(seed=0)
+    while env.agents:
+        env.step({agent: int(env._masks[agent].argmax()) for agent in env.agents})
+    assert env.step({}) == NOTHING
+    assert TextEnv(env).agents == []

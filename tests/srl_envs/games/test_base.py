@@ -1,0 +1,265 @@
+"""What every game of the catalogue has from the shared base."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.games.base import NOISE_BLOCK, OBSERVATION_MODES
+from srl_envs.games.staged.env import Staged
+
+# Games of choices; test_task and test_debate hold those of free text to the like.
+every_name = pytest.mark.parametrize(
+    "name", [n for n in registry.names() if "free text" not in registry.entry(n).tags]
+)
+
+
+def episode(env, seed, options=None):
+    """All rewards of a full episode of fixed actions, as one list."""
+    env.reset(seed=seed, options=options)
+    rewards, turn = [], 0
+    while env.agents:
+        turn += 1
+        actions = {agent: (turn + place) % 3 % 2 for place, agent in enumerate(env.agents)}
+        rewards += env.step(actions)[1].values()
+    return rewards
+
+
+def course(env, seed, options=None):
+    """All that is seen and earned in a full episode of fixed actions."""
+    observations, _ = env.reset(seed=seed, options=options)
+    told = [observations[agent].tolist() for agent in env.agents]
+    while env.agents:
+        seats = list(env.agents)
+        observations, rewards, *_ = env.step({a: place % 2 for place, a in enumerate(seats)})
+        told += [(rewards[agent], observations[agent].tolist()) for agent in seats]
+    return told
+
+
+@every_name
+@pytest.mark.parametrize("mode", OBSERVATION_MODES)
+def test_modes_show_the_same(name, mode):
+    env, plain = registry.make(name, obs_mode=mode), registry.make(name)
+    observations, _ = env.reset(seed=0)
+    expected, infos = plain.reset(seed=0)
+    for agent, seen in observations.items():
+        vector = seen if mode == "vector" else seen["observation"]
+        assert np.array_equal(vector, expected[agent]) and vector.dtype == np.float32
+        if mode != "vector":
+            assert np.array_equal(seen["action_mask"], infos[agent]["action_mask"])
+        keys = {"observation", "action_mask"} | ({"text"} if mode == "llm" else set())
+        assert mode == "vector" or set(seen) == keys
+        if mode == "llm":
+            assert seen["text"] == plain.text_view.describe(agent, vector)
+
+
+@every_name
+def test_all_seats_have_equal_spaces(name):
+    env = registry.make(name)
+    seats = env.possible_agents
+    assert all(env.observation_space(a) == env.observation_space(seats[0]) for a in seats)
+    assert all(env.action_space(a) == env.action_space(seats[0]) for a in seats)
+
+
+@every_name
+def test_episodes_without_a_seed_carry_on_and_differ(name):
+    after = {"episode": 100}
+    env, again = registry.make(name, max_cycles=20), registry.make(name, max_cycles=20)
+    first, second = course(env, 1, after), course(env, None, after)
+    alike = "deterministic" in registry.entry(name).tags
+    assert (first == second) is alike
+    assert (first, second) == (course(again, 1, after), course(again, None, after))
+    assert (first == course(env, 2, after)) is alike
+
+
+class DecidedInRoundTwo(Staged):
+    """A game that is over as soon as it is decided."""
+
+    def play_round(self, chosen, over):
+        if self.played == 2:
+            self.finished = True
+        return super().play_round(chosen, over)
+
+
+@pytest.mark.parametrize("rounds", [2, 9])
+def test_a_game_that_is_decided_is_terminated_not_truncated(rounds):
+    env = DecidedInRoundTwo(num_agents=4, max_cycles=rounds)
+    for _ in range(2):  # the second episode begins undecided again
+        env.reset(seed=0)
+        for expected in (False, True):
+            _, _, terminations, truncations, _ = env.step(dict.fromkeys(env.agents, 1))
+            assert terminations == dict.fromkeys(env.possible_agents, expected)
+            assert truncations == dict.fromkeys(env.possible_agents, False)
+        assert env.agents == []
+
+
+def test_unseeded_environments_differ():
+    one, other = (registry.make("coop_compete_v0", max_cycles=5) for _ in range(2))
+    assert episode(one, None) != episode(other, None)
+
+
+@pytest.mark.parametrize("seats", [1, 3, NOISE_BLOCK + 1])
+def test_noise_is_the_generators_stream_however_many_are_drawn_at_a_time(seats):
+    env = registry.make("coop_compete_v0", num_agents=seats, noise_std=0.5, max_cycles=1)
+    expected = np.random.default_rng(4).standard_normal(400 * seats).clip(-8.0, 8.0) * 0.5
+    drawn = []
+    for turn in range(400):
+        env.reset(seed=None if turn else 4)
+        drawn += env.noise(seats)
+    assert drawn == expected.tolist()
+    env.reset(seed=4)  # what was drawn of the first stream and not used is thrown away
+    assert env.noise(seats) == drawn[:seats]
+
+
+@every_name
+def test_a_changed_max_cycles_counts_from_the_next_reset(name):
+    env = registry.make(name, max_cycles=3)
+    assert len(episode(env, 0)) == 3 * len(env.possible_agents)
+    env.max_cycles = 5
+    assert len(episode(env, 0)) == 5 * len(env.possible_agents)
+    observations, _ = env.reset()
+    said = env.text_view.describe(env.agents[0], observations[env.agents[0]])
+    assert said.startswith(("Round 1 of 5.", "Step 1 of 5."))
+    env.max_cycles = 0
+    with pytest.raises(EnvConfigError, match="max_cycles"):
+        env.reset()
+
+
+@every_name
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda actions: actions | {next(iter(actions)): 10**6},
+            "action 1000000 of .*_0 is outside Discrete",
+        ),
+        (lambda actions: actions | {next(iter(actions)): -1}, "action -1 of .*_0 is outside"),
+        (lambda actions: actions | {next(iter(actions)): 2**80}, "action 120.* of .*_0 is outside"),
+        (lambda actions: actions | {next(iter(actions)): 1.0}, "action 1.0 of .*_0 is outside"),
+        (lambda actions: actions | {next(iter(actions)): None}, "action None of .*_0 is outside"),
+        (lambda actions: actions | {next(iter(actions)): "cooperate"}, "'cooperate' .* is outside"),
+        (lambda actions: actions | {next(iter(actions)): np.array([1])}, "is outside"),
+        (lambda actions: dict(list(actions.items())[1:]), "no action for .*_0: step.. needs one"),
+        (lambda actions: actions | {"nobody_7": 1}, "an action for 'nobody_7', who is not among"),
+        (lambda actions: list(actions.values()), "must be a mapping"),
+        (lambda actions: np.array(list(actions.values())), "must be a mapping"),
+        (lambda actions: None, "must be a mapping"),
+        (lambda actions: {}, "no action for"),
+    ],
+)
+def test_impossible_actions_are_refused_and_change_nothing(name, change, said):
+    env, untouched = registry.make(name), registry.make(name)
+    env.reset(seed=0)
+    untouched.reset(seed=0)
+    actions = dict.fromkeys(env.agents, 1)
+    with pytest.raises(EnvError, match=said):
+        env.step(change(actions))
+    assert env.step(actions)[1] == untouched.step(actions)[1]
+
+
+@every_name
+@pytest.mark.parametrize("kind", [int, bool, np.int64, np.int32, np.int8, np.uint8, np.array])
+def test_every_kind_of_whole_number_is_an_action(name, kind):
+    env, plain = registry.make(name), registry.make(name)
+    env.reset(seed=0)
+    plain.reset(seed=0)
+    chosen = {agent: place % 2 for place, agent in enumerate(env.agents)}
+    rewards = env.step({agent: kind(action) for agent, action in chosen.items()})[1]
+    assert rewards == plain.step(chosen)[1]
+    assert all(type(reward) is float for reward in rewards.values())
+
+
+@every_name
+def test_wrong_order_of_calls(name):
+    env = registry.make(name, max_cycles=1, render_mode="ansi")
+    for early in (lambda: env.step({}), env.state, env.render):
+        with pytest.raises(EnvError, match=r"reset\(\)"):
+            early()
+    episode(env, 0)
+    with pytest.raises(EnvError, match="without a running episode"):
+        env.step(dict.fromkeys(env.possible_agents, 0))
+    assert env.step({}) == ({},) * 5
+
+
+@every_name
+def test_state_is_all_observations_and_not_a_view_of_them(name):
+    env = registry.make(name)
+    observations, _ = env.reset(seed=0)
+    for _ in range(3):
+        expected = np.concatenate(list(observations.values()))
+        assert np.array_equal(env.state(), expected)
+        for seen in observations.values():
+            seen += 1
+        assert np.array_equal(env.state(), expected)
+        observations, *_ = env.step(dict.fromkeys(env.agents, 1))
+
+
+def played_alike(env, twin, rounds):
+    """Whether both show, pay and tell the same in the coming rounds, the seats not all alike."""
+    for turn in range(rounds):
+        actions = {a: (turn + place) % 3 % 2 for place, a in enumerate(env.agents)}
+        one, other = env.step(actions), twin.step(actions)
+        for agent in actions:
+            assert np.array_equal(one[0][agent], other[0][agent])
+            assert one[4][agent].keys() == other[4][agent].keys()
+            mask = one[4][agent]["action_mask"]
+            assert np.array_equal(mask, other[4][agent]["action_mask"])
+        assert one[1:4] == other[1:4]
+        assert np.array_equal(env.state(), twin.state())
+
+
+@every_name
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_plays_on_alike(name, copied):
+    env = registry.make(name, max_cycles=30)
+    env.reset(seed=0, options={"episode": 100})
+    env.step(dict.fromkeys(env.agents, 1))
+    twin = copied(env)
+    assert np.array_equal(env.state(), twin.state())
+    played_alike(env, twin, 5)
+    env.reset()
+    twin.reset()  # both go on with the same numbers
+    played_alike(env, copied(twin), 5)
+
+
+@every_name
+def test_what_is_handed_out_is_the_callers_to_change(name):
+    env, untouched = (registry.make(name, max_cycles=400) for _ in range(2))
+    kept = []
+    for one in (env, untouched):
+        one.reset(seed=0, options={"episode": 100})
+    while env.agents and len(kept) < 400:
+        actions = {a: (len(kept) + place) % 2 for place, a in enumerate(env.agents)}
+        spoilt, expected = env.step(actions), untouched.step(actions)
+        for agent in actions:
+            assert np.array_equal(spoilt[0][agent], expected[0][agent])
+            assert np.array_equal(
+                spoilt[4][agent]["action_mask"], expected[4][agent]["action_mask"]
+            )
+            spoilt[0][agent][:] = -7.0
+            spoilt[4][agent]["action_mask"][:] = 9
+        assert spoilt[1:4] == expected[1:4]
+        for part in spoilt:
+            part.clear()
+        kept.append((expected[0], {agent: seen.copy() for agent, seen in expected[0].items()}))
+    for shown, as_it_was in kept:  # nothing that was handed out is written again
+        assert all(np.array_equal(shown[agent], as_it_was[agent]) for agent in shown)
+
+
+@every_name
+def test_an_episode_broken_off_uses_up_no_luck_but_its_own(name):
+    env, other = registry.make(name, max_cycles=9), registry.make(name, max_cycles=50)
+    after = {"episode": 100}
+    env.reset(seed=3, options=after)
+    other.reset(seed=3, options=after)
+    for one in (env, other):
+        one.step(dict.fromkeys(one.agents, 1))
+    env.reset(options=after)
+    other.reset(options=after)
+    first, second = (
+        [one.step(dict.fromkeys(one.agents, 1))[1] for _ in range(5)] for one in (env, other)
+    )
+    assert first == second

@@ -1,0 +1,141 @@
+"""PettingZoo's own tests, for every environment of the catalogue in every observation mode."""
+
+from functools import partial
+from types import SimpleNamespace
+
+import pettingzoo
+import pytest
+from gymnasium.utils.env_checker import data_equivalence
+from pettingzoo.test import (
+    api_test,
+    max_cycles_test,
+    parallel_api_test,
+    parallel_seed_test,
+    render_test,
+    seed_test,
+    state_test,
+)
+
+from srl_envs import registry
+from srl_envs.games.base import OBSERVATION_MODES, RENDER_MODES
+
+ROUNDS = 60
+
+# The modes with a mask beside the vector are dicts by design; PettingZoo's AEC test remarks on it.
+DICTS_ARE_WANTED = (
+    pytest.mark.filterwarnings("ignore:Observation is not a NumPy array:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Observation space for each agent probably:UserWarning"),
+)
+# Whatever is written is a move: PettingZoo's AEC test expects numbers, and remarks on it.
+TEXTS_ARE_WANTED = pytest.mark.filterwarnings("ignore:Action space for each agent:UserWarning")
+every_mode = pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param(mode, marks=() if mode == "vector" else DICTS_ARE_WANTED)
+        for mode in OBSERVATION_MODES
+    ],
+)
+every_name = pytest.mark.parametrize("name", registry.names())
+
+
+def writes(name):
+    """Whether the environment's seats act by writing."""
+    return "free text" in registry.entry(name).tags
+
+
+def turn_based(name, **parameters):
+    entry = registry.entry(name)
+    module = __import__(entry.module, fromlist=["env"])
+    return module.env(**{**entry.defaults, **parameters})
+
+
+@every_name
+@every_mode
+def test_parallel_api(name, mode):
+    parallel_api_test(registry.make(name, obs_mode=mode), num_cycles=ROUNDS)
+
+
+@every_name
+@every_mode
+def test_parallel_seeds(name, mode):
+    parallel_seed_test(partial(registry.make, name, obs_mode=mode), num_cycles=ROUNDS)
+
+
+@every_name
+@every_mode
+@TEXTS_ARE_WANTED
+def test_turn_based_api(name, mode):
+    api_test(turn_based(name, obs_mode=mode, max_cycles=ROUNDS), num_cycles=ROUNDS)
+
+
+@every_name
+@every_mode
+def test_turn_based_seeds(name, mode):
+    seed_test(partial(turn_based, name, obs_mode=mode), num_cycles=ROUNDS)
+
+
+@every_name
+@every_mode
+def test_max_cycles(name, mode):
+    # Some games can end before by their own rules: the seeds are such that the samples do not.
+    max_cycles_test(
+        SimpleNamespace(
+            parallel_env=partial(sampling_alike, registry.make, name, obs_mode=mode),
+            env=partial(sampling_alike, turn_based, name, obs_mode=mode),
+        )
+    )
+
+
+def sampling_alike(make, name, **parameters):
+    env = make(name, **parameters)
+    for place, agent in enumerate(env.possible_agents):
+        env.action_space(agent).seed(place)
+    return env
+
+
+@every_name
+@every_mode
+def test_state(name, mode):
+    state_test(
+        turn_based(name, obs_mode=mode), registry.make(name, obs_mode=mode), num_cycles=ROUNDS
+    )
+
+
+@every_name
+def test_render(name, capsys):
+    shown = [mode for mode in RENDER_MODES if mode != "rgb_array" or not writes(name)]
+    assert turn_based(name).metadata["render_modes"] == shown
+    render_test(partial(turn_based, name))
+    unit = "turn" if writes(name) else "round"
+    assert f"{unit} 1/" in capsys.readouterr().out
+
+
+@every_name
+@pytest.mark.parametrize("kind", ["parallel", "aec"])
+def test_pettingzoo_makes_it_by_name(name, kind):
+    game, version = name.rsplit("_", 1)
+    env = pettingzoo.make(kind, f"srl/{game}-{version}", max_cycles=5)
+    assert env.unwrapped.max_cycles == 5
+    assert env.possible_agents == registry.make(name).possible_agents
+
+
+@pytest.mark.parametrize("task", ["race", "own", "meet"])
+def test_mazes_that_are_soon_solved(task):
+    parameters = {"layout": ["A.G"], "task": task, "num_agents": 2, "mask_walls": True}
+    parallel_api_test(registry.make("maze_v0", **parameters), num_cycles=ROUNDS)
+    api_test(turn_based("maze_v0", **parameters), num_cycles=ROUNDS)
+
+
+@every_name
+def test_turn_based_and_parallel_play_the_same_game(name):
+    parallel, turns = registry.make(name, max_cycles=5), turn_based(name, max_cycles=5)
+    parallel.reset(seed=3)
+    turns.reset(seed=3)
+    while parallel.agents:
+        seats = list(parallel.agents)
+        moves = ["Answer: 1", "I doubt it."] if writes(name) else [0, 1]
+        observations, rewards, *_ = parallel.step({a: moves[i % 2] for i, a in enumerate(seats)})
+        for place, _ in enumerate(seats):
+            turns.step(moves[place % 2])
+        assert {a: turns.rewards[a] for a in seats} == rewards
+        assert all(data_equivalence(turns.observe(a), observations[a]) for a in seats)

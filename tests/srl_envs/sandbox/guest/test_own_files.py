@@ -1,0 +1,113 @@
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from srl_envs.sandbox.guest import own_files, zygote
+from tests.srl_envs.sandbox.sandboxes import any_sandbox
+
+ROOT = Path(__file__).parents[4]
+LIBRARY = ["json/__init__.py", "os.py", "__pycache__/os.pyc", "_sysconfigdata__linux.py"]
+FOREIGN = [
+    "site-packages/srl_envs/tasks/programming/env.py",
+    "dist-packages/numpy/__init__.py",
+    "srl_envs/tasks/programming/env.py",
+    "core_srl.py",
+    "core_srl-0.9.dist-info/RECORD",
+    "sitecustomize.py",
+]
+
+
+def test_only_the_library_itself_is_readable(tmp_path, monkeypatch):
+    library, extensions = tmp_path / "python3.99", tmp_path / "python3.99" / "lib-dynload"
+    for name in (*LIBRARY, *FOREIGN, "lib-dynload/_bisect.so", "lib-dynload/srl_envs.so"):
+        path = library / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    zipped = tmp_path / "python399.zip"
+    zipped.touch()
+    monkeypatch.setattr(sys, "path", [str(zipped), str(library), str(extensions), "/nowhere"])
+    readable = own_files.readable_files()
+    ours = [str(library / name.split("/")[0]) for name in LIBRARY]
+    expected = {*ours, str(zipped), str(extensions / "_bisect.so")}
+    assert {each for each in readable if each.startswith(str(tmp_path))} == expected
+    # Beside them, only shared libraries, each by itself.
+    others = [each for each in readable if each not in expected and each != "/etc/ld.so.cache"]
+    assert others and all(".so" in Path(each).name and os.path.isfile(each) for each in others)
+
+
+def test_the_library_can_still_be_imported():
+    names = "sqlite3 uuid platform asyncio ssl zlib ctypes json.tool xml.etree.ElementTree logging"
+    with any_sandbox(workers=1) as sandbox:
+        files = sandbox.protections().files
+        for name in names.split() if files else ():
+            assert sandbox.evaluate(f"import {name}").error == "", name
+    with any_sandbox(workers=1, without=("namespaces",)) as sandbox:
+        for name in names.split() if sandbox.protections().files else ():
+            assert sandbox.evaluate(f"import {name}").error == "", name
+
+
+SOLVER = """
+import sys
+sys.path += {places!r}
+from srl_envs.tasks.programming import families
+def f(x): return 'learnt'
+"""
+
+
+def test_no_problem_is_made_anew_inside():
+    places = [str(ROOT), sysconfig.get_path("purelib")]
+    with any_sandbox(workers=1) as sandbox:
+        if sandbox.protections().level != "limits":
+            said = sandbox.evaluate(SOLVER.format(places=places)).error
+            assert said.startswith("ModuleNotFoundError")
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "landlock", "left"),
+    [("user", 7, "own"), ("user", 0, "own"), ("", 7, "readable"), ("", 1, "readable"),
+     ("", 0, "none")],
+)  # fmt: skip
+def test_the_filter_that_goes_with_what_there_is(namespaces, landlock, left):
+    assert zygote.left_of_files(namespaces, landlock) == left
+
+
+KERNEL = """
+import os, sys
+from srl_envs.sandbox import kernel, syscalls
+
+path, version, filtered = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "filtered"
+if version > kernel.landlock_version():
+    sys.exit("skip")
+program = syscalls.compiled("readable") if filtered else b""
+rules = kernel.file_rules(version, [path], [])
+kernel.drop_capabilities()
+kernel.forbid_new_privileges()
+kernel.restrict_files(rules)
+if filtered:
+    kernel.filter_calls(program)
+    print(open(path).read())
+for flags in (os.O_TRUNC, os.O_WRONLY, os.O_RDWR, os.O_CREAT, os.O_WRONLY | os.O_TRUNC):
+    try:
+        os.open(path, flags)
+    except PermissionError:
+        continue
+    print("opened with", flags)
+"""
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_no_version_of_landlock_leaves_files_to_be_truncated(tmp_path, version):
+    pytest.importorskip("pyseccomp")
+    path = tmp_path / "library.py"
+    path.write_text("kept")
+    ran = subprocess.run(
+        [sys.executable, "-c", KERNEL, str(path), str(version), "filtered"],
+        capture_output=True, text=True, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    if "skip" in ran.stderr:
+        pytest.skip("this kernel has no such version")
+    assert (ran.stdout, ran.stderr, path.read_text()) == ("kept\n", "", "kept")

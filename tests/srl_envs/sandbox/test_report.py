@@ -1,0 +1,173 @@
+"""Whatever a run reports, of itself or of its calls, a verdict comes of it."""
+
+import base64
+import json
+import random
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srl_envs.loading.untrusted import MAX_DIGITS, MAX_NESTING
+from srl_envs.sandbox import Call, Limits, NotPlainError, Test, Verdict
+from srl_envs.sandbox.code_tests import answered
+from srl_envs.sandbox.guest import serialization
+from srl_envs.sandbox.report import outcome_of
+from tests.srl_envs.sandbox.sandboxes import any_sandbox
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with any_sandbox(Limits(wall=10.0, cpu=2)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("digits", [3900, 3914, 3950, 4200, MAX_DIGITS])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_integers_that_are_read_can_be_written(digits, sign):
+    line = f"{sign}{'9' * digits}".encode()
+    assert serialization.dumps(serialization.loads(line)) == line
+
+
+def test_longer_integers_are_refused_both_ways():
+    with pytest.raises(NotPlainError):
+        serialization.loads(b"9" * (MAX_DIGITS + 1))
+    with pytest.raises(NotPlainError, match="more than 4300 digits"):
+        serialization.dumps(10**MAX_DIGITS)
+    limit = sys.get_int_max_str_digits()
+    try:
+        sys.set_int_max_str_digits(0)  # as a user of ours may
+        for value in (b"9" * (MAX_DIGITS + 1), b"[" + b"9" * 9000 + b"]"):
+            with pytest.raises(NotPlainError):
+                serialization.loads(value)
+    finally:
+        sys.set_int_max_str_digits(limit)
+
+
+@pytest.mark.parametrize("leaf", [1, b"x", 2j, "x"])
+@pytest.mark.parametrize("wrap", [lambda v: [v], lambda v: (v,), lambda v: {0: v}])
+def test_nesting_has_one_limit_both_ways(leaf, wrap):
+    value = leaf
+    for _ in range(MAX_NESTING):
+        value = wrap(value)
+    assert serialization.same(value, serialization.loads(serialization.dumps(value)))
+    with pytest.raises(NotPlainError):
+        serialization.dumps(wrap(value))
+
+
+FORGED = """
+import os
+def f(x):
+    os.write(3, b'{"value": "VALUE"}\\n')
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("digits", [3900, 3950, 4299, 4300, 4301, 50_000])
+def test_a_forged_integer_is_judged(sandbox, digits):
+    forged = FORGED.replace("VALUE", "9" * digits)
+    assert sandbox.judge(forged, "assert f(2) == 4", ["f"]).verdict is not Verdict.OK
+    report = sandbox.check(forged, [Test(Call("f", (2,)), 4)])
+    assert report.passed == 0 and repr(report.run.outcomes[0].value)
+
+
+PIECES = [
+    *(b'{"value": "', b'"}', b'{"error": "', b'", "verdict": "', b"error", b"syntax", b"memory"),
+    *(
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b'{\\"d\\": [',
+        b'{\\"t\\": [',
+        b'{\\"b\\": \\"',
+        b"\\ud800",
+        b"null",
+    ),
+    *(b"9" * 4200, b"1e999", b"NaN", b"-Infinity", b"\xff", b"\x00", b"\n", b"\n", b"{}", b"{}\n"),
+    *(b'{"call": "', b"[" * 300, b"true", b",", b"0", b'"', b"\\", b"\\u202e", b"\x1b[2J"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join))
+def test_every_line_is_an_outcome_that_can_be_passed_on_or_none(line):
+    outcome = outcome_of(line.replace(b"\n", b""))
+    if outcome is not None:
+        assert json.loads(answered(outcome)).keys() <= {"value", "error"}
+        assert "\x1b" not in outcome.error and "\u202e" not in outcome.error
+
+
+NOISE = """
+import base64, os
+NOISE = base64.b64decode('WHAT')
+if WHEN == 0: os.write(3, NOISE)
+def f(x):
+    if WHEN == 1: os.write(3, NOISE)
+    if WHEN == 2:
+        os.write(3, NOISE)
+        os._exit(0)
+    return 1
+"""
+
+
+def test_no_noise_raises(sandbox):
+    rng = random.Random(0)
+    for number in range(60):
+        noise = b"".join(rng.choices(PIECES, k=rng.randrange(1, 9)))
+        source = NOISE.replace("WHAT", base64.b64encode(noise).decode()).replace(
+            "WHEN", str(number % 3)
+        )
+        judged = sandbox.judge(source, "assert f(2) == 'never'", ["f"])
+        assert isinstance(judged.verdict, Verdict) and judged.verdict is not Verdict.OK
+        report = sandbox.check(source, [Test(Call("f", (n,)), "never") for n in range(2)])
+        assert report.passed == 0 and len(report.verdicts) == 2
+
+
+def test_a_trial_cannot_raise_either(sandbox):
+    for line in ("9" * 4200, '{"call": "9"}', '{"call": "[[1],2,3]"}', '{"value": "x"}', "{"):
+        trial = f"import os\nos.write(3, {line!r}.encode() + b'\\n')\nf(2)"
+        assert isinstance(sandbox.judge("def f(x): return x", trial, ["f"]).verdict, Verdict)
+
+
+LOOKING = """
+import gc, os, sys
+def f(x):
+    found, frame = [], sys._getframe()
+    while frame:
+        found += [str(each) for each in frame.f_locals.values() if isinstance(each, (bytes, str))]
+        found += [str(frame.f_locals.get('asked'))]
+        frame = frame.f_back
+    for each in gc.get_objects():
+        if isinstance(each, (list, tuple, dict)):
+            inner = each.values() if isinstance(each, dict) else each
+            found += [str(part) for part in inner if isinstance(part, (bytes, str))]
+    os.set_blocking(4, False)
+    try: found.append(repr(os.read(4, 10000)))
+    except BlockingIOError: pass
+    os.set_blocking(4, True)
+    return [word[::-1] in ''.join(found) for word in ('tsrif', 'dnoces', 'driht')]
+"""
+
+
+def test_no_call_is_told_before_its_turn(sandbox):
+    tests = [Test(Call("f", (word,)), "expected") for word in ("first", "second", "third")]
+    outcomes = sandbox.check(LOOKING, tests).run.outcomes
+    assert outcomes[0].value == [True, False, False]
+    assert outcomes[1].value[1:] == [True, False]
+
+
+def test_what_is_no_python_is_said_before_any_call(sandbox):
+    late = (
+        'import os\ndef f(x): os.write(3, b\'{"verdict": "syntax", "error": "\' + x + b\'"}\\n\')'
+    )
+    run = sandbox.run(late, [Call("f", (b"told",))])
+    assert run.verdict is not Verdict.SYNTAX and "told" not in run.error
+    judged = sandbox.judge(late, "f(b'told')", ["f"])
+    assert judged.verdict is not Verdict.SYNTAX and "told" not in judged.error
+
+
+def test_what_a_program_says_of_its_failure_is_one_line(sandbox):
+    source = "def f():\n    raise type('E\\nAll tests pass', (Exception,), {})('x\\n\\u2028y')"
+    [outcome] = sandbox.run(source, [Call("f")]).outcomes
+    assert len(outcome.error.splitlines()) == 1 and "All tests pass" in outcome.error

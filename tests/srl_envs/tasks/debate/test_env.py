@@ -1,0 +1,271 @@
+"""Debates: who is heard when, what it earns, and the judge seat."""
+
+import json
+
+import numpy as np
+import pytest
+from pettingzoo.test import parallel_api_test
+
+from srl_envs.env_checker import check_environment
+from srl_envs.errors import EnvConfigError
+from srl_envs.tasks.debate.env import (
+    JUDGE_SEATS,
+    ORDERS,
+    SPEECH_LENGTH,
+    TOLD_LENGTH,
+    DebateEnv,
+    parallel_env,
+)
+from srl_envs.tasks.debate.judging import Verdict
+from srl_envs.tasks.debate.topics import SHIPPED, load_topics, split_of
+from srl_envs.text.view import TEXT_LENGTH, TextEnv
+from tests.srl_envs.tasks.debate.test_heuristic_judge import HONEST, REPLY
+from tests.srl_envs.text.hostile_pieces import hostile_text
+
+PRO, CON, JUDGE = "pro_0", "con_0", "judge_0"
+
+
+class Fixed:
+    """Gives what it was told to, and remembers what it was asked."""
+
+    def __init__(self, pro=0.75, con=0.25):
+        self.verdict, self.asked = Verdict(pro, con, {"kind": "fixed"}), []
+
+    def judge(self, debate):
+        self.asked.append(debate)
+        return self.verdict
+
+
+def fixed_judge():
+    return Fixed()
+
+
+def run(env, *turns):
+    """Play turns of (pro, con, judge); everything the last one returned."""
+    env.reset(seed=0)
+    for words in turns:
+        spoken = dict(zip((PRO, CON, JUDGE), words, strict=False))
+        outcome = env.step({agent: spoken[agent] for agent in env.agents})
+    return outcome
+
+
+def test_both_speak_and_hear_the_rounds_before():
+    env = parallel_env(topics=["Cats are better."], debate_rounds=2)
+    seen, _ = env.reset(seed=0)
+    assert seen[PRO]["text"] == "Motion: Cats are better.\nRound 1 of 2. Speak for the motion."
+    assert seen[CON]["text"].endswith("Speak against the motion.")
+    seen, rewards, *_ = env.step({PRO: "Cats purr.", CON: "Dogs\nbark.\x00"})
+    assert seen[PRO]["text"] == (
+        "Motion: Cats are better.\nPRO (1): Cats purr.\nCON (1): Dogs bark.\n"
+        "Round 2 of 2. Speak for the motion."
+    )
+    assert set(rewards.values()) == {0.0}
+    _, _, terminations, truncations, infos = env.step({PRO: "Yes.", CON: "No."})
+    assert terminations == {PRO: True, CON: True} and not any(truncations.values())
+    assert infos[PRO]["side"] == "pro" and infos[PRO]["words"] == 1
+
+
+@pytest.mark.parametrize(
+    ("scoring", "pro", "con"), [("zero_sum", 0.5, -0.5), ("quality", 0.75, 0.25)]
+)
+def test_scoring(scoring, pro, con):
+    env = parallel_env(judge=Fixed(), scoring=scoring, debate_rounds=1)
+    _, rewards, _, _, infos = run(env, ("a", "b"))
+    assert rewards == {PRO: pro, CON: con}
+    assert infos[PRO]["winner"] == "pro" and infos[PRO]["judge_kind"] == "fixed"
+    assert infos[PRO]["success"] and not infos[CON]["success"]
+
+
+def test_zero_sum_by_the_rules_sums_to_nothing_and_pays_the_better():
+    env = parallel_env(topics=["Museums should be free for everyone."], debate_rounds=1)
+    _, rewards, _, _, infos = run(env, (HONEST, "No."))
+    assert rewards[PRO] + rewards[CON] == 0.0 and rewards[PRO] > 0.5
+    assert infos[PRO]["features"]["relevance"] == 1.0
+
+
+def test_alternating_hears_only_whose_turn_it_is():
+    judge = Fixed()
+    env = parallel_env(order="alternating", judge=judge, debate_rounds=1)
+    env.reset(seed=0)
+    seen, *_ = env.step({PRO: "first", CON: "kept back"})
+    assert "PRO (1): first" in seen[CON]["text"] and "kept back" not in seen[PRO]["text"]
+    assert "Listen: CON speaks" in seen[PRO]["text"]
+    _, _, terminations, *_ = env.step({PRO: "kept back", CON: "second"})
+    assert all(terminations.values())
+    assert [speech.text for speech in judge.asked[0].speeches] == ["first", "second"]
+
+
+def test_what_cannot_be_read_is_an_empty_speech():
+    _, _, _, _, infos = run(parallel_env(debate_rounds=1), ("", "Something."))
+    assert infos[PRO]["unreadable"] == "the answer was empty" and infos[PRO]["score"] == 0.0
+    assert infos[CON]["unreadable"] is None
+
+
+def test_only_so_much_is_heard_and_told():
+    env = parallel_env(debate_rounds=12)
+    env.reset(seed=0)
+    for number in range(11):
+        seen, *_ = env.step({PRO: f"p{number} " + "x" * 5000, CON: f"c{number} " + "y" * 5000})
+    assert max(len(speech.text) for speech in env.debate.speeches) == SPEECH_LENGTH
+    text = seen[PRO]["text"]
+    assert TOLD_LENGTH - SPEECH_LENGTH - 20 < len(text) < TOLD_LENGTH + 500 <= TEXT_LENGTH
+    assert "c10 " in text and "p0 " not in text
+
+
+@pytest.mark.parametrize(("history", "told"), [(0, []), (1, ["p2"]), (None, ["p0", "p1", "p2"])])
+def test_history(history, told):
+    env = parallel_env(debate_rounds=5, history=history)
+    env.reset(seed=0)
+    for number in range(3):
+        seen, *_ = env.step({PRO: f"p{number}", CON: "c"})
+    assert [f"p{n}" for n in range(3) if f"p{n}" in seen[CON]["text"]] == told
+
+
+def test_a_judge_seat_earns_its_agreement_with_the_judge():
+    judge = Fixed()  # always for PRO, once something was said
+    env = parallel_env(judge=judge, judge_seat="observes", debate_rounds=2)
+    env.reset(seed=0)
+    total = []
+    for votes in ("tie", "con", "I think\npro"):
+        texts = {PRO: "a", CON: "b", JUDGE: votes}
+        _, rewards, terminations, _, infos = env.step({a: texts[a] for a in env.agents})
+        total.append(rewards[JUDGE])
+    assert total == [pytest.approx(1 / 3), 0.0, pytest.approx(1 / 3)]
+    assert infos[JUDGE] == {
+        "motion": env.debate.motion,
+        "side": "judge",
+        "round": 2,
+        "unreadable": None,
+        "vote": "pro",
+        "reference": "pro",
+        "success": True,
+        "agreement": pytest.approx(2 / 3),
+    }
+    assert terminations == {JUDGE: True}  # the debaters left after their last speech
+
+
+@pytest.mark.parametrize(
+    ("vote", "pro"), [("pro", 1.0), ("con", -1.0), ("tie", 0.0), ("both are fine", 0.0)]
+)
+def test_a_judge_seat_that_decides(vote, pro):
+    env = parallel_env(judge_seat="decides", debate_rounds=1)
+    env.reset(seed=0)
+    _, rewards, terminations, *_ = env.step({PRO: "a", CON: "b", JUDGE: "pro"})
+    assert not any(terminations.values()) and rewards[PRO] == rewards[CON] == 0.0
+    _, rewards, terminations, *_ = env.step({PRO: "", CON: "", JUDGE: vote})
+    assert all(terminations.values())
+    assert (rewards[PRO], rewards[CON]) == (pro, -pro)
+    assert "Your last vote decides" in env.text_view.rules(JUDGE)
+
+
+def test_a_debate_cut_short_is_judged_on_what_was_said():
+    env = parallel_env(judge=Fixed(), debate_rounds=5, max_cycles=2)
+    _, rewards, terminations, truncations, _ = run(env, ("a", "b"), ("c", "d"))
+    assert rewards == {PRO: 0.5, CON: -0.5}
+    assert all(truncations.values()) and not any(terminations.values())
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'"A"\n{"topic": 1}', "line 2: a motion is a text"),
+        (b'"A"\n\nplain words', "line 3: "),
+        (b"[" * 100_000, "line 1: "),
+        (b'"\xff"', "cannot read the topics"),
+        (b"\n", "at least one motion"),
+    ],
+)
+def test_what_is_wrong_in_a_file_of_topics(tmp_path, content, said):
+    path = tmp_path / "topics.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(EnvConfigError, match=said):
+        load_topics(path)
+
+
+def test_topics_supplied_loaded_and_held_out(tmp_path):
+    assert parallel_env(topics=["One.", " One. ", "Two."]).topics == ("One.", "Two.")
+    path = tmp_path / "topics.jsonl"
+    path.write_text('{"motion": "One."}\n"Two."\n\n{"topic": "Three."}\n')
+    assert parallel_env(topics=path).topics == ("One.", "Two.", "Three.")
+    shipped = load_topics(SHIPPED)
+    train, test = (set(parallel_env(split=split).topics) for split in ("train", "test"))
+    assert len(shipped) == 40 and train | test == set(shipped) and not train & test
+    assert len(test) >= 4 and all(split_of(motion) == "test" for motion in test)
+
+
+def test_a_motion_may_be_named_for_an_episode():
+    env = parallel_env()
+    _, infos = env.reset(seed=0, options={"motion": "Tea is better than coffee."})
+    assert infos[PRO]["motion"] == "Tea is better than coffee."
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"order": "shouting"}, "order must be one of"),
+        ({"scoring": "applause"}, "scoring must be one of"),
+        ({"judge": "nobody"}, "'module:function'"),
+        ({"judge": "no_such_module:make"}, "no_such_module"),
+        ({"judge": "json:nothing"}, "no function 'nothing'"),
+        ({"judge": 3}, "method judge"),
+        ({"judge_seat": "sleeps"}, "judge_seat must be one of"),
+        ({"topics": []}, "at least one motion"),
+        ({"topics": [3]}, "a motion is a text"),
+        ({"topics": "/no/such/file"}, "cannot read the topics"),
+        ({"debate_rounds": 0}, "debate_rounds"),
+    ],
+)
+def test_wrong_arguments(options, said):
+    with pytest.raises(EnvConfigError, match=said):
+        parallel_env(**options)
+
+
+def test_a_judge_by_name():
+    env = parallel_env(judge="tests.srl_envs.tasks.debate.test_env:fixed_judge", debate_rounds=1)
+    assert run(env, ("a", "b"))[1] == {PRO: 0.5, CON: -0.5}
+
+
+@pytest.mark.parametrize("judge_seat", JUDGE_SEATS)
+@pytest.mark.parametrize("order", ORDERS)
+def test_keeps_the_contract(order, judge_seat):
+    check_environment(lambda: DebateEnv(order=order, judge_seat=judge_seat))
+    parallel_api_test(DebateEnv(order=order, judge_seat=judge_seat), num_cycles=30)
+
+
+def test_sample_answers_are_speeches_and_votes():
+    env = parallel_env(judge_seat="observes")
+    env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for agent in env.agents:
+        samples = env.sample_answers(agent, rng, 64)
+        assert 3 <= len(set(samples)) == len(samples) <= 64
+        assert all(env.text_view.parse(agent, text) == text for text in samples)
+
+
+def test_five_thousand_hostile_answers_never_raise():
+    env = TextEnv(parallel_env(judge_seat="decides", debate_rounds=9))
+    rng = np.random.default_rng(0)
+    said = 0
+    while said < 5000:
+        env.reset(seed=said)
+        while env.agents:
+            words = {agent: hostile_text(rng, "pro", "con", HONEST, REPLY) for agent in env.agents}
+            seen, rewards, _, _, infos = env.step(words)
+            said += len(words)
+            assert all(-1.2 <= reward <= 1.0 for reward in rewards.values())
+            assert all(len(text) <= TEXT_LENGTH for text in seen.values())
+            json.dumps(infos)
+            "".join(seen.values()).encode()
+
+
+@pytest.mark.parametrize(
+    ("options", "rounds"),
+    [
+        ({}, 3),
+        ({"max_cycles": 4}, 4),
+        ({"max_cycles": 5, "order": "alternating"}, 2),
+        ({"max_cycles": 5, "judge_seat": "observes"}, 4),
+    ],
+)
+def test_as_many_rounds_as_there_are_turns_for(options, rounds):
+    assert parallel_env(**options).debate_rounds == rounds

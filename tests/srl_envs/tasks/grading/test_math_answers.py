@@ -1,0 +1,180 @@
+"""Which answers are right: pairs written by hand, and hundreds whose verdict is known."""
+
+import json
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from srl_envs.tasks.grading.math_answers import LONGEST, read, same_answer, words_of
+
+QUESTION = "How many apples and dozens does Ada have after 3 weeks, in km per hour or dollars?"
+
+# truth, right answers, wrong answers
+BY_HAND = [
+    ("42", ["42", "42.0", "+42", " 42 ", "42.", "$42", r"\$42", "42 apples", "42 dollars", "42%",
+            "84/2", r"\frac{84}{2}", "x = 42", "x=42", "n = 42", "(42)", "{42}", "4.2e1", "$42$",
+            r"\(42\)", "4.2*10^1", r"4.2 \times 10^{1}", "042", "42 km per hour", "42 1/1 - 1"[:2],
+            r"42\%", "42 apples.", r"42\text{ apples}", "--42"],
+           ["", "43", "-42", "24", "4 2", "42 43", "42, 43", "40 + 2", "6*7", "x < 42", "(42, 42)",
+            "not 42", "42 or 43", "forty-two", "42 cats", "4.2", "420", "42x", "42i", "42 dozen",
+            "21 * 2", "41.9999", "42.00001", "42/0", "0042.1", "42^1", "6 7", "=", "42?43", "∞",
+            "1e1000", "nan", "inf", "42 million", "int('42')", "__import__('os')", "4\uff123"]),
+    ("-7", ["-7", "\u22127", "\u20137", "- 7", "-7.0", "-14/2", r"-\frac{14}{2}", "x = -7", "(-7)",
+             "-(7)",
+            "-$7", "7*10^0*1"[:0] + "-7.000"],
+           ["7", "--7", "-7.1", "-(-7)", "-70", "-7 + 0", "1 - 8"]),
+    ("1234", ["1234", "1,234", "1,234.0", "$1,234", "1234.00", r"1{,}234", r"1,\!234", "1.234e3"],
+             ["1.234", "1,23,4", "12,34", "1 234", "1,2345", "234", "1;234"]),
+    ("1/3", ["1/3", "2/6", r"\frac13", r"\frac{1}{3}", r"\dfrac{1}{3}", r"\tfrac{2}{6}", "0.3333",
+             ".33333", "0.3334", "x = 1/3", "0.33333333"],
+            ["0.33", "0.333", "0.3", "0.3332", "0.3335", "3", "3/1", "0.33334444", "1/3.1", "33%"]),
+    ("-2/3", ["-2/3", "-0.6667", "-0.6666", "-0.66667", r"-\frac{2}{3}", r"\frac{-2}{3}", "-4/6"],
+             ["2/3", "-0.667", "-0.67", "-3/2", "0.6667", "-0.6668", "-2/-3"]),
+    ("0.5", ["0.5", ".5", "1/2", "0.50", r"\frac{1}{2}", "5/10", "5e-1"],
+            ["0.51", "0.4999", "0.49999999", "0.5001", "5", "1/2/1", "50"]),
+    ("919/100", ["9.19", "919/100", "$9.19", "9.190", "9.19 dollars", "9 19/100", "9.19E0"],
+                ["9.2", "9.1900001", "9,19", "9.18", "919"]),
+    ("7/2", ["7/2", "3.5", "3 1/2", r"3\frac{1}{2}", "3.50", r"3 \frac{1}{2}", "14/4"],
+            ["3/2", "31/2", "3 1/3", "3 + 1/2", "3.49999", "4", "3 2"]),
+    ("0", ["0", "0.0", "-0", "0/5", "0%", "$0"], ["", "1", "0.0001", "O", "none", "0/0", "()"]),
+    ("x < 3", ["x < 3", "x<3", "3 > x", "(-inf, 3)", r"(-\infty, 3)", r"x \lt 3", "(-∞,3)",
+               "x < 6/2", "x in (-inf, 3)"[5:], r"x \in (-\infty, 3)"],
+              ["x > 3", "x <= 3", "x < -3", "3", "(3, inf)", "(-inf, 3]", "x < 3 or x > 9", "3 < x",
+               "x = 3", "x < 2.9999", "x != 3", "x < x"]),
+    ("x >= -5/2", ["x >= -5/2", "x ≥ -2.5", r"x \geq -\frac{5}{2}", "-2.5 <= x", "[-2.5, inf)",
+                   r"[-5/2, \infty)", "x => -2.5"],
+                  ["x > -5/2", "x <= -5/2", "x >= 5/2", "(-2.5, inf)", "x >= -2"]),
+    ("-2 < x <= 5", ["-2 < x <= 5", "(-2, 5]", "5 >= x > -2", r"-2 < x \le 5", "x in (-2,5]"[5:]],
+                    ["-2 <= x <= 5", "(-2, 5)", "[-2, 5]", "x <= 5", "x > -2", "5 < x <= -2",
+                     "-2 < 5", "-2 < y < x", "(-2; 5]"]),
+    ("x < 1 or x > 3", ["x < 1 or x > 3", "x > 3 or x < 1", r"(-\infty,1)\cup(3,\infty)",
+                        "(3, inf) \u222a (-inf, 1)"],
+                       ["x < 1", "x > 3", "1 < x < 3", "x < 1 or x >= 3", "(1, 3)",
+                        "x < 1 or x > 3 or x > 5"]),
+    ("-4, 6", ["-4, 6", "6, -4", "x = -4 or x = 6", "x = 6, x = -4", "{-4, 6}", r"\{6, -4\}",
+               "-4 and 6", "6;-4", "x=-4,6", "6, -4, 6", r"x \in \{-4, 6\}"],
+              ["-4", "6", "4, -6", "-4, 6, 0", "(-4, 6)", "-4 6", "2", "{-4}", "-4, 7"]),
+    ("3, -3", [r"\pm 3", "±3", "x = ±3", "3, -3", r"x = \pm 3", "-3 or 3"], ["3", "-3", "9", "±9"]),
+    ("(2, -3)", ["(2, -3)", "(2,-3)", "(4/2, -3.0)", r"\left(2, -3\right)", "(x, y) = (2, -3)"[9:]],
+                ["(-3, 2)", "2, -3", "(2, 3)", "(2, -3, 0)", "2", "(2)", "[2, -3]"]),
+    ("x^2 + 2x + 1", ["x^2+2x+1", "(x+1)^2", "1 + 2*x + x**2", "x*x + x + x + 1", "(1+x)(x+1)",
+                      "x²+2x+1", "y = x^2 + 2x + 1", r"x^{2}+2x+1"],
+                     ["x^2 + 2x", "x^2 + 1", "(x-1)^2", "y^2 + 2y + 1", "4", "x^2 + 2x + 1 + 0.001",
+                      "x^2+2x+1 or 0", "(x+1)^2/(x-x)"]),
+    (r"2\sqrt{3}", [r"2\sqrt{3}", r"\sqrt{12}", "2*sqrt(3)", "12^(1/2)", "6/sqrt(3)", "2√3"],
+                   [r"3\sqrt{2}", "3.46", "3.4641", "12", r"-2\sqrt{3}", "2+sqrt(3)"]),
+    (r"\frac{\pi}{4}", ["pi/4", r"\pi/4", "π/4", r"\frac14\pi", "0.25pi"],
+                       ["0.7854", "pi", "pi/3", "45", "4/pi"]),
+    ("e^2", ["e^2", "e*e", "exp(2)", r"e^{2}"], ["7.389", "2e", "e", "2^e"]),
+    (r"\text{even}", ["even", "Even", r"\text{even}", "EVEN"], ["odd", "2", "", "not even"]),
+    (r"\text{Monday}", ["Monday", "monday"], ["Tuesday", "1"]),
+    ("50%", ["50", "50%", r"50\%"], ["0.5", "5", "500%"]),
+    ("1/2, 3/4", ["0.5, 0.75", "3/4 and 1/2"], ["1/2", "1/2, 3/5", "1/2 3/4"]),
+    ("90", [r"90^\circ", "90°", r"90^{\circ}", "90"], ["9", "90^2", "pi/2"]),
+]  # fmt: skip
+# As models and files write: units, typeset signs, conditions joined by "and", points by name.
+AS_WRITTEN = [
+    (row["truth"], row["right"], row["wrong"])
+    for row in map(
+        json.loads,
+        Path(__file__).with_name("answers_as_written.jsonl").read_text("utf-8").splitlines(),
+    )
+]
+PAIRS = [
+    (truth, said, verdict)
+    for truth, right, wrong in BY_HAND + AS_WRITTEN
+    for verdict, answers in ((True, right), (False, wrong))
+    for said in answers
+]
+
+
+@pytest.mark.parametrize(("truth", "said", "verdict"), PAIRS)
+def test_pairs_written_by_hand(truth, said, verdict):
+    assert same_answer(truth, said, words_of(QUESTION)) is verdict
+
+
+def test_there_are_enough_of_them():
+    assert len(PAIRS) >= 480
+
+
+def written_forms(value: Fraction) -> list[str]:
+    """Ways to write a number, all of which are it."""
+    forms = [str(value), f"x = {value}", f"({value})", f"{value} apples", f"$ {value} $"]
+    top, below = value.numerator, value.denominator
+    forms += [f"{top * 3}/{below * 3}", rf"\frac{{{top}}}{{{below}}}"]
+    if below == 1 and abs(top) >= 1000:
+        forms.append(f"{top:,}")
+    if (value * 100).denominator == 1:
+        forms.append(f"{float(value):.2f}")
+    elif (value * 10**4).denominator != 1:
+        forms.append(f"{float(value):.5f}")
+    whole, rest = divmod(abs(top), below)
+    if whole and rest:
+        forms.append(f"{'-' * (top < 0)}{whole} {rest}/{below}")
+    return forms
+
+
+def generated_pairs():
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        value = Fraction(int(rng.integers(-3000, 3000)), int(rng.choice([1, 1, 1, 2, 4, 7, 9])))
+        other = value + Fraction(int(rng.choice([-3, -1, 1, 2, 10])), int(rng.choice([1, 7])))
+        yield from ((str(value), form, True) for form in written_forms(value))
+        yield from ((str(value), form, False) for form in written_forms(other))
+        # What must still be worked out is no answer, equal or not.
+        yield str(value), f"{value - 1} + 1", False
+        yield str(value), f"{value} * 1", False
+
+
+def test_pairs_made_so_that_the_verdict_is_known():
+    pairs = list(generated_pairs())
+    wrong = [pair for pair in pairs if same_answer(*pair[:2], words_of(QUESTION)) is not pair[2]]
+    assert len(pairs) >= 500 and not wrong
+
+
+def test_expanded_products_against_their_factors():
+    rng = np.random.default_rng(8)
+    for _ in range(50):
+        a, b, c, d = (int(n) for n in rng.integers(1, 12, 4))
+        truth = f"{a * c}x^2 + {a * d + b * c}x + {b * d}"
+        assert same_answer(truth, f"({a}x + {b})({c}x + {d})")
+        assert not same_answer(truth, f"({a}x + {b})({c}x + {d + 1})")
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "9**9**9**9", "9^9^9^9", "(" * 900, "1," * 400, "{" * 900, "or " * 300, "x<" * 400,
+        "±" * 500, r"\frac{" * 150, "9" * 900, "1e9999", "2^" * 300 + "2", "e^e^e^e^e^e", "-" * 900,
+        "sqrt" * 200, "1/" * 400 + "1", "x" * 900, "\x00", "\ud800", "((((1))))" * 90,
+        "__import__('os').system('true')", "(lambda: 0)()", "exp(exp(exp(exp(9))))", "[[[[" * 99,
+        "tan(pi/2)", "log(0)", "0^(-1)", "(-1)^(1/2)", "1/(x-x)", "a" * LONGEST * 50,
+    ],
+)  # fmt: skip
+def test_hostile_answers_get_a_verdict_at_once(hostile):
+    began = time.process_time()  # of this process alone, whatever else the machine does
+    for truth in ("12", "x < 3", "1, 2", "(1, 2)", "x^2 + 1", r"\sqrt{2}", r"\text{no}"):
+        assert not same_answer(truth, hostile)
+    assert time.process_time() - began < 5
+
+
+def test_what_an_answer_is_read_as():
+    kinds = {
+        "12": "number", "x + 1": "expression", "1, 2": "values", "(1, 2)": "tuple",
+        "x > 2": "set", "blue": "words", "(1, inf)": "set", "[1, 2]": "set", "": "words",
+    }  # fmt: skip
+    assert {text: read(text).kind for text in kinds} == kinds
+
+
+def test_units_are_words_of_the_question_only():
+    units = words_of("Ada packs boxes. How many dozen shells are that?")
+    assert same_answer("12", "12 shells", units) and not same_answer("12", "12 marbles", units)
+    assert not same_answer("12", "12 dozen", units)  # may be 144
+
+
+def test_words_that_turn_a_number_round_are_no_units():
+    units = words_of("How many degrees below zero is it, if it was 3 degrees above?")
+    assert same_answer("5", "5 degrees", units) and not same_answer("5", "5 below zero", units)

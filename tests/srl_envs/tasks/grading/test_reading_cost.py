@@ -1,0 +1,112 @@
+"""What others write is read in time that grows with its length, and however deep it is nested.
+
+Every reader hears the longest texts that repeat what its patterns look for, before an ending that
+makes them fail. Each gets a second of processor time; in proportion to the length they need a
+thousandth of that, and with its square some seconds.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+from srl_envs.loading.untrusted import MAX_NESTING
+from srl_envs.registry import make
+from srl_envs.tasks.grading import math_answers
+from srl_envs.tasks.grading.expressions import parse, same
+
+READERS = """
+import itertools, signal, sys
+from srl_agents.llm import judge
+from srl_envs import answers, cheap_talk, code_v0, expressions, final_answers, text, tool_use_v0
+from srl_envs.registry import make
+from srl_envs.tasks.debate import rules
+from srl_envs.tasks.tool_use import calculator, calls, search
+from srl_envs.tasks.tool_use.errors import ToolError
+
+def computed(said):
+    try:
+        calculator.evaluate(said[: calculator.LONGEST - 1] + said[-1:])
+    except ToolError:
+        pass
+
+def compared(said):
+    answers.same_answer("42", said[: answers.LONGEST - 1] + said[-1:], {"a", "cm"})
+    answers.same_answer(said[: answers.LONGEST - 1] + said[-1:], "42")
+
+def sampled(said):
+    tool_use_v0._things(said)
+    list(tools._in_sight(said))
+
+tools = make("tool_use_v0").task
+trading, bargaining = make("social_trading_v0"), make("social_negotiation_v0")
+readers = (
+    answers.words_of, cheap_talk.message_in, compared, computed, expressions.plain, sampled,
+    final_answers.boxed, final_answers.final_answer, calls.read_turn, rules.words_of, search._words,
+    lambda said: code_v0.Programming.read(None, said),
+    lambda said: judge.named(said, "pro"),
+    lambda said: rules.content_words(said) or rules._END.split(said),
+    lambda said: text.parse_choice(said, ("compete", "cooperate")),
+    lambda said: tool_use_v0.same_answer("42", said, {"a", "cm"}),
+    lambda said: trading.text_view.parse("agent_0", said),
+    lambda said: bargaining.text_view.parse("agent_0", said),
+)
+starts = "", "Answer: 1", "1", "```json", "<tool_call>", "("
+units = (
+    "a", "1a", "a.", "cm ", "a^2", " ", "\\n", "1,", "1,111,", "(", "{", "a-", "a.txt", "A", "x ",
+    "`", "```\\n", "```python\\n", "*", "- ", "<answer>", "<answer>a</answer>", "answer:", "or ",
+    "\\\\boxed{", "\\\\text{", "\\\\frac 1", "1 x ", "<", "x = 1, ", "$", '"', "{\\"a\\":", "--",
+    "offer 1 ", "accept ", ". ", "verdict: ", "<tool_call>", "</tool_call>", "</think>",
+)
+for reader, start, unit, end in itertools.product(readers, starts, units, ("", "!", "\\n```x")):
+    said = (start + unit * (16_384 // len(unit)))[: 16_384 - len(end)] + end
+    signal.setitimer(signal.ITIMER_VIRTUAL, 1)  # the signal ends the process
+    sys.stdout.write(f"{reader} {start!r} {unit!r} {end!r}\\n")
+    reader(said)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+sys.stdout.write("all read")
+"""
+
+
+def test_reading_takes_time_in_proportion_to_the_length():
+    run = subprocess.run([sys.executable, "-c", READERS], capture_output=True, text=True)
+    assert run.stdout.endswith("all read"), run.stdout[-200:] + run.stderr[-2000:]
+
+
+def nested(opening, closing, depth, core="1"):
+    return opening * depth + core + closing * depth
+
+
+NESTED = [
+    nested(opening, closing, depth)
+    for depth in (MAX_NESTING + 1, 270, 490)
+    for opening, closing in (("{", "}"), ("(", ")"), ("[", "]"), ("(1,", ")"), ("{1,", "}"))
+]
+
+
+@pytest.mark.parametrize("said", NESTED, ids=lambda said: said[:4] + str(len(said)))
+def test_nested_answers_are_wrong_and_no_more(said):
+    assert not math_answers.same_answer("42", said) and not math_answers.same_answer(said, "42")
+    env = make("math_v0")
+    env.reset(seed=1)
+    _, _, _, _, infos = env.step({"agent_0": f"Answer: {said}"})
+    assert infos["agent_0"]["correct"] is False
+
+
+def test_long_sums_and_products_are_read_whole():
+    for said in ("x+" * 199 + "x", "x " * 199 + "x", "x/" * 199 + "x"):
+        assert same(parse(said), parse(said))
+
+
+@pytest.mark.parametrize("inner", ["%s", '{"a": %s}', '"%s"'])
+@pytest.mark.parametrize("form", ["<tool_call>%s</tool_call>", "%s", "[%s]", "```json\n%s\n```"])
+def test_nested_calls_are_not_read(form, inner):
+    """At no depth: what one parser just reaches, the next may not."""
+    env = make("tool_use_v0", max_cycles=1000)
+    env.reset(seed=1)
+    for depth in (MAX_NESTING, *range(600, 1000)):
+        arguments = '{"expression": ' + inner.replace("%s", nested("[", "]", depth)) + "}"
+        call = '{"name": "calculator", "arguments": ' + arguments + "}"
+        _, _, _, _, infos = env.step({"agent_0": form.replace("%s", call)})
+        # A text may hold any number of brackets, and is no expression then.
+        assert infos["agent_0"]["unreadable"] or inner == '"%s"'

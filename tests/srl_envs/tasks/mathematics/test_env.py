@@ -1,0 +1,297 @@
+"""math_v0: generated problems are right, seeded, split and graded; files load as they are."""
+
+import json
+import re
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from srl_envs import make
+from srl_envs.env_checker import check_environment
+from srl_envs.errors import EnvConfigError
+from srl_envs.tasks.grading import expressions
+from srl_envs.tasks.grading.math_answers import same_answer
+from srl_envs.tasks.mathematics import algebra, arithmetic, datasets, multi_step, word_problems
+from srl_envs.tasks.mathematics.env import FAMILIES, Mathematics
+from srl_envs.tasks.mathematics.formatting import decimal, work
+from srl_envs.text.view import ParseFailure, TextEnv
+from tests.srl_envs.text.hostile_pieces import hear_hostile
+
+LEVELS = range(1, 6)
+every_family = pytest.mark.parametrize("family", FAMILIES)
+every_level = pytest.mark.parametrize("level", LEVELS)
+
+
+def drawn(family, level, count, seed=0):
+    rng = np.random.default_rng(seed)
+    return [FAMILIES[family](rng, level) for _ in range(count)]
+
+
+@every_family
+@every_level
+def test_draws_are_sound(family, level):
+    task = Mathematics([family])
+    for problem in drawn(family, level, 300):
+        assert problem.difficulty == level and problem.info["family"] == family
+        assert task.grade(problem, problem.answer).correct, problem
+        assert not task.grade(problem, "nothing").correct
+        assert not re.search(r"[-+] -|--|\+ \+|\b1x| 0x", problem.question), problem.question
+
+
+@every_family
+@every_level
+def test_the_same_seed_draws_the_same(family, level):
+    assert drawn(family, level, 20, seed=3) == drawn(family, level, 20, seed=3)
+    assert drawn(family, level, 20, seed=3) != drawn(family, level, 20, seed=4)
+
+
+@every_family
+def test_difficulty_is_more_work(family):
+    means = [np.mean([work(p) for p in drawn(family, level, 400)]) for level in LEVELS]
+    assert all(easier + 1 < harder for easier, harder in pairwise(means))
+
+
+@every_level
+def test_arithmetic_against_python(level):
+    for problem in drawn("arithmetic", level, 300):
+        text = problem.question.removesuffix(" = ?").replace("^", "**")
+        fractions = re.sub(r"(?<!\*\*)\b\d+(?:\.\d+)?", lambda m: f"F('{m[0]}')", text)
+        assert eval(fractions, {"F": Fraction}) == Fraction(problem.answer)  # ours
+
+
+@every_level
+def test_algebra_against_sympy(level):
+    sympy = pytest.importorskip("sympy")
+    x, y = sympy.symbols("x y", real=True)
+
+    def theirs(text):
+        spread = re.sub(r"(\d)([xy(])", r"\1*\2", text.replace("^", "**")).replace(")(", ")*(")
+        return sympy.sympify(spread, locals={"x": x, "y": y})
+
+    for problem in drawn("algebra", level, 25, seed=level):
+        asked = problem.question
+        if asked.startswith("Expand"):
+            found = str(sympy.expand(theirs(asked.partition(": ")[2]))).replace("**", "^")
+            assert same_answer(problem.answer, found)
+        elif asked.startswith("Solve ") and " and " in asked:
+            both = asked.removeprefix("Solve ").partition(". ")[0].split(" and ")
+            sides = [theirs(one) - theirs(two) for one, two in (line.split(" = ") for line in both)]
+            [(at, up)] = sympy.linsolve(sides, x, y)
+            assert same_answer(problem.answer, f"({at}, {up})")
+        elif re.search("[<>]", asked.partition(": ")[2]):
+            parts = re.split(" (<=|>=|<|>) ", asked.partition(": ")[2])
+            relation = {"<": sympy.Lt, "<=": sympy.Le, ">": sympy.Gt, ">=": sympy.Ge}
+            held = [
+                relation[parts[i]](theirs(parts[i - 1]), theirs(parts[i + 1]))
+                for i in range(1, len(parts), 2)
+            ]
+            whole = sympy.Intersection(*(one.as_set() for one in held))
+            ends = [f"{'-inf' if whole.start.is_infinite else whole.start}",
+                    f"{'inf' if whole.end.is_infinite else whole.end}"]  # fmt: skip
+            span = f"{'(['[not whole.left_open]}{ends[0]}, {ends[1]}{')]'[not whole.right_open]}"
+            if "inf" in span or "[" in span or "]" in span:
+                assert same_answer(problem.answer, span), (asked, problem.answer, span)
+            else:
+                assert same_answer(problem.answer, f"{ends[0]} < x < {ends[1]}")
+        else:
+            left, right = asked.partition(": ")[2].split(" = ")
+            roots = sympy.solve(theirs(left) - theirs(right), x)
+            assert same_answer(problem.answer, ", ".join(map(str, roots)))
+
+
+def test_money_is_whole_cents_with_both_places():
+    for problem in drawn("word problems", 4, 300) + drawn("word problems", 5, 300):
+        if "dollars" in problem.question:
+            assert (100 * Fraction(problem.answer)).denominator == 1, problem
+            assert not re.search(r"\.\d\b", problem.question), problem.question
+
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:/\d+)?")
+# By story: how its numbers, in the order they are told, make the answer.
+STORIES = {
+    "gives \\w+ \\d+ more": lambda a, b: a + b,
+    "gives .* of them to .*are left": lambda a, b: a - b,
+    "packs": lambda a, b: a * b,
+    "shares": lambda a, b: a / b,
+    "boxes of": lambda a, b, c: a * b + c,
+    "times as many": lambda a, b, c: a + (a * b - c),
+    "get back": lambda a, b, c, d: d - a * b - c,
+    "Every hour": lambda s, a, b, h: s + h * (a + b),
+    "percent tax": lambda n, p, off, tax: n * p * (1 - off / 100) * (1 + tax / 100),
+    "sells": lambda n, a, b, more: (n - n * a) - (n - n * a) * b + more,
+    "travels": lambda t, v, u, w, rest: (t * v + u * w) / (t + u + rest / 60),
+}
+
+
+@every_level
+def test_stories_against_their_numbers(level):
+    seen = set()
+    for problem in drawn("word problems", level, 200):
+        [told] = [name for name in STORIES if re.search(name, problem.question)]
+        numbers = [Fraction(text) for text in NUMBER.findall(problem.question)]
+        assert STORIES[told](*numbers) == Fraction(problem.answer), problem
+        seen.add(told)
+    assert len(seen) >= 2
+
+
+@every_level
+def test_steps_against_their_words(level):
+    for problem in drawn("multi-step", level, 200):
+        value = Fraction(0)
+        told = re.findall(
+            r"(Start with|Add|Subtract|Multiply by|Divide by) (\d+)", problem.question
+        )
+        for word, number in told:
+            n = Fraction(number)
+            value = {"Start with": n, "Add": value + n, "Subtract": value - n,
+                     "Multiply by": value * n, "Divide by": value / n}[word]  # fmt: skip
+        assert value == Fraction(problem.answer) and len(told) == level + 2
+
+
+def test_commuted_sums_are_one_problem():
+    keys = {p.question: p.identity for p in drawn("arithmetic", 1, 3000)}
+    assert keys["3 + 5 = ?"] == keys["5 + 3 = ?"] != keys["5 - 3 = ?"]
+
+
+def test_stories_are_told_apart_by_their_numbers():
+    problems = drawn("word problems", 1, 3000)
+    by_key = {}
+    for problem in problems:
+        by_key.setdefault(problem.identity, set()).add(problem.question)
+    assert max(map(len, by_key.values())) > 1  # other names and things, the same problem
+    assert {p.split for p in problems} == {"train", "test"}
+
+
+def test_the_worked_form_is_asked_for():
+    task = Mathematics(["algebra"])
+    problem = next(p for p in drawn("algebra", 4, 50) if p.question.startswith("Expand"))
+    factors = problem.question.partition(": ")[2]
+    graded = task.grade(problem, factors)
+    assert not graded.correct and "not expanded" in graded.feedback
+    twice = problem.answer.replace("x^2", "x^2 + x - x", 1)
+    assert not task.grade(problem, twice).correct
+    assert task.grade(problem, " ".join(problem.answer.split())).correct
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"num_agents": 3}, {"families": "algebra", "difficulty": 4}]
+)
+def test_keeps_the_contract(parameters):
+    check_environment(partial(make, "math_v0", **parameters))
+
+
+def test_feedback_never_reveals_the_answer():
+    env = make("math_v0", max_cycles=4)
+    for seed in range(60):
+        env.reset(seed=seed)
+        problem = env.work("agent_0").problem
+        for answer in ("0.123", "Answer: -77/3", "a\nb"):
+            seen, _, _, _, infos = env.step({"agent_0": answer})
+            told = seen["agent_0"]["text"].replace(problem.question, "", 1)
+            assert "answer" not in infos["agent_0"]
+            assert re.fullmatch(r"\s*Attempt \d of 4\. (That is not right\.|Not read: .*)", told)
+
+
+def test_warm_start_answers_say_nothing_of_the_truth():
+    for level in LEVELS:
+        env = make("math_v0", difficulty=level, families="arithmetic")
+        rates = []
+        for seed in range(80):
+            env.reset(seed=seed)
+            offered = env.sample_answers("agent_0", np.random.default_rng(0), 64)
+            work_now = env.work("agent_0")
+            read = [env.task.read(text) for text in offered]
+            assert not any(isinstance(answer, ParseFailure) for answer in read)
+            right = [env.task.grade(work_now.problem, str(answer)).correct for answer in read]
+            rates.append(np.mean(right))
+        assert np.mean(rates) < 0.2
+
+
+GSM = {
+    "question": "Ada has 3 boxes of 14 eggs. How many eggs?",
+    "answer": "3*14=<<3*14=42>>42\n#### 42",
+}
+MATH = {
+    "problem": "What is $\\frac{1}{2}+\\frac{1}{3}$?", "level": "Level 2", "type": "Algebra",
+    "solution": "It is $\\frac{3}{6}+\\frac{2}{6}=\\boxed{\\frac{5}{6}}$.",
+}  # fmt: skip
+
+
+def in_file(tmp_path, *rows):
+    path = tmp_path / "problems.jsonl"
+    path.write_text("\n".join(r if isinstance(r, str) else json.dumps(r) for r in rows), "utf-8")
+    return path
+
+
+def test_files_of_both_layouts_load_as_they_are(tmp_path):
+    first, second = datasets.load(in_file(tmp_path, GSM, "", MATH))
+    assert (first.answer, first.info) == ("42", {"family": "GSM8K", "line": 1})
+    assert (second.answer, second.difficulty) == (r"\frac{5}{6}", 2)
+    assert second.info == {"family": "Algebra", "line": 3}
+    task = Mathematics(problems=(first, second))
+    assert task.grade(first, "42 eggs").correct and not task.grade(first, "42 ducks").correct
+    assert task.grade(second, "0.8333").correct and not task.grade(second, "1/2 + 1/3").correct
+
+
+def test_a_file_is_played_whole(tmp_path):
+    path = in_file(tmp_path, *({**GSM, "question": f"Question {k}?"} for k in range(30)))
+    env = make("math_v0", path=str(path))
+    asked = set()
+    for seed in range(400):
+        seen, _ = env.reset(seed=seed)
+        asked.add(seen["agent_0"]["text"])
+    assert len(asked) == 30
+    held = make("math_v0", path=path, split="test")
+    assert {held.problem(seed).question for seed in range(200)} < asked
+    check_environment(partial(make, "math_v0", path=path))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("{", "line 2: not JSON"),
+        ("[1]", "line 2: it must be an object"),
+        ({"text": "x"}, "line 2: it has neither question nor problem"),
+        ({"question": "x", "answer": "42"}, "line 2: answer must end in '#### 42'"),
+        ({"question": "x"}, "line 2: answer must be a text"),
+        ({"question": "", "answer": "#### 1"}, "line 2: question must be a text"),
+        ({"problem": "x", "solution": "42"}, "line 2: solution must hold its answer"),
+        ({"problem": 3, "solution": "\\boxed{1}"}, "line 2: problem must be a text"),
+        ({"problem": "x" * 20_000, "solution": "\\boxed{1}"}, "line 2: a question may have"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_its_line(tmp_path, row, said):
+    with pytest.raises(EnvConfigError, match=re.escape(said)):
+        make("math_v0", path=in_file(tmp_path, GSM, row))
+
+
+def test_wrong_arguments(tmp_path):
+    with pytest.raises(EnvConfigError, match="families must be some of"):
+        make("math_v0", families=["geometry"])
+    with pytest.raises(EnvConfigError, match="at least one of"):
+        make("math_v0", families=[])
+    with pytest.raises(EnvConfigError, match="give one"):
+        make("math_v0", families="algebra", path="x.jsonl")
+    with pytest.raises(EnvConfigError, match="cannot read the problems"):
+        make("math_v0", path=tmp_path / "none.jsonl")
+    with pytest.raises(EnvConfigError, match="holds no problem"):
+        make("math_v0", path=in_file(tmp_path, ""))
+
+
+def test_decimals():
+    assert [decimal(n) for n in (345, 340, 300, 5, -5)] == ["3.45", "3.4", "3", "0.05", "-0.05"]
+    modules = (algebra, arithmetic, multi_step, word_problems)
+    assert {module.FAMILY for module in modules} == set(FAMILIES)
+    assert expressions.exact(expressions.parse("3.45")) == Fraction(345, 100)
+
+
+PIECES = ("Answer: 4", "Answer:", "\\boxed{\\frac{1}{0}}", "x < 3 or", "sqrt(-1)", "9**9**9",
+          "1e999", "(", "{x | x > 2}", "3, 3", "½", "\\text{ inches}")  # fmt: skip
+
+
+def test_five_thousand_hostile_answers_never_raise():
+    env = TextEnv(make("math_v0", max_cycles=20))
+    assert sum(1 for _ in hear_hostile(env, 5000, *PIECES)) >= 5000

@@ -1,0 +1,159 @@
+"""Several environments as one: which is on, whose rules hold, and what may stand side by side."""
+
+import numpy as np
+import pytest
+
+from srl_agents.llm.tiny.dialogues import random_dialogues
+from srl_envs import make
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.tasks.multitask.view import MultitaskView
+from srl_envs.text.view import ParseFailure, TextEnv, tells_time, view_for
+from tests.srl_envs.text.hostile_pieces import hear_hostile
+
+SUMS = {"name": "math_v0", "options": {"families": "arithmetic", "difficulty": 1}}
+TOOLS = {"name": "tool_use_v0", "options": {"families": "read", "tools": ["files"]}}
+TWO = {"sums": SUMS, "tools": TOOLS}
+
+
+def label_of(env, seed, **options):
+    _, infos = env.reset(seed=seed, options=options)
+    return infos["agent_0"]["environment"]
+
+
+def test_each_episode_is_that_environments_own():
+    env = make("multitask_v0", environments=TWO)
+    for label, told in TWO.items():
+        own = make(told["name"], **told["options"])
+        seen, infos = env.reset(seed=5, options={"environment": label, "problem_seed": 3})
+        theirs, their_infos = own.reset(seed=0, options={"problem_seed": 3})
+        assert env.environment == label
+        assert seen["agent_0"]["text"] == theirs["agent_0"]["text"]
+        assert infos["agent_0"] == {**their_infos["agent_0"], "environment": label}
+        answer = own.sample_answers("agent_0", np.random.default_rng(0), 64)[0]
+        told, theirs = env.step({"agent_0": answer}), own.step({"agent_0": answer})
+        assert told[1:4] == theirs[1:4]
+        assert told[4]["agent_0"] == {**theirs[4]["agent_0"], "environment": label}
+
+
+def test_the_seed_draws_by_weight_and_draws_the_same_again():
+    env = make("multitask_v0", environments=TWO, weights={"sums": 3, "tools": 1})
+    drawn = [label_of(env, seed) for seed in range(400)]
+    assert 0.68 < drawn.count("sums") / 400 < 0.82
+    assert drawn[:50] == [label_of(env, seed) for seed in range(50)]
+    one = make("multitask_v0", environments=TWO, weights={"sums": 0, "tools": 1})
+    assert {label_of(one, seed) for seed in range(20)} == {"tools"}
+    assert label_of(one, 0, environment="sums") == "sums"
+
+
+def test_the_vector_is_padded_and_says_which_one_it_is():
+    env = make("multitask_v0", environments=TWO, obs_mode="vector")
+    for place, label in enumerate(TWO):
+        seen, _ = env.reset(seed=1, options={"environment": label})
+        assert seen["agent_0"] in env.observation_space("agent_0")
+        assert seen["agent_0"][-2:].tolist() == [float(place == 0), float(place == 1)]
+        assert env.state() in env.state_space and env.state()[-2:].tolist() == [1 - place, place]
+
+
+def test_rules_and_reading_are_those_of_the_one_that_is_on():
+    env = make("multitask_v0", environments=TWO)
+    for label, member in env.environments.items():
+        seen, _ = env.reset(seed=0, options={"environment": label})
+        view = view_for(env.text_view, seen["agent_0"])
+        assert view.rules("agent_0") == member.text_view.rules("agent_0")
+        assert env.text_view.rules("agent_0").count(view.rules("agent_0")) == 1
+    words = "2 and 2, whatever that is\nis not easy"  # two lines: no sum's answer
+    seen, _ = env.reset(seed=0, options={"environment": "sums"})
+    assert isinstance(
+        view_for(env.text_view, seen["agent_0"]).parse("agent_0", words), ParseFailure
+    )
+
+    told = TextEnv(env)
+    texts, _ = told.reset(seed=0, options={"environment": "sums"})
+    assert env.environments["sums"].text_view.rules("agent_0") in texts["agent_0"]
+    assert env.environments["tools"].text_view.rules("agent_0") not in texts["agent_0"]
+    _, rewards, _, _, infos = told.step({"agent_0": words})
+    assert infos["agent_0"]["parse_failure"] and rewards["agent_0"] == pytest.approx(-0.1)
+
+
+def test_warm_starts_learn_from_all_of_them_under_their_own_rules():
+    env = make("multitask_v0", environments=TWO)
+    rules = {member.text_view.rules("agent_0") for member in env.environments.values()}
+    dialogues = random_dialogues(lambda: make("multitask_v0", environments=TWO), 2, 2, 0)
+    assert {dialogue.rules for dialogue in dialogues} == rules
+
+
+def test_games_of_the_same_choices_stand_side_by_side():
+    env = make(
+        "multitask_v0",
+        environments={
+            "easy": {"name": "coop_compete_pair_v0", "options": {"difficulty": 0.3}},
+            "hard": {"name": "coop_compete_pair_v0", "options": {"difficulty": 0.6}},
+        },
+    )
+    assert env.text_view.parse("agent_0", "cooperate") == 1
+    seen, _ = env.reset(seed=0)
+    assert env.action_space("agent_0").n == 2 and set(seen) == set(env.possible_agents)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"environments": {}}, "environments is {}: give label -> "),
+        ({"environments": ["math_v0"]}, "environments is ['math_v0']: give label -> "),
+        ({"environments": {"a": "math_v0"}}, "environments.a is 'math_v0': give {'name'"),
+        ({"environments": {"a": {"name": "maths_v0"}}}, "environments.a: there is no environment"),
+        (
+            {"environments": {"a": {"name": "math_v0", "options": {"n": 1}}}},
+            "environments.a: math_v0 has no parameter 'n'",
+        ),
+        (
+            {"environments": {"a": {"name": "math_v0", "options": {"obs_mode": "dict"}}}},
+            "environments.a.options.obs_mode: all have the same",
+        ),
+        ({"environments": {"a": {"name": "multitask_v0"}}}, "name what it would hold"),
+        (
+            {"environments": {"sums": SUMS, "game": {"name": "coop_compete_pair_v0"}}},
+            "environments.sums and environments.game differ in their seats",
+        ),
+        (
+            {"environments": {"sums": SUMS, "way": {"name": "maze_v0"}}},
+            "differ in their actions",
+        ),
+        ({"environments": TWO, "weights": {"sums": 1}}, "give one for each of sums, tools"),
+        ({"environments": TWO, "weights": {"sums": 0, "tools": 0}}, "weights are all 0"),
+        ({"environments": TWO, "weights": {"sums": -1, "tools": 1}}, "weights.sums"),
+    ],
+)
+def test_what_cannot_be_played_together_is_refused(parameters, said):
+    with pytest.raises(EnvConfigError) as caught:
+        make("multitask_v0", **parameters)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_nothing_is_on_before_the_first_reset():
+    env = make("multitask_v0", environments=TWO)
+    assert env.agents == []
+    for use in (env.state, env.render, lambda: env.step({"agent_0": "4"})):
+        with pytest.raises(EnvError, match="reset"):
+            use()
+    with pytest.raises(EnvConfigError, match="environment"):
+        env.reset(options={"environment": "chess"})
+
+
+def test_five_thousand_hostile_answers_never_raise():
+    env = TextEnv(make("multitask_v0", environments=TWO))
+    pieces = ("Answer: 4", "<tool_call>", '{"name": "read_file"}', "x < 3 or", "9**9**9")
+    played = dict.fromkeys(TWO, 0)
+    for _, info in hear_hostile(env, 5000, *pieces):
+        assert info["environment"] == env.unwrapped.environment
+        played[info["environment"]] += 1
+    assert min(played.values()) > 500
+
+
+def test_the_time_is_told_where_the_one_that_is_on_tells_it():
+    class Silent:
+        tells_time = False
+
+    view = MultitaskView((("timed", object(), 1), ("silent", Silent(), 1)))
+    assert tells_time(view, np.array([5.0, 1.0, 0.0], np.float32))
+    assert not tells_time(view, np.array([5.0, 0.0, 1.0], np.float32))

@@ -1,0 +1,284 @@
+import json
+
+import numpy as np
+import pytest
+
+from srl_envs import code_v0, registry
+from srl_envs.errors import EnvConfigError
+from srl_envs.sandbox import Limits
+from srl_envs.tasks.programming import datasets
+from srl_envs.tasks.programming.env import Programming
+from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
+from srl_envs.text.view import ParseFailure, TextEnv
+from tests.srl_envs.sandbox.sandboxes import any_sandbox
+from tests.srl_envs.text.hostile_pieces import hear_hostile
+
+HUMAN_EVAL = [
+    {
+        "task_id": "Own/0",
+        "prompt": "import math\n\ndef double(x):\n    return 2 * x\n\n\n"
+        'def root(x: float) -> float:\n    """The square root of x, which was doubled.\n'
+        '    >>> root(double(2.0))\n    2.0\n    """\n',
+        "entry_point": "root",
+        "canonical_solution": "    return math.sqrt(x)\n",
+        "test": "METADATA = {}\n\n\ndef check(candidate):\n    for x in range(5):\n"
+        "        assert math.isclose(candidate(double(x)) ** 2, double(x), abs_tol=1e-9)\n",
+    },
+]
+MBPP = [
+    {
+        "task_id": 1,
+        "text": "Write a function to find the shared elements of two tuples.",
+        "code": "def shared(a, b):\n    return tuple(set(a) & set(b))",
+        "test_list": [
+            "assert set(shared((3, 4), (4, 5))) == {4}",
+            "assert set(shared((1, 2), (3,))) == EMPTY",
+            "assert set(shared((1, 2), (2, 1))) == {1, 2}",
+        ],
+        "test_setup_code": "EMPTY = set()",
+        "challenge_test_list": [],
+    },
+    {
+        "task_id": 2,
+        "text": "Add up pairs.",
+        "code": "class Pair:\n    pass\n\ndef f(p):\n    return 1",
+        "test_list": ["assert f(Pair()) == 1"],
+        "test_setup_code": "",
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with any_sandbox(Limits(wall=20.0, cpu=2)) as made:
+        yield made
+
+
+@pytest.fixture
+def level(sandbox):
+    return sandbox.protections().level  # so that environments of their own start anywhere
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_solutions_pass_and_constants_do_not(sandbox, family):
+    task = Programming(sandbox)
+    for difficulty, templates in FAMILIES[family].items():
+        for template in templates:
+            for seed in range(4):
+                drawn = problem(family, template, np.random.default_rng(seed), difficulty)
+                graded = task.grade(drawn, drawn.data["solution"])
+                assert graded.correct and graded.score == 1.0, (drawn, graded)
+                constant = task.grade(drawn, "def f(*anything): return 'nothing at all'")
+                assert not constant.correct and constant.score == pytest.approx(0.1)
+                hidden = [str(test.call) for test in drawn.data["hidden"]]
+                assert not any(call in drawn.question for call in hidden)
+                assert len(hidden) >= 2
+
+
+def drawn(family="returns", seed=0):
+    [(level, templates), *_] = FAMILIES[family].items()
+    return problem(family, templates[0], np.random.default_rng(seed), level)
+
+
+def test_what_a_score_is_made_of(sandbox):
+    task, asked = Programming(sandbox), drawn("lists", 3)
+    (shown, _), hidden = asked.data["visible"], asked.data["hidden"]
+    by_heart = (
+        f"def f(numbers): return {shown.expected} if {shown.call.args[0]} == numbers else None"
+    )
+    graded = task.grade(asked, by_heart)
+    assert graded.score == pytest.approx(0.1 + 0.3 / 2) and not graded.correct
+    assert graded.feedback.startswith(f"{asked.data['visible'][1].call} gave None, expected ")
+    both = {repr(test.call.args[0]): test.expected for test in asked.data["visible"]}
+    graded = task.grade(asked, f"def f(numbers): return {both}.get(repr(numbers))")
+    assert graded.score == pytest.approx(0.4)
+    assert graded.feedback == f"The tests you were shown pass, but {len(hidden)} of 4 others fail."
+    broken = task.grade(asked, "def f(numbers) return 1")
+    assert broken.score == 0.0 and broken.feedback.startswith("That is not Python: SyntaxError")
+    late = task.grade(asked, "def f(numbers):\n    while True: pass")
+    assert late.score == pytest.approx(0.1) and late.info["verdict"] == "timeout"
+
+
+def test_an_expression_completes_a_line(sandbox):
+    task, asked = Programming(sandbox), drawn()
+    right = asked.data["solution"]
+    for answer in (right, f" {right}\n", f"def f(a, b):\n    return {right}"):
+        assert task.grade(asked, task.read(answer)).correct
+    wrong = [task.grade(asked, other).score for other in RETURNS.values() if other != right]
+    assert len(wrong) == len(RETURNS) - 1 and max(wrong) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x = 1", "x = 1"),
+        ("Here:\n```python\nx = 1\n```\nDone.", "x = 1"),
+        ("```\nx = 1\n```", "x = 1"),
+        ("```python\nx = 1\n```\nBetter:\n```py\ny = 2\n```", "y = 2"),
+    ],
+)
+def test_code_is_found(sandbox, text, code):
+    assert Programming(sandbox).read(text) == code
+
+
+def test_no_code_is_no_answer(sandbox):
+    assert isinstance(Programming(sandbox).read("```python\n\n```"), ParseFailure)
+
+
+def test_several_turns_show_the_failing_test(level):
+    env = TextEnv(code_v0.parallel_env(families="lists", sandbox_minimum=level, problem_seed=1))
+    texts, _ = env.reset(seed=1)
+    assert "Write the function f(numbers)." in texts["agent_0"]
+    texts, rewards, *_ = env.step({"agent_0": "```python\ndef f(numbers): return None\n```"})
+    assert rewards["agent_0"] == pytest.approx(0.1)
+    assert "Attempt 2 of 3. f(" in texts["agent_0"] and "gave None, expected " in texts["agent_0"]
+    solution = env.unwrapped.work("agent_0").problem.data["solution"]
+    _, rewards, terminations, _, infos = env.step({"agent_0": solution})
+    assert rewards["agent_0"] == pytest.approx(0.9 - 0.05) and terminations["agent_0"]
+    assert infos["agent_0"]["hidden_passed"] == infos["agent_0"]["hidden_tests"] == 4
+    env.close()
+
+
+@pytest.mark.parametrize(("rows", "kept"), [(HUMAN_EVAL, 1), (MBPP, 1)])
+def test_files_load_as_they_are(sandbox, tmp_path, caplog, rows, kept):
+    path = tmp_path / "problems.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    problems = datasets.load(path)
+    assert len(problems) == kept
+    assert ("class Pair" in caplog.text) is (kept < len(rows))
+    task = Programming(sandbox, problems=problems)
+    for each in problems:
+        assert task.grade(each, each.data["solution"]).score == 1.0
+        forged = (
+            "class Equal:\n    def __eq__(self, o): return True\n    __hash__ = None\n"
+            "    def __pow__(self, o): return self\n"
+            f"def {each.data['entry']}(*a): return Equal()"
+        )
+        assert task.grade(each, forged).score == pytest.approx(0.1)
+        assert task.grade(each, f"def {each.data['entry']}(").score == 0.0
+
+
+def test_a_prompt_is_completed_or_written_anew(sandbox, tmp_path):
+    path = tmp_path / "problems.jsonl"
+    path.write_text(json.dumps(HUMAN_EVAL[0]))
+    task = Programming(sandbox, problems=datasets.load(path))
+    [asked] = task.problems
+    for answer in ("    return math.sqrt(x)", "def root(x):\n    return math.sqrt(x)"):
+        assert task.grade(asked, answer).correct
+    wrong = task.grade(asked, "    return x").feedback
+    assert wrong == "root(double(2.0)) == 2.0 fails: it gave 4.0."
+    assert task.grade(asked, "    return 2.0").feedback == "1 of 1 tests fail."
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "Say it.", "test_imports": []},
+        {"prompt": "Say it.", "text": None, "test_imports": None, "test_setup_code": None},
+        {"text": "Say it.", "test_imports": ["import math", "import re"], "prompt": None},
+        {"text": "Say it.", "test_setup_code": "import math", "challenge_test_list": ["assert 0"]},
+    ],
+)
+def test_columns_of_both_releases_of_mbpp(sandbox, tmp_path, row):
+    """Also as they come out of a table in which the other's columns are null."""
+    tests = ["assert say(2) == 2", "assert say(3) == 3"]
+    path = tmp_path / "problems.jsonl"
+    path.write_text(json.dumps({"code": "def say(x):\r\n\treturn x", "test_list": tests, **row}))
+    task = Programming(sandbox, problems=datasets.load(path))
+    [asked] = task.problems
+    assert task.grade(asked, asked.data["solution"]).score == 1.0
+
+
+CHEATS = {
+    "ends": "import sys\nsys.exit(0)",
+    "ends in the call": "import os\ndef f(*a): os._exit(0)",
+    "fails as a test does": "def f(*a): raise AssertionError",
+    "prints for ever": "def f(*a):\n    while True: print('x' * 10_000)",
+    "patches": "import builtins\nbuiltins.AssertionError = builtins.repr = int\n"
+    "def f(*a): return 1",
+    "defines the check": "def check(candidate): pass\ndef f(*a): return None",
+    "equals everything": "class E(float):\n    def __eq__(s, o): return True\n    __hash__ = None\n"
+    "def f(*a): return E(1)",
+    "says what it is asked": "import sys\ndef f(*a):\n    print('HIDDEN', a)\n"
+    "    frame = sys._getframe()\n    while frame: print(frame.f_locals); frame = frame.f_back\n"
+    "    raise ValueError('HIDDEN', a)",
+    "returns what it finds": "import gc, sys\ndef f(*a):\n    found, frame = [], sys._getframe()\n"
+    "    while frame: found.append(repr(frame.f_locals)); frame = frame.f_back\n"
+    "    return ' '.join(found).partition('calls')[2].replace(',', ', ')",
+    "raises what it finds": "import sys\ndef f(*a):\n    found, frame = [], sys._getframe(1)\n"
+    "    while frame: found.append(repr(frame.f_locals)); frame = frame.f_back\n"
+    "    raise ValueError(' '.join(found).partition('calls')[2].replace(',', ', '))",
+    "says of its call that it is no Python": "import json, os\ndef f(*a):\n"
+    "    os.write(3, json.dumps({'verdict': 'syntax', 'error': repr(a)}).encode() + b'\\n')",
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+@pytest.mark.parametrize("layout", ["HumanEval", "MBPP", "generated"])
+def test_cheats_earn_no_test_and_learn_none(level, tmp_path, layout, cheat):
+    parameters = {"families": "lists", "problem_seed": 3}
+    if layout != "generated":
+        path = tmp_path / "problems.jsonl"
+        path.write_text(json.dumps(HUMAN_EVAL[0] if layout == "HumanEval" else MBPP[0]))
+        parameters = {"path": path}
+    env = code_v0.parallel_env(sandbox_minimum=level, render_mode="ansi", wall=1.0, **parameters)
+    env.reset(seed=0)
+    data = env.work("agent_0").problem.data
+    program = CHEATS[cheat].replace("def f(", f"def {data.get('entry', 'f')}(")
+    seen, rewards, _, _, infos = env.step({"agent_0": program})
+    assert rewards["agent_0"] == pytest.approx(0.1)
+    assert infos["agent_0"]["hidden_passed"] == infos["agent_0"]["visible_passed"] == 0
+    told = f"{seen['agent_0']['text']} {infos} {env.render()}".replace(program, "")
+    if layout == "generated":
+        assert not any(repr(test.call.args[0]) in told for test in data["hidden"])
+    else:
+        assert not any(test.strip().splitlines()[-1] in told for test in data["hidden"])
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "line 1"),
+        ("[]", "must be an object"),
+        ('{"question": "?"}', "neither layout"),
+        ('{"text": "?", "code": "def f(): pass", "test_list": []}', "test_list must be"),
+        ('{"text": "?", "code": "x", "test_list": ["a"], "test_imports": 3}', "must be texts"),
+        ('{"entry_point": "f", "prompt": "", "test": "x"}', "prompt must be a text"),
+        ("", "holds no problem"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, line, problem):
+    path = tmp_path / "problems.jsonl"
+    path.write_text(line)
+    with pytest.raises(EnvConfigError, match=problem):
+        datasets.load(path)
+
+
+def test_wrong_arguments_are_refused(level):
+    with pytest.raises(EnvConfigError, match="families must be some of"):
+        registry.make("code_v0", families="poems", sandbox_minimum=level)
+    with pytest.raises(EnvConfigError, match="give one"):
+        code_v0.parallel_env(families="lists", path="x")
+    with pytest.raises(EnvConfigError, match="difficulty"):
+        code_v0.parallel_env(families="lists", difficulty=5, sandbox_minimum=level)
+
+
+def test_environments_share_a_sandbox(level):
+    one, other = (code_v0.parallel_env(sandbox_minimum=level) for _ in range(2))
+    assert one.task.sandbox is other.task.sandbox
+
+
+PIECES = (
+    "```python", "```", "def ", "f(x):", "    return x", "return", "(", ")", '"""', "lambda *a: a",
+    "import os\nos._exit(0)", "raise SystemExit", "print('x' * 10**6)", "\0", "    1 / 0", "del f",
+    "class f: pass", "f = f", "yield", "exec('f = 1')", "# coding: latin-1", "\ud800", "x" * 3000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("answers", [400, pytest.param(5000, marks=pytest.mark.slow)])
+def test_hostile_answers_never_raise(level, answers):
+    env = TextEnv(code_v0.parallel_env(max_cycles=20, sandbox_minimum=level))
+    told = [info["parse_failure"] for _, info in hear_hostile(env, answers, *PIECES)]
+    assert told.count(None) > answers / 4  # many of them were run
+    env.close()

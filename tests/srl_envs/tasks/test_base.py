@@ -1,0 +1,289 @@
+"""A task as an environment: turns, rewards, splits, reading, and what is never told."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
+
+from srl_envs.env_checker import check_environment
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.games.base import aec
+from srl_envs.tasks.base import DRAWS, Graded, Problem, Task, TaskEnv
+from srl_envs.tasks.grading.extract import boxed, final_answer
+from srl_envs.text.view import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextEnv
+from srl_envs.wrappers.single_agent import OneSeat
+
+
+class Reverse(Task):
+    """Write a word backwards; what matches from its end on is part of the score."""
+
+    name = "reverse_v0"
+
+    def rules(self):
+        return "You are given a word. Write it backwards."
+
+    def draw(self, rng, difficulty):
+        word = "".join(rng.choice(list("abcdefg"), size=2 + difficulty))
+        return Problem(word, word[::-1], difficulty, info={"length": len(word)})
+
+    def grade(self, problem, answer):
+        if answer == problem.answer:
+            return Graded.right()
+        same = sum(a == b for a, b in zip(answer, problem.answer, strict=False))
+        return Graded.wrong("That is not it.", score=same / len(problem.answer) / 2)
+
+
+def reverse(**parameters):
+    return TaskEnv(Reverse(), **parameters)
+
+
+@pytest.mark.parametrize("seats", [1, 3])
+@pytest.mark.parametrize("mode", ["llm", "dict", "vector"])
+@pytest.mark.filterwarnings("ignore:Observation:UserWarning", "ignore:Action space:UserWarning")
+def test_keeps_the_contracts(seats, mode, capsys):
+    def make():
+        return reverse(num_agents=seats, obs_mode=mode)
+
+    check_environment(make)
+    parallel_api_test(make(), num_cycles=10)
+    parallel_seed_test(make, num_cycles=10)
+    api_test(aec(make()), num_cycles=10)
+
+
+@pytest.mark.parametrize("mode", ["llm", "dict", "vector"])
+def test_passes_gymnasiums_check(mode):
+    check_env(OneSeat(reverse(obs_mode=mode)), skip_render_check=True)
+    made = gymnasium.make("srl_envs:srl/Math-v0", obs_mode=mode)
+    check_env(made.unwrapped, skip_render_check=True)
+
+
+def play(env, answers, agent="agent_0", seed=0):
+    env.reset(seed=seed)
+    return [env.step({agent: answer}) for answer in answers]
+
+
+def test_a_turn_earns_what_it_adds_to_the_best_so_far():
+    env = reverse(difficulty=2, max_cycles=5)
+    env.reset(seed=0)
+    truth = env.work("agent_0").problem.answer
+    half = truth[:2] + "??"
+    rewards = [env.step({"agent_0": text})[1]["agent_0"] for text in (half, half, "????", truth)]
+    assert rewards == pytest.approx([0.25, -0.05, -0.05, 0.75 - 0.05])
+    assert not env.agents and sum(rewards) == pytest.approx(1 - 3 * 0.05)
+
+
+def test_ends_when_solved_or_when_attempts_are_used_up():
+    env = reverse()
+    env.reset(seed=1)
+    truth = env.work("agent_0").problem.answer
+    _, rewards, over, late, infos = env.step({"agent_0": f"Well.\nAnswer: {truth}"})
+    assert rewards == {"agent_0": 1.0} and over == {"agent_0": True} and not late["agent_0"]
+    assert infos["agent_0"]["success"] and infos["agent_0"]["length"] == len(truth)
+    *_, (_, _, over, late, infos) = play(env, ["x", "y", "z"])
+    assert over["agent_0"] and not late["agent_0"] and not infos["agent_0"]["success"]
+    with pytest.raises(EnvError, match="reset"):
+        env.step({"agent_0": "x"})
+
+
+def test_the_question_stands_on_every_turn_and_the_answer_on_none():
+    env = reverse(max_cycles=4, difficulty=5)
+    seen, _ = env.reset(seed=2)
+    problem = env.work("agent_0").problem
+    for text in ("x", "", "a\nb", "<answer></answer>"):
+        assert seen["agent_0"]["text"].startswith(problem.question)
+        assert problem.answer not in seen["agent_0"]["text"]
+        seen, _, _, _, infos = env.step({"agent_0": text})
+        assert problem.answer not in str(infos)
+    assert problem.answer not in seen["agent_0"]["text"]
+
+
+def test_seats_work_alone_and_leave_when_done():
+    env = reverse(num_agents=3)
+    env.reset(seed=3)
+    truths = {agent: env.work(agent).problem.answer for agent in env.agents}
+    assert len(set(truths.values())) == 3
+    _, rewards, over, _, _ = env.step({**truths, "agent_1": "?"})
+    assert rewards["agent_1"] == 0 and rewards["agent_0"] == rewards["agent_2"] == 1
+    assert env.agents == ["agent_1"] and over["agent_0"] and not over["agent_1"]
+    env.step({"agent_1": truths["agent_1"]})
+    assert env.agents == [] and env.state().shape == (12,)
+
+
+def test_same_problem_for_all():
+    env = reverse(num_agents=3, same_problem=True)
+    env.reset(seed=3)
+    assert len({env.work(agent).problem.question for agent in env.agents}) == 1
+
+
+def test_problem_seeds_name_problems():
+    env = reverse()
+    env.reset(seed=0, options={"problem_seed": 11})
+    question = env.work("agent_0").problem.question
+    env.reset(seed=99, options={"problem_seed": 11})
+    assert env.work("agent_0").problem.question == question == env.problem(11).question
+    fixed = reverse(problem_seed=11)
+    fixed.reset(seed=5)
+    assert fixed.work("agent_0").problem.question == question
+
+
+def test_no_problem_is_in_both_splits():
+    train, test = (
+        {reverse(split=s).problem(k).question for k in range(300)} for s in ("train", "test")
+    )
+    assert train and test and not train & test
+    both = {reverse(split="any").problem(k).question for k in range(300)}
+    assert both & train and both & test
+
+
+class OneProblem(Reverse):
+    def draw(self, rng, difficulty):
+        return Problem("the only one", "x")
+
+
+def test_says_so_where_a_split_is_empty():
+    empty = "test" if Problem("the only one").split == "train" else "train"
+    with pytest.raises(EnvConfigError, match=f"no problem of the {empty} split among {DRAWS}"):
+        TaskEnv(OneProblem(), split=empty).reset(seed=0)
+
+
+def test_unreadable_answers_use_up_a_turn_and_say_why():
+    env = reverse()
+    (seen, rewards, _, _, infos), *_ = play(env, ["two\nlines"])
+    assert rewards["agent_0"] == 0 and "no line says" in infos["agent_0"]["unreadable"]
+    assert "Attempt 2 of 3. Not read: no line says" in seen["agent_0"]["text"]
+
+
+def test_in_words():
+    env = TextEnv(reverse())
+    texts, _ = env.reset(seed=4)
+    assert texts["agent_0"].startswith("You are given a word.")
+    texts, rewards, *_, infos = env.step({"agent_0": "two\nlines"})
+    assert infos["agent_0"]["parse_failure"] and rewards["agent_0"] == pytest.approx(-0.1)
+    assert texts["agent_0"].startswith("Your last answer was not read: no line says")
+    assert "was played" not in texts["agent_0"]
+    truth = env.unwrapped.work("agent_0").problem.answer
+    _, rewards, *_ = env.step({"agent_0": f"Answer: {truth}"})
+    assert rewards["agent_0"] == pytest.approx(0.95)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("42", "42"), ("Answer: 42", "42"), ("so\n**Answer:** 42", "42"),
+        ("x\nFinal answer: 42", "42"),
+        ("Answer: 41\nno\nanswer: 42", "42"), ("<answer> 42 </answer>", "42"),
+        (r"\boxed{42}", "42"),
+        ("<answer>41</answer> <ANSWER>42</ANSWER>\nAnswer: 7", "42"), ("Answer: $42$", "$42$"),
+        (r"so \boxed{\frac{1}{2}} it is" + "\nyes", r"\frac{1}{2}"), (r"Answer: \boxed{42}", "42"),
+        ("Answer: `42`", "42"), ("> Answer: 42", "42"), (r"\boxed{1}\n\boxed{42}", "42"),
+        ("<answer>4\n2</answer>", "4\n2"), (r"\fbox{42} " + "\nx", "42"),
+    ],
+)  # fmt: skip
+def test_reads_the_final_answer(text, answer):
+    assert final_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \n", "a\nb", "Answer:", "<answer></answer>", "x" * (ANSWER_LENGTH + 1), None, 3,
+             "The answer is 42\nsurely", "\\boxed{4\n2"]
+)  # fmt: skip
+def test_says_why_there_is_none(text):
+    assert isinstance(final_answer(text), ParseFailure)
+
+
+def test_nested_boxes():
+    assert boxed(r"\boxed{a{b}c} \boxed{} {x} \boxed{") == ["a{b}c", ""]
+    assert boxed(r"\boxed{" * 3000 + "}" * 10)[-1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"difficulty": 6}, "difficulty must be a whole number from 1 to 5, got 6"),
+        ({"difficulty": (3, 2)}, "difficulty must be a whole number from 3 to 5, got 2"),
+        ({"difficulty": "hard"}, "difficulty must be"),
+        ({"split": "dev"}, "split must be one of"),
+        ({"obs_mode": "text"}, "obs_mode must be one of"),
+        ({"render_mode": "rgb_array"}, "render_mode must be one of"),
+        ({"max_cycles": 0}, "max_cycles must be"),
+        ({"num_agents": 0}, "num_agents must be"),
+        ({"attempt_penalty": 2}, "attempt_penalty must be"),
+        ({"problem_seed": -1}, "problem_seed must be"),
+    ],
+)
+def test_wrong_arguments(wrong, said):
+    with pytest.raises(EnvConfigError, match=said):
+        reverse(**wrong)
+
+
+def test_wrong_actions_change_nothing():
+    env = reverse(num_agents=2)
+    with pytest.raises(EnvError, match="reset"):
+        env.step({})
+    env.reset(seed=0)
+    for actions, said in (
+        ({"agent_0": "x"}, "no action for agent_1"),
+        ({"agent_0": "x", "agent_1": 3}, "must be a text"),
+        ({"agent_0": "x", "agent_1": "y" * (ANSWER_LENGTH + 1)}, "must be a text"),
+        ({"agent_0": "x", "agent_1": "y", "agent_2": "z"}, "not among"),
+        ("x", "mapping"),
+    ):
+        with pytest.raises(EnvError, match=said):
+            env.step(actions)
+    assert env.played == 0 and env.agents == ["agent_0", "agent_1"]
+
+
+def test_long_feedback_never_pushes_the_question_out():
+    class Talkative(Reverse):
+        def grade(self, problem, answer):
+            return Graded.wrong("no " * TEXT_LENGTH)
+
+    env = TaskEnv(Talkative())
+    (seen, *_), *_ = play(env, ["x"])
+    text = seen["agent_0"]["text"]
+    assert len(text) <= TEXT_LENGTH and text.startswith(env.work("agent_0").problem.question)
+
+
+def test_what_a_task_holds_is_let_go_once():
+    held, freed = [], []
+
+    class Holding(Reverse):
+        def begin(self, problem):
+            held.append(problem)
+            return problem
+
+        def end(self, work):
+            freed.append(work.memory)
+
+    env = TaskEnv(Holding(), num_agents=2)
+    play(env, [])
+    env.step({"agent_0": env.work("agent_0").problem.answer, "agent_1": "?"})
+    assert len(held) == 2 and len(freed) == 1
+    env.reset(seed=1)
+    env.close()
+    env.close()
+    assert len(held) == len(freed) == 4
+
+
+def test_renders(capsys):
+    env = reverse(render_mode="ansi", num_agents=2)
+    with pytest.raises(EnvError, match="reset"):
+        env.render()
+    env.reset(seed=0)
+    env.step({"agent_0": "\x1b[31mred", "agent_1": "b"})
+    picture = env.render()
+    assert "reverse_v0 turn 1/3" in picture and "agent_0 wrote (+0.00)" in picture
+    assert "\x1b" not in picture
+    reverse(render_mode="human").reset(seed=0)
+    assert "turn 0/3" in capsys.readouterr().out
+
+
+def test_scores_are_bounded_and_numbers_fit_the_space():
+    with pytest.raises(EnvConfigError, match="score must be a number between 0 and 1"):
+        Graded.wrong(score=2)
+    env = reverse(obs_mode="vector")
+    (seen, *_), *_ = play(env, ["x"])
+    assert seen["agent_0"].dtype == np.float32 and env.observation_space("agent_0").contains(
+        seen["agent_0"]
+    )

@@ -1,0 +1,233 @@
+"""Functions become tools, calls are read and checked, and whatever is wrong comes back as text."""
+
+import json
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.tasks.tool_use.errors import ToolError
+from srl_envs.tasks.tool_use.parsing import CALLS_A_TURN, ToolCall, read_turn
+from srl_envs.tasks.tool_use.registry import RESULT_LENGTH, Tool, ToolRegistry
+from srl_envs.tasks.tool_use.schemas import function_schema
+from srl_envs.text.view import ParseFailure
+from tests.srl_envs.tasks.grading.hostile_answers import hostile_answers
+
+
+def repeat(text: str, times: int = 2, mark: Literal["-", "+"] = "-") -> str:
+    """Say a text several times.
+
+    Args:
+        text: What is said.
+        times: How
+            often.
+        mark: What stands between.
+
+    Returns:
+        The text.
+    """
+    if times > 1000:
+        raise ToolError("that is too often")
+    return mark.join([text] * times)
+
+
+def many(
+    numbers: list[int], names: dict[str, float], either: int | str, anything: Any
+) -> list[int]:
+    """Give the numbers back.
+
+    Args:
+        numbers: Some.
+        names: More.
+        either: One or the other.
+        anything: At all.
+    """
+    return numbers
+
+
+def perhaps(text: str | None = None) -> str:
+    """Say something.
+
+    Args:
+        text: What, if anything.
+    """
+    return str(text)
+
+
+def unhinted(x):
+    """Do something.
+
+    Args:
+        x: What.
+    """
+
+
+@pytest.fixture(scope="module")
+def registry():
+    return ToolRegistry([Tool.of(repeat), Tool.of(many), Tool.of(perhaps)])
+
+
+def test_schemas_are_those_of_transformers():
+    from transformers.utils import get_json_schema
+
+    for function in (repeat, many):
+        theirs = get_json_schema(function)
+        theirs["function"].pop("return", None)
+        assert function_schema(function) == theirs
+
+
+def test_what_may_be_none_is_null_in_json_schema(registry):
+    schema = function_schema(perhaps)["function"]["parameters"]
+    assert schema["properties"]["text"]["type"] == ["string", "null"]
+    assert registry.call(ToolCall("perhaps", {"text": None})).content == "None"
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda: 1, "no docstring"),
+        (unhinted, "type hint"),
+    ],
+)
+def test_functions_must_say_what_they_take(function, said):
+    with pytest.raises(EnvConfigError, match=said):
+        Tool.of(function)
+
+
+def test_two_tools_of_one_name_are_refused():
+    with pytest.raises(EnvConfigError, match="two tools named 'repeat'"):
+        ToolRegistry([Tool.of(repeat), Tool.of(perhaps, "repeat")])
+
+
+def test_a_schema_must_be_one():
+    with pytest.raises(EnvConfigError, match="no JSON schema"):
+        ToolRegistry([Tool("x", "x", {"type": "nothing"}, repeat)])
+
+
+@pytest.mark.parametrize(
+    ("call", "ok", "content"),
+    [
+        (ToolCall("repeat", {"text": "a"}), True, "a-a"),
+        (ToolCall("repeat", {"text": "a", "times": 3, "mark": "+"}), True, "a+a+a"),
+        (ToolCall("many", {"numbers": [1], "names": {"x": 1}, "either": "y", "anything": 0}), True,
+         "[1]"),
+        (ToolCall("repeat", {}), False, "'text' is a required property"),
+        (ToolCall("repeat", {"text": 3}), False, "text: 3 is not of type 'string'"),
+        (ToolCall("repeat", {"text": "a", "times": "3"}), False,
+         "times: '3' is not of type 'integer'"),
+        (ToolCall("repeat", {"text": "a", "mark": "*"}), False,
+         "mark: '*' is not one of ['-', '+']"),
+        (ToolCall("repeat", {"text": "a", "loud": True}), False,
+         "repeat has no argument 'loud'; text, times, mark"),
+        (ToolCall("repeat", {"text": "a", "times": 1001}), False, "that is too often"),
+        (ToolCall("repaet", {}), False,
+         "there is no tool 'repaet' (did you mean 'repeat'?); repeat, many, perhaps"),
+    ],
+)  # fmt: skip
+def test_every_call_is_checked(registry, call, ok, content):
+    result = registry.call(call)
+    assert (result.ok, result.content) == (ok, content)
+
+
+def test_long_results_are_cut_and_are_text(registry):
+    result = registry.call(ToolCall("repeat", {"text": "ab\ud800", "times": 999}))
+    assert len(result.content) == RESULT_LENGTH and result.content.endswith("(cut)")
+    result.content.encode()
+
+
+CALL = {"name": "f", "arguments": {"x": 1}}
+AS_TEXT = {"name": "f", "arguments": '{"x": 1}'}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<tool_call>{json.dumps(CALL)}</tool_call>",
+        f"Let me see.\n<tool_call>\n{json.dumps(CALL)}\n</tool_call>\nAnswer: 3",
+        f"<tool_call>{json.dumps(AS_TEXT)}</tool_call>",
+        json.dumps(CALL),
+        json.dumps([CALL]),
+        json.dumps({"name": "f", "parameters": {"x": 1}}),
+        json.dumps({"id": "call_1", "type": "function", "function": AS_TEXT}),
+        json.dumps({"role": "assistant", "tool_calls": [{"id": "1", "function": AS_TEXT}]}),
+        f"```json\n{json.dumps(CALL)}\n```",
+        f"<think>Is <tool_call> right?</think>\n<tool_call>{json.dumps(CALL)}</tool_call>",
+        f"Or Answer: 3?</think>{json.dumps(CALL)}",
+        json.dumps({"role": "assistant", "content": "Well.", "tool_calls": [CALL]}),
+    ],
+)
+def test_the_forms_of_a_call(text):
+    assert read_turn(text) == (ToolCall("f", {"x": 1}),)
+
+
+@pytest.mark.parametrize("arguments", [{}, "{}", "", None])
+def test_a_call_without_arguments(arguments):
+    assert read_turn(json.dumps({"name": "f", "arguments": arguments})) == (ToolCall("f", {}),)
+
+
+def test_tags_may_stand_in_an_argument():
+    one = ToolCall("f", {"x": "<tool_call>{}</tool_call></think>"})
+    assert read_turn(f"{one.written()}\n{one.written()}") == (one, one)
+    assert read_turn(json.dumps({"name": "f", "arguments": one.arguments})) == (one,)
+
+
+def test_several_calls_in_a_turn():
+    text = "".join(ToolCall("f", {"x": n}).written() for n in range(3))
+    assert [call.arguments["x"] for call in read_turn(text)] == [0, 1, 2]
+    assert isinstance(read_turn(text * CALLS_A_TURN), ParseFailure)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Answer: 42",
+        "So it is.\nAnswer: 42",
+        "<answer>42</answer>",
+        "<think>Answer: 41</think>Answer: 42",
+        '{"role": "assistant", "content": "Answer: 42", "tool_calls": null}',
+        '{"content": "<think>No</think>\\nAnswer: 42", "tool_calls": []}',
+    ],
+)
+def test_answers(text):
+    assert read_turn(text) == "42"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "neither"),
+        ("I think it is 42", "neither"),
+        ("{}", "'name' and 'arguments'"),
+        ("[]", "no tool call"),
+        ('<tool_call>{"name": "f"', "not closed"),
+        ("<tool_call>f(1)</tool_call>", "not valid JSON"),
+        ('<tool_call>{"name": "f", "arguments": {"x": NaN}}</tool_call>', "not valid JSON"),
+        ('<tool_call>{"name": "f", "arguments": {"x": 1e999}}</tool_call>', "not valid JSON"),
+        ('<tool_call>{"name": "f", "arguments": [1]}</tool_call>', "JSON object"),
+        ('<tool_call>{"name": "f", "arguments": "x"}</tool_call>', "not valid JSON"),
+        ('<tool_call>{"name": 3, "arguments": {}}</tool_call>', "'name'"),
+        ("<tool_call>" + "[" * 100_000 + "</tool_call>", "not valid JSON"),
+        ("<tool_call>" + "9" * 10_000 + "</tool_call>", "not valid JSON"),
+    ],
+)
+def test_what_is_neither_is_said(text, said):
+    read = read_turn(text)
+    assert isinstance(read, ParseFailure) and said in read.reason
+
+
+WORDS = (
+    "<tool_call>",
+    "</tool_call>",
+    '{"name": "repeat", "arguments": {"text": "a"}}',
+    "Answer: 1",
+)
+
+
+@settings(max_examples=500, deadline=None, derandomize=True, database=None)
+@given(hostile_answers(*WORDS))
+def test_no_text_makes_reading_or_calling_raise(registry, text):
+    read = read_turn(text)
+    assert isinstance(read, ParseFailure | str | tuple)
+    for call in read if isinstance(read, tuple) else ():
+        json.dumps(registry.call(call).content)

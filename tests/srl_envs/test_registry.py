@@ -1,0 +1,138 @@
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pettingzoo import ParallelEnv
+
+import srl_envs
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError
+
+
+def test_names_and_entries():
+    assert srl_envs.names() == (
+        "coop_compete_v0",
+        "coop_compete_pair_v0",
+        "team_battle_v0",
+        "staged_v0",
+        "bandit_v0",
+        "maze_v0",
+        "maze_simple_v0",
+        "maze_medium_v0",
+        "maze_complex_v0",
+        "maze_race_v0",
+        "maze_own_v0",
+        "maze_meet_v0",
+        "social_v0",
+        "social_trading_v0",
+        "social_negotiation_v0",
+        "math_v0",
+        "code_v0",
+        "tool_use_v0",
+        "debate_v0",
+        "multitask_v0",
+    )
+    for name in registry.names():
+        entry = registry.entry(name)
+        assert entry.name == name
+        assert entry.tags and len(entry.description) < 100
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_make(name):
+    env = srl_envs.make(name, max_cycles=7)
+    assert isinstance(env, ParallelEnv) and env.max_cycles == 7
+    assert env.metadata["name"] in registry.names()
+
+
+def test_parameters_go_over_the_defaults():
+    assert srl_envs.make("coop_compete_pair_v0").rules.variant == "pair"
+    assert srl_envs.make("coop_compete_pair_v0", variant="population").rules.variant == "population"
+    with pytest.raises(TypeError):
+        registry.entry("coop_compete_pair_v0").defaults["num_agents"] = 3
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "said"),
+    [
+        ("coop_compet_v0", {}, "no environment 'coop_compet_v0' (did you mean 'coop_compete_v0'?)"),
+        ("chess", {}, "no environment 'chess'; there are: coop_compete_v0, "),
+        (None, {}, "no environment None"),
+        (["maze_v0"], {}, "no environment ['maze_v0']"),
+        ("team_battle_v0", {"team_sizes": 3}, "'team_sizes' (did you mean 'team_size'?)"),
+        (
+            "coop_compete_v0",
+            {"n": 3},
+            "coop_compete_v0 has no parameter 'n'; there are: num_agents",
+        ),
+        ("coop_compete_v0", {"num_agents": -1}, "num_agents must be a whole number of at least 1"),
+    ],
+)
+def test_mistakes_are_named_in_one_line(name, parameters, said):
+    with pytest.raises(EnvConfigError) as caught:
+        srl_envs.make(name, **parameters)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def run(code):
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_importing_takes_no_torch_and_no_game():
+    code = "import sys, srl_envs; print(*(m for m in sys.modules if 'torch' in m or '_v0' in m))"
+    assert run(code).strip() == ""
+
+
+def test_importing_again_registers_once_and_without_a_warning():
+    code = (
+        "import importlib, pettingzoo, srl_envs.registry as c; importlib.reload(c);"
+        "print(sum(name.startswith('srl/') for name in pettingzoo.parallel_registry))"
+    )
+    assert run(code).strip() == str(len(registry.names()))
+
+
+def test_a_pettingzoo_without_a_registry_will_do():
+    code = (
+        "import pettingzoo; del pettingzoo.register; import srl_envs;"
+        "print(srl_envs.make('team_battle_v0').metadata['name'])"
+    )
+    assert run(code).strip() == "team_battle_v0"
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_the_documentation_names_every_parameter_and_field(name):
+    module = importlib.import_module(registry.entry(name).module)
+    docs = Path(__file__).parents[2] / "docs"
+    pages = ("environments", "tasks", "tool_use", "debate")  # what has a page of its own
+    text = "".join((docs / f"{page}.md").read_text(encoding="utf-8") for page in pages)
+    assert f"`{name}`" in (docs / "environments.md").read_text(encoding="utf-8")
+    parameters = inspect.signature(module.parallel_env).parameters
+    for word in (name, *parameters, *getattr(module, "OBSERVATION_FIELDS", ())):
+        assert f"`{word}`" in text
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_game_as_conversations_is_no_longer_than_a_model_can_read(name):
+    env = registry.make(name, **registry.as_conversations(name, {})).unwrapped
+    assert getattr(env, "max_cycles", 1) <= 200
+    assert registry.as_conversations(name, {"max_cycles": 1000})["max_cycles"] == 1000
+
+
+@pytest.mark.parametrize("made_by", ["parallel_env", "env", "raw_env"])
+@pytest.mark.parametrize("module", sorted({found.module for found in registry.ENTRIES.values()}))
+def test_an_unknown_argument_is_one_line_however_the_game_is_made(module, made_by):
+    make = getattr(importlib.import_module(module), made_by)
+
+    with pytest.raises(EnvConfigError, match=r"no parameter 'obs_mod' \(did you mean 'obs_mode'"):
+        make(obs_mod="vector")
+
+
+def test_an_argument_without_its_name_is_one_line():
+    with pytest.raises(EnvConfigError, match=r"arguments are given by name: .*max_cycles"):
+        importlib.import_module("srl_envs.tasks.mathematics.env").parallel_env(3)

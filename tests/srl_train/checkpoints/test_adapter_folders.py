@@ -1,0 +1,133 @@
+"""A run goes on from a trained adapter: as an adapter, merged, or not at all."""
+
+import asyncio
+
+import numpy as np
+import pytest
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM
+
+from srl_agents.llm.backends.token_backend import Request
+from srl_agents.llm.sampling import Sampling
+from srl_train.errors import ConfigError
+from srl_train.learners.trl_stepped import isolated_randomness
+from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.trainer import MultiModelTrainer
+
+SAME = {"rank": 4, "alpha": 8.0}
+CONTEXT = tuple(range(5, 25))
+
+
+@pytest.fixture(scope="module")
+def adapter(tiny_folder, tmp_path_factory):
+    """Somebody's adapter on the embedded model, whose weights are not zero."""
+    folder = tmp_path_factory.mktemp("adapters") / "theirs"
+    base = AutoModelForCausalLM.from_pretrained(tiny_folder)
+    settings = LoraConfig(
+        task_type="CAUSAL_LM", r=4, lora_alpha=8.0, target_modules="all-linear",
+        init_lora_weights=False,
+    )  # fmt: skip
+    with isolated_randomness(1), quiet_upstream():
+        get_peft_model(base, settings).save_pretrained(folder)
+    return str(folder)
+
+
+def logprobs(model):
+    with torch.no_grad():
+        return model(torch.tensor([CONTEXT])).logits.log_softmax(-1)
+
+
+@pytest.fixture(scope="module")
+def theirs(adapter, tiny_folder):
+    return logprobs(loaded(tiny_folder, adapter))
+
+
+def loaded(base, adapter):
+    with quiet_upstream():
+        model = AutoModelForCausalLM.from_pretrained(base)
+        return PeftModel.from_pretrained(model, adapter).eval()
+
+
+def started(config, tmp_path):
+    return MultiModelTrainer(config, tmp_path / "run").run
+
+
+def test_training_goes_on_from_the_adapter(adapter, theirs, short_run, tmp_path, tiny_folder):
+    run = started(short_run(models__base=adapter, models__adapters=SAME), tmp_path)
+    for module in run.players.modules.values():
+        torch.testing.assert_close(logprobs(module.eval()), theirs)
+    bare = logprobs(AutoModelForCausalLM.from_pretrained(tiny_folder).eval())
+    assert (theirs - bare).abs().max() > 0.1  # so that the two can be told apart
+    # What plays is what is trained.
+    request = Request(CONTEXT, Sampling(max_new_tokens=1), np.random.default_rng(0),
+                      adapter="model_1")  # fmt: skip
+    [answer] = run.players.backends["model_1"].complete([request])
+    assert answer.logprobs[0] == pytest.approx(theirs[0, -1, answer.ids[0]].item(), abs=1e-4)
+
+
+def test_what_is_saved_names_the_adapters_own_base(
+    adapter, theirs, short_run, tmp_path, tiny_folder
+):
+    run = started(short_run(models__base=adapter, models__adapters=SAME), tmp_path)
+    run.learners["model_0"].save_model(tmp_path / "saved")
+    model = loaded(tiny_folder, tmp_path / "saved")
+    torch.testing.assert_close(logprobs(model), theirs)
+    assert model.peft_config["default"].base_model_name_or_path == tiny_folder
+
+
+def test_each_model_may_have_an_adapter_of_its_own(
+    adapter, theirs, short_run, tmp_path, tiny_folder
+):
+    config = short_run(models__base=[tiny_folder, adapter], models__adapters=SAME)
+    first, second = started(config, tmp_path).players.modules.values()
+    bare = logprobs(AutoModelForCausalLM.from_pretrained(tiny_folder).eval())
+    torch.testing.assert_close(logprobs(first.eval()), bare)
+    torch.testing.assert_close(logprobs(second.eval()), theirs)
+
+
+@pytest.mark.parametrize(
+    "other", [{"rank": 8, "alpha": 8.0}, {"rank": 4, "alpha": 4.0},
+              {**SAME, "target_modules": ["q_proj"]}],
+)  # fmt: skip
+def test_other_settings_are_refused_with_those_to_give(adapter, other, short_run, tmp_path):
+    config = short_run(models__base=adapter, models__adapters=other)
+    with pytest.raises(ConfigError, match=r"rank 4, alpha 8, .*srl export .* --merge"):
+        started(config, tmp_path)
+
+
+def test_without_adapters_it_is_merged_into_its_base(adapter, theirs, short_run, tmp_path, caplog):
+    run = started(short_run(models__base=adapter), tmp_path)
+    for module in run.players.modules.values():
+        assert not isinstance(module, PeftModel)
+        torch.testing.assert_close(logprobs(module.eval()), theirs, atol=1e-4, rtol=1e-4)
+    assert "merged into its base" in caplog.text
+    assert all(parameter.requires_grad for parameter in module.parameters())
+
+
+def test_a_frozen_adapter_plays_as_it_is(adapter, theirs, short_run, tmp_path):
+    config = short_run(models__count=1, models__frozen={"old": adapter}, seats={"agent_1": "old"})
+    backend = started(config, tmp_path).players.backends["old"]
+    torch.testing.assert_close(logprobs(backend.model), theirs)
+
+
+def test_a_run_that_went_on_from_an_adapter_resumes_to_the_bit(adapter, short_run, tmp_path):
+    config = short_run(models__base=adapter, models__adapters=SAME, rounds=2)
+    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole.fit()
+    begun = MultiModelTrainer(config, tmp_path / "begun")
+    begun.train_round()
+    asyncio.run(begun.shutdown())
+    resumed = MultiModelTrainer(config, tmp_path / "begun")
+    resumed.load_checkpoint()
+    resumed.fit()
+    for name, learner in whole.run.learners.items():
+        after = resumed.run.learners[name].weights()
+        assert all(torch.equal(own, after[key]) for key, own in learner.weights().items())
+
+
+def test_adapters_of_different_bases_are_refused(adapter, tiny_folder, short_run, tmp_path):
+    (tmp_path / "another").symlink_to(tiny_folder)
+    config = short_run(models__base=[adapter, str(tmp_path / "another")], models__adapters=SAME)
+    with pytest.raises(ConfigError, match="adapters needs one shared base"):
+        started(config, tmp_path)

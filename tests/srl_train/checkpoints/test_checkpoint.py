@@ -1,0 +1,345 @@
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import tensor
+
+from srl_train.checkpoints import checkpoint
+from srl_train.checkpoints.checkpoint import (
+    checkpoint_name,
+    list_checkpoints,
+    load,
+    load_metadata,
+    prune,
+    save,
+)
+from srl_train.checkpoints.manifest import seal
+from srl_train.errors import CheckpointError, CheckpointNotFound
+
+
+def save_round(folder, number, *, final=False, name=None, value=None):
+    return save(
+        folder,
+        name or checkpoint_name(number, final),
+        tensors={"models/model_0": {"w": tensor([float(number if value is None else value)])}},
+        state={"round": number},
+        metadata={"round": number},
+    )
+
+
+def value_of(folder, name):
+    return load(folder / name).tensors("models/model_0")["w"].item()
+
+
+def test_everything_comes_back(tmp_path):
+    tied = torch.arange(6.0)
+    weights = {
+        "w": torch.randn(3, 4, dtype=torch.bfloat16),
+        "turned": torch.randn(3, 4).T,
+        "tied": tied,
+        "tied_too": tied,
+        "part": tied[2:4],
+        "learned": torch.nn.Parameter(torch.ones(2)),
+        "scalar": tensor(3),
+        "empty": torch.zeros(0, 3),
+    }
+    state = {"counters": {1: (2, 3)}, "rng": tensor([7], dtype=torch.uint8), "loss": math.nan}
+
+    path = save(
+        tmp_path / "new" / "folder",
+        "round_00000003",
+        tensors={"models/model_0": weights, "optimizers/model_0": {}},
+        state=state,
+        metadata={"round": 3, "global_metrics": {"loss": math.nan, "rates": (0.5, math.inf)}},
+    )
+    found = load(path)
+    assert (found.path, found.checkpoint_id, found.round) == (path, "round_00000003", 3)
+    back = found.tensors("models/model_0")
+    assert back.keys() == weights.keys()
+    for name, value in weights.items():
+        assert back[name].dtype == value.dtype
+        assert torch.equal(back[name], value), name
+    assert found.tensors("optimizers/model_0") == {}
+    assert found.state["counters"] == {1: (2, 3)}
+    assert found.state["rng"].tolist() == [7]
+    assert math.isnan(found.state["loss"])
+    assert found.metadata["global_metrics"] == {"loss": None, "rates": [0.5, None]}
+    assert found.metadata["checkpoint_id"] == "round_00000003"
+    assert found.metadata["timestamp"].endswith("+00:00")
+    assert load_metadata(path.parent, path.name) == found.metadata
+    assert [entry.name for entry in path.parent.iterdir()] == ["round_00000003"]
+
+
+def test_nothing_is_pickled(tmp_path):
+    path = save_round(tmp_path, 1)
+    assert {file.suffix for file in path.rglob("*") if file.is_file()} == {".json", ".safetensors"}
+
+
+def test_tensors_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"no tensors 'models/x': it has models/model_0, sta"):
+        load(save_round(tmp_path, 1)).tensors("models/x")
+
+
+def test_lists_newest_first_by_number(tmp_path):
+    assert list_checkpoints(tmp_path / "absent") == []
+    for number in (2, 9, 10, 100):
+        save_round(tmp_path, number, name=f"round_{number}")
+    save_round(tmp_path, 100, final=True)
+    expected = ["final_round_00000100", "round_100", "round_10", "round_9", "round_2"]
+    assert list_checkpoints(tmp_path) == expected
+
+
+def test_a_run_that_went_back_lists_what_it_saved_last_first(tmp_path):
+    for number in (5, 6, 7):
+        save_round(tmp_path, number)
+    save_round(tmp_path, 6, value=60.0)  # continued from round 5
+    assert list_checkpoints(tmp_path)[0] == checkpoint_name(6)
+    assert value_of(tmp_path, checkpoint_name(6)) == 60.0
+    assert prune(tmp_path, 1) == [checkpoint_name(7), checkpoint_name(5)]
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"), [(-1, [4, 3, 2, 1]), (1, [4]), (3, [4, 3, 2]), (9, [4, 3, 2, 1])]
+)
+def test_prune_keeps_the_newest(tmp_path, keep, left):
+    for number in (1, 2, 3, 4):
+        save_round(tmp_path, number)
+    removed = prune(tmp_path, keep)
+    assert list_checkpoints(tmp_path) == [checkpoint_name(number) for number in left]
+    assert len(removed) == 4 - len(left)
+    assert len(list(tmp_path.iterdir())) == len(left)
+
+
+@pytest.mark.parametrize("keep", [0, -2])
+def test_prune_never_removes_everything(tmp_path, keep):
+    save_round(tmp_path, 1)
+    with pytest.raises(CheckpointError, match=f"keep is {keep}: give 1 or more, or -1"):
+        prune(tmp_path, keep)
+    assert list_checkpoints(tmp_path) == [checkpoint_name(1)]
+
+
+def test_a_missing_checkpoint_names_those_there_are(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"Checkpoint not found: x in .*; available: none"):
+        load(tmp_path / "x")
+    save_round(tmp_path, 1)
+    with pytest.raises(CheckpointNotFound, match=r"available: round_00000001$"):
+        load_metadata(tmp_path, "x")
+
+
+@pytest.mark.parametrize(
+    "name", ["models/model_0.safetensors", "state.json", "state.safetensors", "metadata.json"]
+)
+@pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
+def test_damage_is_recognised_and_the_file_named(tmp_path, name, damage):
+    path = save_round(tmp_path, 1)
+    content = (path / name).read_bytes()
+    if damage == "cut":
+        (path / name).write_bytes(content[:-1])
+    elif damage == "flipped":
+        (path / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    else:
+        (path / name).unlink()
+    with pytest.raises(CheckpointError, match=f"{name} is .*damaged, remove {path} to go"):
+        load(path)
+    if name == "metadata.json":
+        with pytest.raises(CheckpointError, match="damaged"):
+            load_metadata(tmp_path, path.name)
+    if damage != "flipped":  # a list reads sizes, not every byte
+        assert list_checkpoints(tmp_path) == []
+
+
+def manifest(**changed):
+    whole = {"format": 2, "checkpoint_id": "x", "round": 1, "sequence": 1, "files": {}}
+    return json.dumps(whole | changed)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        (None, "cannot be read"),
+        ("{", "cannot be read"),
+        ('{"format": 999}', "is not of format 2"),
+        ('{"format": 2, "files": {}}', "lacks checkpoint_id, round, sequence"),
+        ("[" * 100_000, "nested deeper"),
+        (manifest(files=[]), "is not as this release writes it"),
+        (manifest(files={"a": 3}), "is not as this release writes it"),
+        (manifest(files={"a": {"bytes": "1", "sha256": ""}}), "is not as this release"),
+        (manifest(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}), "is not as this release"),
+        (manifest(files={"../x": {"bytes": 1, "sha256": ""}}), "is not as this release writes"),
+        (manifest(sequence="last"), "is not as this release writes it"),
+        (manifest(checkpoint_id=None), "is not as this release writes it"),
+    ],
+)
+def test_a_folder_without_a_good_manifest_is_never_listed(tmp_path, manifest, message):
+    path = save_round(tmp_path, 1)
+    (path / "manifest.json").unlink()
+    if manifest is not None:
+        (path / "manifest.json").write_text(manifest)
+    assert list_checkpoints(tmp_path) == []
+    with pytest.raises(CheckpointError, match=message):
+        load(path)
+    save_round(tmp_path, 2)
+    assert list_checkpoints(tmp_path) == ["round_00000002"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"checkpoint_id": "../x"}, "checkpoint id '../x': use letters"),
+        ({"checkpoint_id": ".hidden"}, "start with a letter or digit"),
+        ({"metadata": {}}, r"metadata\['round'\] is None: give the number of the round"),
+        ({"metadata": {"round": 1, "mode": {1, 2}}}, "metadata cannot be written as JSON.*set"),
+        ({"state": {"f": print}}, "state/f is a builtins.builtin_function"),
+        ({"tensors": {"../w": {}}}, "'../w.safetensors' cannot be a new file"),
+        ({"tensors": {"state": {}}}, "'state.safetensors' cannot be a new file"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused_and_leaves_nothing(tmp_path, changed, message):
+    good = {"tensors": {}, "state": {}, "metadata": {"round": 1}}
+    arguments = {"checkpoint_id": "round_1", **good, **changed}
+    with pytest.raises(CheckpointError, match=message):
+        save(tmp_path, arguments.pop("checkpoint_id"), **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Killed(BaseException):
+    """The process died here."""
+
+
+def die_at(monkeypatch, number):
+    """Die at the number-th system call that brings a checkpoint to the disk, cleaning nothing."""
+    calls = iter(range(number, -1, -1))
+
+    def dying(real):
+        def call(*arguments, **keywords):
+            if next(calls) == 0:
+                raise Killed
+            return real(*arguments, **keywords)
+
+        return call
+
+    real_remove = shutil.rmtree
+    alive = dying(lambda *arguments, **keywords: None)
+
+    def remove(path, ignore_errors=False):
+        if sys.exc_info()[0] is not Killed:  # the dead clean nothing up
+            try:
+                alive()
+            except Killed:  # a folder is not deleted in one step
+                next((file for file in path.rglob("*") if file.is_file()), path / "none").unlink(
+                    missing_ok=True
+                )
+                raise
+            real_remove(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(os, "fsync", dying(os.fsync))
+    monkeypatch.setattr(Path, "rename", dying(Path.rename))
+    monkeypatch.setattr(checkpoint.shutil, "rmtree", remove)
+
+
+def test_death_at_every_single_step_leaves_the_old_or_the_new(tmp_path):
+    deaths, moments = 0, {"old": 0, "new": 0}
+    for number in range(100):
+        folder = tmp_path / str(number)
+        save_round(folder, 1)
+        save_round(folder, 2, value=0.0)
+        with pytest.MonkeyPatch.context() as patch:
+            die_at(patch, number)
+            try:
+                save_round(folder, 2, value=1.0)  # replaces
+                prune(folder, 1)
+            except Killed:
+                deaths += 1
+            else:
+                break
+        value = value_of(folder, checkpoint_name(2))
+        moments["new" if value else "old"] += 1
+        assert list_checkpoints(folder)[0] == checkpoint_name(2)
+        assert len(list_checkpoints(folder)) in (1, 2)
+        for name in list_checkpoints(folder):
+            load(folder / name)
+        save_round(folder, 3)  # clears what was left
+        listed = list_checkpoints(folder)
+        assert {path.name for path in folder.iterdir()} == set(listed)
+        assert listed[:2] == [checkpoint_name(3), checkpoint_name(2)]
+        assert value_of(folder, checkpoint_name(2)) == value
+    assert deaths > 10
+    assert min(moments.values()) > 1
+
+
+def test_an_exception_while_saving_leaves_nothing(tmp_path, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(checkpoint, "seal", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save(tmp_path, "x", tensors={}, state={}, metadata={"round": 1})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_killed_at_random_moments_every_listed_checkpoint_is_whole(tmp_path):
+    kills = 20
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.srl_train.engine.save_until_killed",
+            str(tmp_path),
+            str(kills),
+            "0",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    interrupted, rounds = map(int, done.stdout.split())
+    assert interrupted >= kills // 4  # the kills did fall into saves
+    assert rounds > 5
+
+
+def test_a_copied_folder_is_a_backup(tmp_path):
+    shutil.copytree(save_round(tmp_path / "run", 4), tmp_path / "backup" / "kept")
+    assert list_checkpoints(tmp_path / "backup") == ["kept"]
+    assert value_of(tmp_path / "backup", "kept") == 4.0
+
+
+def test_metadata_is_plain_json(tmp_path):
+    text = (save_round(tmp_path, 1) / "metadata.json").read_text()
+    assert json.loads(text)["round"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("state.json", b'{"a": {"__tensor__": "nowhere"}}'),
+        ("state.json", b'{"__pairs__": [[[1], 2]]}'),
+        ("state.json", b'{"__pairs__": 5}'),
+        ("state.safetensors", b"\xff" * 100),
+    ],
+)
+def test_what_is_sealed_and_no_checkpoint_is_refused_with_its_name(tmp_path, name, content):
+    folder = checkpoint.save(tmp_path, "a", tensors={}, state={"a": 1}, metadata={"round": 1})
+    (folder / "manifest.json").unlink()
+    (folder / name).write_bytes(content)
+    seal(folder, checkpoint_id="a", round=1, sequence=1)
+    with pytest.raises(CheckpointError, match=name):
+        checkpoint.load(folder)
+
+
+def test_a_file_whose_name_no_file_can_have_is_missing(tmp_path):
+    folder = checkpoint.save(tmp_path, "a", tensors={}, state={"a": 1}, metadata={"round": 1})
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"]["x" * 5000] = {"bytes": 0, "sha256": ""}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match="is missing: the checkpoint is damaged"):
+        checkpoint.load(folder)

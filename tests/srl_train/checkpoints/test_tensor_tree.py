@@ -1,0 +1,104 @@
+import copy
+import json
+import math
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+from torch import nn, tensor
+
+from srl_train.checkpoints.tensor_tree import join_tensors, split_tensors
+from srl_train.errors import CheckpointError
+
+
+def through_json(value):
+    tensors, plain = split_tensors(value)
+    return join_tensors(tensors, json.loads(json.dumps(plain)))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        7,
+        2**127 + 1,
+        0.1,
+        math.inf,
+        "text",
+        [],
+        (),
+        {},
+        [1, [2.5, (3, "x")]],
+        {1: "int", "1": "text", (2, 3): None, None: ()},
+        {"__tuple__": [1], "__tensor__": {"__pairs__": 2}},
+        OrderedDict(b=1, a=2),
+    ],
+)
+def test_plain_data_comes_back_equal_and_of_the_same_types(value):
+    back = through_json(value)
+    assert back == value
+    assert repr(back) == repr(dict(value) if isinstance(value, OrderedDict) else value)
+
+
+def test_tensors_come_back_to_the_bit_wherever_they_lie():
+    value = {
+        "a": {"b": tensor([math.nan, -0.0])},
+        "a/b": tensor(3, dtype=torch.int64),
+        "list": [(tensor([1.5], dtype=torch.bfloat16), {4: torch.zeros(0, 2)})],
+    }
+    back = through_json(value)
+    assert back["a"]["b"].view(torch.int32).tolist() == value["a"]["b"].view(torch.int32).tolist()
+    assert torch.equal(back["a/b"], value["a/b"])
+    assert back["a/b"].shape == ()
+    assert torch.equal(back["list"][0][0], value["list"][0][0])
+    assert back["list"][0][1][4].shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"x": [1, {2}]}, r"state/x/1 is a builtins\.set: a checkpoint holds tensors"),
+        ({"x": np.zeros(2)}, r"state/x is a numpy\.ndarray"),
+        (np.random.default_rng(0), r"state is a numpy\.random"),
+    ],
+)
+def test_what_cannot_be_held_is_named_with_its_place(value, message):
+    with pytest.raises(CheckpointError, match=message):
+        split_tensors(value)
+
+
+def test_an_optimizer_continues_exactly():
+    def train(net, optimizer, schedule, steps):
+        for step in steps:
+            inputs = torch.randn(4, 3, generator=torch.Generator().manual_seed(step))
+            optimizer.zero_grad()
+            net(inputs).square().mean().backward()
+            optimizer.step()
+            schedule.step()
+
+    def fresh(weights):
+        net = nn.Linear(3, 2)
+        net.load_state_dict(weights)
+        groups = [{"params": [net.weight], "lr": 0.1}, {"params": [net.bias], "weight_decay": 0.0}]
+        optimizer = torch.optim.AdamW(groups, lr=0.05, betas=(0.8, 0.9))
+        return net, optimizer, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
+
+    start = nn.Linear(3, 2).state_dict()
+    whole, halted = fresh(start), fresh(start)
+    train(*whole, range(6))
+    train(*halted, range(3))
+    weights = copy.deepcopy(halted[0].state_dict())
+    state = through_json({"optimizer": halted[1].state_dict(), "schedule": halted[2].state_dict()})
+    assert state["optimizer"]["param_groups"] == halted[1].state_dict()["param_groups"]
+    assert state["optimizer"]["param_groups"][0]["betas"] == (0.8, 0.9)
+    assert torch.equal(state["optimizer"]["state"][0]["step"], tensor(3.0))
+
+    resumed = fresh(weights)
+    resumed[1].load_state_dict(state["optimizer"])
+    resumed[2].load_state_dict(state["schedule"])
+    train(*resumed, range(3, 6))
+    assert not torch.equal(whole[0].weight, start["weight"])
+    assert torch.equal(resumed[0].weight, whole[0].weight)
+    assert torch.equal(resumed[0].bias, whole[0].bias)

@@ -1,0 +1,111 @@
+"""Environments and update strategies that are handed to the trainer as objects."""
+
+import pytest
+import torch
+
+from srl_envs import make
+from srl_train.config import yaml_file
+from srl_train.config.run import (
+    EnvironmentConfig,
+    LoggingConfig,
+    ModelsConfig,
+    RolloutConfig,
+    RunConfig,
+    UpdatesConfig,
+)
+from srl_train.engine.assemble import environment_maker
+from srl_train.errors import CheckpointError, ConfigError
+from srl_train.trainer import MultiModelTrainer
+from srl_train.updates import UpdateStrategy, chain, synchronized
+
+CONFIG = RunConfig(
+    environment=EnvironmentConfig("coop_compete_v0", {"num_agents": 4, "max_cycles": 8}),
+    models=ModelsConfig(count=2, device="cpu"),
+    rollout=RolloutConfig(group_size=4, groups_per_round=1),
+    logging=LoggingConfig(evaluation_episodes=0, episodes=0),
+    rounds=2,
+)
+
+
+def fading():
+    """Gradients get smaller from step to step; the number of steps so far is its state."""
+
+    def on_gradients(gradients, steps, context):
+        return {
+            model: {name: gradient / (1 + steps) for name, gradient in own.items()}
+            for model, own in gradients.items()
+        }, steps + 1
+
+    return UpdateStrategy(lambda models: 0, on_gradients)
+
+
+def game():
+    return make("coop_compete_v0", num_agents=4, max_cycles=8)
+
+
+def trainer_in(folder, **parts):
+    return MultiModelTrainer(CONFIG, folder, **parts)
+
+
+def test_a_strategy_of_ones_own_is_used_and_recorded_as_such(tmp_path):
+    calls = []
+
+    def watched():
+        def on_gradients(gradients, state, context):
+            calls.append((context.round, sorted(gradients)))
+            return gradients, state
+
+        return UpdateStrategy(lambda models: {}, on_gradients)
+
+    trainer = trainer_in(tmp_path, strategy=chain(synchronized(), watched()))
+    trainer.fit()
+    assert calls == [(0, ["model_0", "model_1"]), (1, ["model_0", "model_1"])]
+    one, two = (learner.weights() for learner in trainer.run.learners.values())
+    assert all(torch.equal(tensor, two[name]) for name, tensor in one.items())
+    assert trainer._rows[0]["strategy"] == "custom"
+    # Nobody goes on from the files alone, with another strategy, without noticing.
+    with pytest.raises(ConfigError, match=r"updates\.strategy is 'custom'"):
+        yaml_file.load(tmp_path / "config.yaml")
+
+
+def test_its_state_is_in_the_checkpoint(tmp_path):
+    whole = trainer_in(tmp_path / "whole", strategy=fading())
+    whole.fit()
+    first = trainer_in(tmp_path / "parts", strategy=fading())
+    first.train_round()
+    first.save_checkpoint()
+    first._close()
+    second = trainer_in(tmp_path / "parts", strategy=fading())
+    second.load_checkpoint()
+    assert second.run.strategy_state == 1
+    second.fit()
+    for name, learner in whole.run.learners.items():
+        for parameter, tensor in second.run.learners[name].weights().items():
+            assert torch.equal(tensor, learner.weights()[parameter])
+
+
+def test_resuming_without_it_is_refused(tmp_path):
+    first = trainer_in(tmp_path, strategy=fading())
+    first.train_round()
+    first.save_checkpoint()
+    first._close()
+    with pytest.raises(CheckpointError, match=r"updates\.strategy = 'custom'"):
+        trainer_in(tmp_path).load_checkpoint()
+
+
+def test_settings_that_it_would_not_read_are_refused(tmp_path):
+    updates = UpdatesConfig("federated", federation_mix=0.5)
+    config = RunConfig(environment=CONFIG.environment, models=CONFIG.models, updates=updates)
+    trainer = MultiModelTrainer(config, tmp_path, strategy=fading())
+    with pytest.raises(ConfigError, match=r"updates\.federation_mix is read by federated only"):
+        trainer.fit()
+
+
+def test_an_environment_of_ones_own_is_recorded_as_such(tmp_path):
+    trainer = trainer_in(tmp_path, make_env=game)
+    row = trainer.train_round().row
+    trainer._close()
+    assert row["environment"]["name"] == "custom:coop_compete_v0"
+    recorded = yaml_file.load(tmp_path / "config.yaml")
+    with pytest.raises(ConfigError, match="there is no environment 'custom:coop_compete_v0'"):
+        environment_maker(recorded)

@@ -1,0 +1,52 @@
+"""YAML that anybody may have written: it is read, or refused in one line with one kind of error."""
+
+import pytest
+
+from srl_envs.errors import DocumentError
+from srl_train.config import yaml_file
+from srl_train.config.yaml_loader import read_yaml
+from srl_train.errors import ConfigError
+from srl_train.metrics.errors import RunFolderError
+from srl_train.metrics.run_folder import load
+
+LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
+MERGES = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 40)
+)
+REFUSED = {
+    "no bool": "a: !!bool x",
+    "no int": "a: !!int ''",
+    "no float": "a: !!float x",
+    "no timestamp": "a: !!timestamp x",
+    "no date": "a: 2026-13-01",
+    "a deep list": "a: " + "[" * 100_000,
+    "a deep mapping": "{a: " * 100 + "1" + "}" * 100,
+    "aliases of aliases": LAUGHS,
+    "merges of merges": MERGES,
+    "an alias of itself": "a: &a [*a]",
+    "a long number": "a: 0x" + "f" * 10_000,
+    "a very long sum": "a: 1" + ":59" * 100_000,
+    "a large document": "# " + "x" * 2**20,
+    "a control character": "a: \x07",
+    "an unhashable key": "? [1]\n: 1",
+    "code": "a: !!python/object/apply:os.getpid []",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_read_is_refused_in_one_line(text, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(DocumentError):
+        read_yaml(text)
+    with pytest.raises(ConfigError) as refused:
+        yaml_file.load(path)
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 1000
+    with pytest.raises(RunFolderError, match=r"config\.yaml is not YAML"):
+        load(tmp_path)
+
+
+def test_aliases_and_merges_of_ones_own_are_read():
+    text = "base: &base {a: 1, b: [1, 2]}\none: {<<: *base, a: 2}\ntwo: *base\n"
+    base = {"a": 1, "b": [1, 2]}
+    assert read_yaml(text) == {"base": base, "one": {"a": 2, "b": [1, 2]}, "two": base}

@@ -1,0 +1,138 @@
+"""Games as plain chats, and chats as something to learn from."""
+
+import json
+
+import pytest
+
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_envs import coop_compete_v0
+from srl_train.cli import main
+from srl_train.data.chats import as_lines, lesson, messages_of, read_chats
+from srl_train.data.collect import classic_player, play_games
+from srl_train.data.demonstrations import demonstration
+from srl_train.errors import ConfigError, DataError
+from srl_train.trainer import MultiModelTrainer
+from tests.srl_train.engine.run_state import everything, same
+
+CHAT = [
+    {"role": "user", "content": "your choice?"},
+    {"role": "assistant", "content": "cooperate"},
+    {"role": "user", "content": "and now?"},
+    {"role": "assistant", "content": "compete"},
+]
+
+
+def make_env():
+    return coop_compete_v0.parallel_env(variant="pair", num_agents=2, max_cycles=3)
+
+
+@pytest.fixture(scope="module")
+def backend(tiny_folder):
+    return HuggingFaceBackend.load(tiny_folder, device="cpu")
+
+
+@pytest.fixture
+def games():
+    policies = dict.fromkeys(make_env().possible_agents, classic_player("uniform", make_env()))
+    return play_games(make_env, policies, 2, 0)
+
+
+def written(path, chats):
+    path.write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
+    return str(path)
+
+
+def test_a_game_as_messages_is_what_a_player_was_told(games):
+    view = make_env().unwrapped.text_view
+    messages = messages_of(games[0], "agent_0", view)
+    roles = ["system", *["user", "assistant"] * 3]
+    assert [message["role"] for message in messages] == roles
+    assert messages[0]["content"] == view.rules("agent_0").strip()
+    first = games[0].steps_of("agent_0")[0]
+    assert messages[1]["content"] == view.describe("agent_0", first.observation).strip()
+    assert messages[2]["content"] == first.decision.text
+
+
+def test_written_and_read_again_it_teaches_the_same_tokens(games, backend, tmp_path):
+    view = make_env().unwrapped.text_view
+    path = tmp_path / "chats.jsonl"
+    path.write_text(as_lines(games, [(0, "agent_0"), (1, "agent_1")], view))
+    first, second = (lesson(chat, backend.chat) for chat in read_chats(path))
+    assert first == demonstration(games[0], "agent_0", view, backend.chat)
+    assert second == demonstration(games[1], "agent_1", view, backend.chat)
+
+
+def test_a_chat_without_a_system_message_is_the_templates_own(backend):
+    found = lesson(CHAT, backend.chat)
+    whole = backend.tokenizer.apply_chat_template(CHAT, tokenize=False)
+    text = backend.tokenizer.decode(found.input_ids)
+    assert whole.startswith(text) or text.startswith(whole.rstrip())
+    said = [token for token, own in zip(found.input_ids, found.answers, strict=True) if own]
+    closing = backend.chat.end_of_turn
+    answers = [*backend.chat.answer("cooperate"), closing, *backend.chat.answer("compete"), closing]
+    assert said == answers
+
+
+def test_collect_writes_messages_and_sft_learns_from_them(short_run, tmp_path, capsys):
+    out = tmp_path / "chats.jsonl"
+    words = ["collect", "--environment", "coop_compete_pair_v0", "--set",
+             "environment.options.max_cycles=2", "--players", "always_cooperate", "--episodes", "4",
+             "--format", "messages", "--out", str(out)]  # fmt: skip
+    assert main(words) == 0
+    assert len(out.read_text().splitlines()) == 8  # a part a line
+    config = short_run(sft={"data": [str(out)], "epochs": 2, "batch_size": 4}, rounds=0)
+    results = MultiModelTrainer(config, tmp_path / "run").fit()
+    [stage] = results["stages"]
+    for model in stage["models"].values():
+        assert model["samples"] == 8
+        assert model["last_loss"] < model["first_loss"]
+
+
+def test_a_stage_on_chats_resumes_to_the_bit(short_run, tmp_path):
+    path = written(tmp_path / "chats.jsonl", [CHAT] * 4)
+    config = short_run(
+        sft={"data": [path], "epochs": 2, "batch_size": 2}, rounds=1, checkpoints__every=1
+    )
+    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole.fit()
+    again = MultiModelTrainer(config, tmp_path / "whole")
+    again.load_checkpoint("round_00000000")
+    again.fit()
+    assert same(everything(whole.run), everything(again.run))
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('{"messages": []}', "neither a game nor a chat: give a line of JSON per game, as"),
+        ('{"prompt": "hi", "completion": "ho"}', "neither a game nor a chat"),
+        ('[{"messages": []}]', "neither a game nor a chat"),
+        ('{"messages": [{"role": "user"}]}', "a role and a content"),
+        ('{"messages": [{"role": "assistant", "content": "hi"}]}', "the roles are assistant"),
+        ('{"messages": [{"role": "user", "content": "hi"}]}', "the roles are user"),
+        ("{", "line 1: not JSON"),
+    ],
+)
+def test_what_is_no_chat_is_refused_with_its_line(line, what, tmp_path):
+    path = tmp_path / "chats.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(DataError, match="line 1") as error:
+        read_chats(path)
+    assert what in str(error.value)
+
+
+@pytest.mark.parametrize("line", ['{"text": "hi"}', "[1]", "hello", ""])
+def test_a_file_of_something_else_says_what_is_wanted(line, short_run, tmp_path):
+    path = tmp_path / "data.jsonl"
+    path.write_text(line + "\n")
+    config = short_run(sft={"data": [str(path)], "epochs": 1}, rounds=0)
+    with pytest.raises(DataError, match=r"data.jsonl.*give a line of JSON per game, .*messages"):
+        MultiModelTrainer(config, tmp_path / "run").fit()
+
+
+def test_what_chooses_among_games_is_refused_for_chats(short_run, tmp_path):
+    path = written(tmp_path / "chats.jsonl", [CHAT])
+    with pytest.raises(ConfigError, match=r"top_share is 0.5, and .* holds chats"):
+        MultiModelTrainer(
+            short_run(sft={"data": [path], "top_share": 0.5}, rounds=0), tmp_path / "run"
+        ).fit()

@@ -1,0 +1,210 @@
+"""`srl collect`: who plays, what is kept, and what is refused."""
+
+import json
+
+import pytest
+
+from srl_agents.episode import read_jsonl, to_json
+from srl_agents.evaluation.scenarios import play_scenario
+from srl_agents.rollout import play_many
+from srl_agents.scripted.registry import classic_policy
+from srl_envs import bandit_v0, coop_compete_v0
+from srl_envs.scenarios.lookup import scenario
+from srl_train.cli import main
+from srl_train.data.collect import cast, classic_player, filtered, play_games
+from srl_train.data.demonstrations import KEPT, parts_of
+from srl_train.errors import ConfigError
+
+SEATS = ("agent_0", "agent_1")
+
+
+def make_env():
+    return coop_compete_v0.parallel_env(variant="pair", max_cycles=3)
+
+
+VIEW = make_env().unwrapped.text_view
+
+
+def classic(name):
+    return classic_player(name, make_env())
+
+
+@pytest.fixture
+def mixed_games():
+    policies = {"agent_0": classic("always_compete"), "agent_1": classic("uniform")}
+    return play_many(make_env, policies, [0] * 4 + [1] * 4, policy_seeds=range(8))
+
+
+def test_games_come_in_groups_and_are_the_same_for_one_seed():
+    policies = dict.fromkeys(SEATS, classic("uniform"))
+    games = play_games(make_env, policies, 6, 3, group_size=3)
+    assert [e.seed for e in games] == [games[0].seed] * 3 + [games[3].seed] * 3
+    assert games[0].seed != games[3].seed
+    assert len({tuple(e.returns().items()) for e in games}) > 2
+    same = play_games(make_env, policies, 6, 3, group_size=3)
+    assert list(map(to_json, games)) == list(map(to_json, same))
+    assert games[0].seed != play_games(make_env, policies, 6, 3, stage=1, group_size=3)[0].seed
+
+
+def test_a_game_is_kept_for_the_seats_that_pass(mixed_games):
+    only = filtered(mixed_games, seats=["agent_1"])
+    assert len(only) == 8 and all(e.extra[KEPT] == ["agent_1"] for e in only)
+    assert parts_of(only) == [(index, "agent_1") for index in range(8)]
+    assert filtered(mixed_games) == mixed_games
+
+
+def test_the_best_share_is_kept(mixed_games):
+    kept = filtered(mixed_games, top_share=0.25)
+    found = {(kept[i].seed, seat, kept[i].returns()[seat]) for i, seat in parts_of(kept)}
+    assert found == {
+        (seed, s, max(e.returns()[s] for e in mixed_games if e.seed == seed))
+        for seed in (0, 1)
+        for s in SEATS
+    }
+    good = filtered(mixed_games, min_return=2.0)
+    assert {e.seed for e in good} == {
+        e.seed for e in mixed_games if max(e.returns().values()) >= 2.0
+    }
+
+
+def run(*words):
+    return main(["collect", *map(str, words)])
+
+
+GAME = ["--environment", "coop_compete_pair_v0", "--set", "environment.options.max_cycles=3"]
+
+
+def test_scripted_games_are_written_with_their_words(tmp_path, capsys):
+    out = tmp_path / "new" / "games.jsonl"
+    players = ["--players", "always_cooperate", "agent_1=tit_for_tat"]
+    assert run(*GAME, *players, "--episodes", 4, "--seed", 1, "--out", out) == 0
+    games = list(read_jsonl(out))
+    assert len(games) == 4
+    assert games[0].seats == {"agent_0": "always_cooperate", "agent_1": "tit_for_tat"}
+    assert {s.decision.text for e in games for turn in e.turns for s in turn} == {"cooperate"}
+    said = capsys.readouterr().out
+    assert "kept: 4 games, 8 seats' parts with 24 answers, 0.0% of them unread" in said
+    again = tmp_path / "again.jsonl"
+    run(*GAME, *players, "--episodes", 4, "--seed", 1, "--out", again)
+    assert again.read_bytes() == out.read_bytes()
+
+
+def test_a_model_that_writes_nonsense_is_kept_only_where_it_was_read(tmp_path, tiny_folder):
+    wild = ["--set", "models.sampling.temperature=3.0", "--players", tiny_folder]
+    every, read = tmp_path / "every.jsonl", tmp_path / "read.jsonl"
+    assert run(*GAME, *wild, "--episodes", 8, "--out", every) == 0
+    assert run(*GAME, *wild, "--episodes", 8, "--read-only", "--out", read) == 0
+
+    def unread(path):
+        games = list(read_jsonl(path))
+        return [
+            step.decision.parse_failure is not None
+            for index, seat in parts_of(games)
+            for step in games[index].steps_of(seat)
+        ]
+
+    assert any(unread(every)) and not any(unread(read))
+
+
+def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder, capsys):
+    from srl_train.trainer import MultiModelTrainer
+
+    folder = tmp_path / "run"
+    MultiModelTrainer(short_run(rounds=1), folder).fit()
+    out = tmp_path / "games.jsonl"
+    assert run(folder, "--episodes", 2, "--out", out) == 0
+    [game, _] = read_jsonl(out)
+    models = {seat: f"{folder}/models/model_{i}" for i, seat in enumerate(SEATS)}
+    assert game.seats == models
+    assert all(len(game.steps_of(seat)) == 2 for seat in SEATS)  # its own max_cycles
+
+    def seated(*who):
+        config = short_run()
+        return [p.name for p in cast(config, make_env, dict(zip(SEATS, who, strict=True))).values()]
+
+    assert seated(str(folder), str(folder)) == list(models.values())
+    assert seated(f"{folder}:model_1", "uniform") == [models["agent_1"], "uniform"]
+    with pytest.raises(ConfigError, match=r"has no model 'model_7', only model_0, model_1"):
+        seated(f"{folder}:model_7", "uniform")
+    # Whoever is not named stays who the configuration says, one object for equal models.
+    policies = cast(short_run(), make_env, {"agent_0": "always_cooperate"})
+    assert policies["agent_1"].name == tiny_folder
+    both = cast(short_run(), make_env, {})
+    assert both["agent_0"] is both["agent_1"]
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        ([], "give a configuration, a run's folder, or --environment"),
+        (["--environment", "coop_compete_v0"], "give --players WHO"),
+        ([*GAME, "--players", "tests/srl_train"], "holds neither a model nor a run"),
+        ([*GAME, "--players", "tit_for_tit"], "unknown player 'tit_for_tit'"),
+        ([*GAME, "--players", "agent_9=uniform"], "no seat 'agent_9': the seats are agent_0"),
+        ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes is 0"),
+        ([*GAME, "--players", "uniform", "--group-size", "0"], "--group-size is 0"),
+        ([*GAME, "--players", "uniform", "--group-size", "5"], "give a multiple of --group-size"),
+        ([*GAME, "--players", "uniform", "--top-share", "0"], "--top-share is 0.0"),
+        ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return is nan: give a"),
+        (
+            [*GAME, "--players", "agent_0=uniform", "agent_1=tiny", "agent_0=tiny"],
+            "--players seats uniform and tiny in agent_0: give one",
+        ),
+        (
+            [*GAME, "--players", "uniform", "tiny"],
+            "--players seats uniform and tiny in every seat: give one",
+        ),
+        ([*GAME, "--players", "uniform", "--seat", "agent_7"], "no seat 'agent_7'"),
+        (["--environment", "coop", "--players", "uniform"], "environment: "),
+        (["nowhere.yaml", "--players", "uniform"], "cannot read the configuration nowhere.yaml"),
+    ],
+)
+def test_what_cannot_be_collected_is_said_in_one_line(words, says, tmp_path, capsys):
+    assert run(*words, "--out", tmp_path / "x.jsonl") == 2
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1
+    assert not (tmp_path / "x.jsonl").exists()
+
+
+@pytest.mark.parametrize("out", ["folder", "file/games.jsonl", "/proc/x/games.jsonl"])
+def test_where_nothing_can_be_written_nothing_is_played(out, tmp_path, capsys, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("srl_train.data.collect.play_games", None)  # not called
+    assert run(*GAME, "--players", "uniform", "--out", tmp_path / out) == 2
+    error = capsys.readouterr().err
+    assert "--out: cannot write" in error and "give another place" in error
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_seat_of_its_own_comes_before_every_seat(tmp_path):
+    out = tmp_path / "games.jsonl"
+    words = ["agent_1=always_cooperate", "uniform"]
+    assert run(*GAME, "--players", *words, "--episodes", 1, "--out", out) == 0
+    [game] = read_jsonl(out)
+    assert game.seats == {"agent_0": "uniform", "agent_1": "always_cooperate"}
+
+
+def test_tit_for_tat_says_which_games_it_cannot_read():
+    with pytest.raises(ConfigError, match="tit_for_tat"):
+        classic_player("tit_for_tat", bandit_v0.parallel_env())
+
+
+def test_who_is_kept_for_evaluation_is_not_learned_from():
+    with pytest.raises(ConfigError, match=r"grim_trigger is kept for evaluation.*tit_for_tat"):
+        classic_player("grim_trigger", make_env())
+
+
+def test_lines_are_episodes_of_this_schema(tmp_path):
+    out = tmp_path / "games.jsonl"
+    run(*GAME, "--players", "uniform", "--episodes", 2, "--seat", "agent_1", "--out", out)
+    for line in out.read_text().splitlines():
+        assert json.loads(line)["extra"] == {KEPT: ["agent_1"]}
+
+
+def test_collected_games_are_not_those_of_an_evaluation():
+    test = scenario("social_trading_v0.one_among_honest")
+    policies = dict.fromkeys(test.make().possible_agents, classic_policy("uniform", test.make()))
+    collected = play_games(test.make, policies, 16, 0)
+    evaluated = play_scenario(test, classic_policy("uniform", test.make()), 16, 0)
+    assert not {one.seed for one in collected} & {one.seed for one in evaluated}

@@ -1,0 +1,228 @@
+"""From recorded games to tokens and masks: as sampled where that is what this model would read."""
+
+import dataclasses
+import json
+
+import pytest
+
+from srl_agents.episode import Decision, to_json, write_jsonl
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.chat_format import ChatFormat
+from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.llm.tiny.dialogues import random_dialogues
+from srl_agents.llm.tiny.tokenizer import build_tokenizer
+from srl_agents.rollout import play_many
+from srl_agents.scripted.always import Always
+from srl_envs import bandit_v0, coop_compete_v0
+from srl_train.data.collect import InWords
+from srl_train.data.demonstrations import (
+    KEPT,
+    best_of,
+    conversation,
+    demonstration,
+    parts_of,
+    read_episodes,
+)
+from srl_train.errors import DataError
+
+SEATS = ("agent_0", "agent_1")
+
+
+def make_env():
+    return coop_compete_v0.parallel_env(variant="pair", max_cycles=3)
+
+
+@pytest.fixture(scope="module")
+def backend(tiny_folder):
+    return HuggingFaceBackend.load(tiny_folder)
+
+
+@pytest.fixture(scope="module")
+def view():
+    return make_env().unwrapped.text_view
+
+
+@pytest.fixture(scope="module")
+def played(backend, view):
+    """Four games of the model; hot enough that some answers cannot be read."""
+    policy = TextPolicy(backend, view, sampling=Sampling(temperature=2.0, max_new_tokens=4))
+    return play_many(make_env, dict.fromkeys(SEATS, policy), [1, 2, 3, 4])
+
+
+def scripted(action, seeds=(5,), view_=None):
+    policy = Always(action) if view_ is None else InWords(Always(action), view_)
+    return play_many(make_env, dict.fromkeys(SEATS, policy), seeds)
+
+
+def test_tokens_are_taken_as_they_were_sampled(played, backend, view):
+    failures = 0
+    for episode in played:
+        for seat in SEATS:
+            steps = episode.steps_of(seat)
+            tokens = [step.decision.tokens for step in steps]
+            expected = [(one.prompt_ids, one.completion_ids) for one in tokens]
+            assert conversation(steps, view, backend.chat) == expected
+            failures += sum(step.decision.parse_failure is not None for step in steps)
+    assert failures  # or unread answers were not tested
+
+
+def test_tokens_of_another_tokenizer_are_written_anew(played, backend, view):
+    [step, *rest] = played[0].steps_of("agent_0")
+    tokens = dataclasses.replace(
+        step.decision.tokens, prompt_ids=tuple(i + 1 for i in step.decision.tokens.prompt_ids)
+    )
+    readable = Decision(1, "cooperate", tokens)
+    steps = [dataclasses.replace(step, decision=readable), *rest]
+    rewritten = conversation(steps, view, backend.chat)
+    chat = backend.chat
+    assert rewritten[0] == (
+        played[0].steps_of("agent_0")[0].decision.tokens.prompt_ids,
+        (*chat.answer("cooperate"), chat.end_of_turn),
+    )
+
+
+def test_a_scripted_game_reads_like_one_that_the_model_played(backend, view):
+    # The same situations and answers, once sampled and once only recorded as actions.
+    chosen = TextPolicy(
+        backend, view, sampling=Sampling(temperature=1.0, max_new_tokens=4), constrained=True
+    )
+    [sampled] = play_many(make_env, dict.fromkeys(SEATS, chosen), [7])
+    silent = [
+        dataclasses.replace(step, decision=Decision(step.decision.action))
+        for step in sampled.steps_of("agent_0")
+    ]
+    found = conversation(silent, view, backend.chat)
+    assert found == conversation(sampled.steps_of("agent_0"), view, backend.chat)
+
+
+def test_words_of_a_scripted_player_are_the_games(view):
+    for action, word in enumerate(("compete", "cooperate")):
+        [episode] = scripted(action, view_=view)
+        said = {step.decision.text for turn in episode.turns for step in turn}
+        assert said == {word}
+        assert {type(step.decision.action) for turn in episode.turns for step in turn} == {int}
+
+
+def test_what_is_learned_of_a_conversation(backend, view):
+    [episode] = scripted(1)
+    one = demonstration(episode, "agent_0", view, backend.chat)
+    chat = backend.chat
+    answer = (*chat.answer("cooperate"), chat.end_of_turn)
+    spans = conversation(episode.steps_of("agent_0"), view, chat)
+    assert one.input_ids == tuple(t for told, said in spans for t in (*told, *said))
+    assert len(one.input_ids) == len(one.answers) == len(one.observations)
+    taught = [t for t, own in zip(one.input_ids, one.answers, strict=True) if own]
+    assert tuple(taught) == answer * 3
+    told = [t for t, own in zip(one.input_ids, one.observations, strict=True) if own]
+    assert told == [t for prompt, _ in spans[1:] for t in prompt]  # not the rules
+
+
+def test_an_unread_answer_is_taught_only_when_asked_for(backend, view):
+    [episode] = scripted(1)
+    first, *others = episode.turns
+    unread = dataclasses.replace(
+        first[0], decision=Decision(0, "hm", parse_failure="no choice was named")
+    )
+    episode = dataclasses.replace(episode, turns=((unread, first[1]), *others))
+    strict = demonstration(episode, "agent_0", view, backend.chat)
+    loose = demonstration(episode, "agent_0", view, backend.chat, readable_only=False)
+    assert strict.input_ids == loose.input_ids
+    more = sum(loose.answers) - sum(strict.answers)
+    assert more == len(backend.chat.answer("hm")) + 1
+    # And the seat is told, in the words that a player would have been told.
+    text = backend.tokenizer.decode(strict.input_ids)
+    assert "Your last answer was not read: no choice was named. So compete was played." in text
+
+
+def test_parts_and_the_best_of_them():
+    episodes = scripted(1, seeds=(1, 2, 3)) + scripted(0, seeds=(4,))
+    parts = parts_of(episodes)
+    assert parts == [(index, seat) for index in range(4) for seat in SEATS]
+    assert parts_of(episodes, ["agent_1"]) == [(index, "agent_1") for index in range(4)]
+    marked = [dataclasses.replace(episodes[0], extra={KEPT: ["agent_0"]}), *episodes[1:]]
+    assert (0, "agent_1") not in parts_of(marked) and (0, "agent_0") in parts_of(marked)
+
+    worth = {1: 3.0, 2: 1.0, 3: 3.0, 4: 2.0}  # by seed
+
+    def returns(episode):
+        return {"agent_0": worth[episode.seed], "agent_1": 0.0}
+
+    assert best_of(parts, episodes, returns, min_return=1.5) == [
+        (index, "agent_0") for index in (0, 2, 3)
+    ]
+    assert best_of(parts, episodes, returns) == parts
+    assert best_of(parts, episodes, returns, min_return=9.0) == []
+    with pytest.raises(DataError, match="the only one of its start and seat"):
+        best_of(parts, episodes, returns, top_share=0.5)
+
+
+def test_every_start_and_seat_keeps_its_share_of_the_best():
+    """Start 1 pays far more than start 2, and agent_0 more than agent_1."""
+    episodes = [dataclasses.replace(e, extra={"n": i}) for i, e in
+                enumerate(scripted(1, seeds=(1, 1, 1, 1, 2, 2, 2, 2)))]  # fmt: skip
+    luck = [3.0, 1.0, 4.0, 1.0, -5.0, -9.0, -2.0, -6.0]
+
+    def returns(episode):
+        own = luck[episode.extra["n"]]
+        return {"agent_0": 100.0 + own, "agent_1": own}
+
+    parts = parts_of(episodes)
+    assert best_of(parts, episodes, returns, top_share=0.25) == [
+        (index, seat) for index in (2, 6) for seat in SEATS
+    ]
+    assert best_of(parts, episodes, returns, top_share=0.5) == [
+        (index, seat) for index in (0, 2, 4, 6) for seat in SEATS
+    ]
+    # Of start 2 one game of agent_1 is good enough, and half of one is one.
+    good = best_of(parts, episodes, returns, min_return=-4.0, top_share=0.5)
+    assert [index for index, seat in good if seat == "agent_1"] == [0, 2, 6]
+
+
+def test_a_file_is_read_without_the_games_that_failed(tmp_path):
+    good = scripted(1, seeds=(1, 2))
+    bad = dataclasses.replace(good[0], failure="BackendError: gone")
+    path = tmp_path / "games.jsonl"
+    write_jsonl(path, [good[0], bad, good[1]])
+    assert [e.seed for e in read_episodes(path, "coop_compete_v0", SEATS)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "line, says",
+    [
+        ("{", "line 2: not a line of JSON"),
+        ("[1]", "line 2: episode schema version None"),
+        (json.dumps({"schema_version": 99}), "line 2: episode schema version 99"),
+        ("team", "line 2: a game of team_battle_v0, the run plays coop_compete_v0"),
+        ("seats", "line 2: a game of 1 seats, agent_0; the run has agent_0, agent_1"),
+    ],
+)
+def test_a_bad_line_is_named(line, says, tmp_path):
+    [good] = scripted(1)
+    special = {
+        "team": dataclasses.replace(good, environment="team_battle_v0"),
+        "seats": dataclasses.replace(good, seats={"agent_0": "x"}),
+    }
+    path = tmp_path / "games.jsonl"
+    path.write_text(to_json(good) + "\n" + (to_json(special[line]) if line in special else line))
+    with pytest.raises(DataError) as error:
+        read_episodes(path, "coop_compete_v0", SEATS)
+    assert says in str(error.value) and str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_not_there_or_no_text(tmp_path):
+    with pytest.raises(DataError, match=r"cannot read the data .*nowhere.*No such file"):
+        read_episodes(tmp_path / "nowhere.jsonl", "coop_compete_v0", SEATS)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="not text in UTF-8"):
+        read_episodes(tmp_path / "bytes", "coop_compete_v0", SEATS)
+
+
+def test_another_model_reads_the_same_games(played, view, backend):
+    # Its tokenizer is made from another game's texts: all is written anew, nothing is lost.
+    other = ChatFormat(build_tokenizer(random_dialogues(bandit_v0.parallel_env, 2, 2, 0)))
+    steps = played[0].steps_of("agent_0")
+    for (_, said), step in zip(conversation(steps, view, other), steps, strict=True):
+        assert other.text(said) == step.decision.text
+    assert conversation(steps, view, other) != conversation(steps, view, backend.chat)

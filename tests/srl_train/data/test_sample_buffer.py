@@ -1,0 +1,164 @@
+"""Sample buffers: budgets, order, staleness, and a state that survives JSON."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from srl_train.data.sample_buffer import SampleBuffer
+from srl_train.data.samples import TokenSample
+
+
+def sample(number, round_number=0, version=0, allowed=None, agent="a"):
+    return TokenSample(
+        prompt_ids=(1,),
+        completion_ids=(number, 5),
+        mask=(1, 0),
+        logprobs=(-0.1, 0.0),
+        allowed=allowed,
+        turns=((0, 1),),
+        elapsed=(1,),
+        rewards=(float(number),),
+        episode_return=float(number),
+        group=(round_number, 9, agent),
+        version=version,
+    )
+
+
+def numbers(taken):
+    return [s.completion_ids[0] for s in taken.samples]
+
+
+def samples(first, count, **kw):
+    return [sample(number, **kw) for number in range(first, first + count)]
+
+
+def test_without_a_budget_everything_is_taken():
+    buffer = SampleBuffer(2, None, 4)
+    assert buffer.take(0, 0) is None
+    buffer.add(samples(0, 2))
+    buffer.add(samples(2, 4))
+    assert len(buffer) == 6
+    assert numbers(buffer.take(0, 0)) == [0, 1, 2, 3, 4, 5]
+    assert len(buffer) == 0
+    assert buffer.take(0, 0) is None
+
+
+def test_a_budget_is_waited_for_and_taken_oldest_first():
+    buffer = SampleBuffer(2, 4, 4)
+    buffer.add(samples(0, 2))
+    assert buffer.take(0, 0) is None
+    assert len(buffer) == 2, "what is waiting must not be lost"
+    buffer.add(samples(2, 8))
+    assert [numbers(buffer.take(0, 0)) for _ in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert buffer.take(0, 0) is None
+    assert len(buffer) == 2
+
+
+def test_staleness_counts_own_updates_and_age_counts_rounds():
+    buffer = SampleBuffer(2, None, 4)
+    buffer.add(samples(0, 2, round_number=3, version=5))
+    buffer.add(samples(2, 2, round_number=4, version=6))
+    taken = buffer.take(7, 4)
+    assert taken.staleness == (2, 2, 1, 1)
+    assert taken.age == (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "version, left, dropped", [(2, [0, 1, 2, 3], 0), (3, [2, 3], 2), (4, [2, 3], 2), (5, None, 4)]
+)
+def test_what_is_too_stale_is_dropped_and_counted(version, left, dropped):
+    buffer = SampleBuffer(2, None, max_staleness=2)
+    buffer.add(samples(0, 2, version=0))
+    buffer.add(samples(2, 2, version=2))
+    taken = buffer.take(version, 0)
+    assert (numbers(taken) if taken else None) == left
+    assert buffer.dropped.total() == dropped
+    buffer.take(version, 0)
+    assert buffer.dropped.total() == dropped, "counted twice"
+
+
+def test_one_stale_member_drops_its_whole_group():
+    buffer = SampleBuffer(2, None, max_staleness=1)
+    buffer.add([sample(0, version=0), sample(1, version=3), *samples(2, 2, version=3)])
+    assert numbers(buffer.take(3, 0)) == [2, 3]
+    assert buffer.dropped == {"a": 2}
+
+
+def test_dropping_may_leave_too_few_for_the_budget():
+    buffer = SampleBuffer(2, 4, max_staleness=0)
+    buffer.add(samples(0, 2, version=0))
+    buffer.add(samples(2, 2, version=1))
+    assert buffer.take(1, 0) is None
+    assert (len(buffer), buffer.dropped) == (2, {"a": 2})
+
+
+def test_only_whole_groups_are_taken_in():
+    with pytest.raises(ValueError, match="3 samples are not groups of 2"):
+        SampleBuffer(2, None, 4).add(samples(0, 3))
+
+
+def test_the_state_comes_back_through_json():
+    allowed = (None, (3, 4))
+    buffer = SampleBuffer(2, 4, max_staleness=1)
+    buffer.add(samples(0, 2, version=0))
+    cut = replace(sample(3, 7, 2), closing_ids=(6, 7), closing_state=(0.5,))
+    buffer.add([sample(2, 7, 2, allowed), cut])
+    assert buffer.take(2, 7) is None
+    state = json.loads(json.dumps(buffer.state()))
+
+    restored = SampleBuffer(2, 4, max_staleness=1)
+    restored.add(samples(50, 2))
+    restored.load_state(state)
+    assert restored.dropped == buffer.dropped == {"a": 2}
+    assert restored.state() == buffer.state()
+    for one in (buffer, restored):
+        one.add(samples(4, 2, round_number=8, version=2))
+    taken = restored.take(2, 8)
+    assert taken == buffer.take(2, 8)
+    assert taken.samples[0].allowed == allowed
+    assert taken.samples[1] == cut
+    assert type(taken.samples[0].group) is tuple
+
+
+SEATINGS = [1, 2, 3, 4, 7]
+GROUPS_A_ROUND = 3
+
+
+@pytest.mark.parametrize("agents", SEATINGS)
+@pytest.mark.parametrize("staleness", [0, 1, 2, 5])
+def test_whoever_is_trained_is_trained_alike(agents, staleness):
+    """Every budget up to two rounds, with as many updates a round as it is enough for."""
+    size = 2
+    names = [f"agent_{number}" for number in range(agents)]
+    for budget in range(size, 2 * size * GROUPS_A_ROUND * agents + 1, size):
+        buffer, version = SampleBuffer(size, budget, staleness), 0
+        trained = dict.fromkeys(names, 0)
+        added = 0
+        for round_number in range(12):
+            for name in names:  # as they are made: agent by agent
+                buffer.add(samples(0, size * GROUPS_A_ROUND, round_number=round_number,
+                                   version=version, agent=name))  # fmt: skip
+                added += size * GROUPS_A_ROUND
+            while (taken := buffer.take(version, round_number)) is not None:
+                assert len(taken.samples) == budget and max(taken.staleness) <= staleness
+                for one in taken.samples:
+                    trained[one.group[2]] += 1
+                version += 1
+            counts = trained.values()
+            assert max(counts) - min(counts) <= size, (budget, round_number, trained)
+        assert sum(trained.values()) + buffer.dropped.total() + len(buffer) == added
+        assert version
+
+
+def test_who_is_next_survives_a_checkpoint():
+    buffer = SampleBuffer(2, 2, max_staleness=0)
+    for name in "ab":
+        buffer.add(samples(0, 2, agent=name))
+    assert buffer.take(0, 0).samples[0].group[2] == "a"
+    restored = SampleBuffer(2, 2, max_staleness=0)
+    restored.load_state(json.loads(json.dumps(buffer.state())))
+    for name in "ab":
+        restored.add(samples(0, 2, round_number=1, version=1, agent=name))
+    assert restored.take(1, 1).samples[0].group[2] == "b"
+    assert restored.dropped == {"b": 2}

@@ -1,0 +1,178 @@
+"""From episodes to samples: tokens in order, masks, rewards, whole groups."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from srl_agents.episode import AgentStep, Decision, End, Episode, Tokens
+from srl_train.advantages.gae import actions_of, generalised_advantages
+from srl_train.data.samples import TokenSample, complete_groups, per_token, sample_of, samples_for
+
+FIRST = Tokens((1, 2, 3), (10, 11), (-0.5, -0.25), "m@3")
+SECOND = Tokens((4, 5), (12,), (-1.0,), "m@3")
+CHOSEN = Tokens((6,), (13, 14), (-2.0, 0.0), "m@3", allowed=((13, 15), (14,)))
+
+
+def step(agent, tokens, reward=0.0):
+    return AgentStep(agent, None, Decision(action=0, text="x", tokens=tokens), reward)
+
+
+def episode(*turns, seed=5, failure=None, seats=("a",)):
+    return Episode("g", seed, dict.fromkeys(seats, "m"), tuple(turns), failure)
+
+
+def test_one_turn():
+    sample = sample_of(episode((step("a", FIRST),)), "a", [1.5], discount=0.5,
+                       group=(0, 5, "a"))  # fmt: skip
+    assert sample == TokenSample(
+        prompt_ids=(1, 2, 3),
+        completion_ids=(10, 11),
+        mask=(1, 1),
+        logprobs=(-0.5, -0.25),
+        allowed=None,
+        turns=((0, 2),),
+        elapsed=(1,),
+        rewards=(1.5,),
+        episode_return=1.5,
+        group=(0, 5, "a"),
+        version=3,
+    )
+
+
+def test_later_turns_are_appended_and_what_was_told_is_masked():
+    turns = [(step("a", FIRST), step("b", CHOSEN)), (step("a", SECOND),), (step("a", CHOSEN),)]
+    played = episode(*turns, seats=("a", "b"))
+    sample = sample_of(played, "a", [1.0, 2.0, 4.0], discount=0.5, advantages=[3.0, 0.0, -1.0],
+                       group=(0, 5, "a"))  # fmt: skip
+    assert sample.prompt_ids == (1, 2, 3)
+    #                               answer | told | answer | told | constrained answer
+    assert sample.completion_ids == (10, 11, 4, 5, 12, 6, 13, 14)
+    assert sample.mask == (1, 1, 0, 0, 1, 0, 1, 0)
+    assert sample.logprobs == (-0.5, -0.25, 0.0, 0.0, -1.0, 0.0, -2.0, 0.0)
+    assert sample.allowed == (None, None, None, None, None, None, (13, 15), (14,))
+    assert sample.turns == ((0, 2), (4, 5), (6, 8))
+    assert (sample.rewards, sample.episode_return) == ((1.0, 2.0, 4.0), 3.0)
+    assert per_token(sample, sample.advantages) == [3.0, 3.0, 0.0, 0.0, 0.0, 0.0, -1.0, -1.0]
+
+
+def test_what_was_shown_last_is_beside_the_completion():
+    turns = [(step("a", FIRST), step("b", CHOSEN))]
+    played = replace(
+        episode(*turns, seats=("a", "b")),
+        states=(np.zeros(2, np.float32),),
+        ends={"a": End(True, "seen", (7, 8), np.full(2, 0.5, np.float32)), "b": End(False)},
+    )
+    cut, over = (
+        sample_of(played, seat, [1.0], discount=0.5, group=(0, 5, seat)) for seat in ("a", "b")
+    )
+    assert (cut.closing_ids, cut.closing_state) == ((7, 8), (0.5, 0.5))
+    assert (over.closing_ids, over.closing_state) == (None, None)
+    assert replace(cut, closing_ids=None, closing_state=None) == sample_of(
+        replace(played, ends={}), "a", [1.0], discount=0.5, group=(0, 5, "a")
+    )
+
+
+def test_a_constrained_seat_from_its_first_turn():
+    sample = sample_of(episode((step("a", CHOSEN),)), "a", [0.0], discount=1.0,
+                       group=(0, 5, "a"))  # fmt: skip
+    assert sample.prompt_ids == (6,)
+    assert sample.allowed == ((13, 15), (14,))
+
+
+@pytest.mark.parametrize("turns", [[None], [FIRST, None]])
+def test_a_decision_without_tokens_cannot_be_trained_on(turns):
+    played = episode(*[(step("a", tokens),) for tokens in turns])
+    with pytest.raises(ValueError, match=f"a answered turn {len(turns) - 1} without tokens"):
+        sample_of(played, "a", [0.0] * len(turns), discount=1.0, group=(0, 5, "a"))
+
+
+@pytest.mark.parametrize("rewards, advantages", [([], None), ([0.0, 1.0], None), ([0.0], [])])
+def test_every_turn_has_one_reward_and_one_advantage(rewards, advantages):
+    with pytest.raises(ValueError, match="a has 1 turns and"):
+        sample_of(episode((step("a", FIRST),)), "a", rewards, discount=1.0, advantages=advantages,
+                  group=(0, 5, "a"))  # fmt: skip
+
+
+def test_samples_go_seat_by_seat_with_groups_together():
+    seats = ("a", "b")
+    played = [
+        episode((step("a", FIRST), step("b", SECOND)), seed=seed, seats=seats)
+        for seed in (7, 7, 8, 8)
+    ]
+    shaped = [{"a": [float(i)], "b": [10.0 + i]} for i in range(4)]
+    samples, left_out = samples_for(
+        ("b", "a"), played, shaped, group_size=2, discount=1.0, round_number=2
+    )
+    assert left_out == {"a": 0, "b": 0}
+    assert [s.group for s in samples] == [
+        *[(2, 7, "b")] * 2, *[(2, 8, "b")] * 2, *[(2, 7, "a")] * 2, *[(2, 8, "a")] * 2,
+    ]  # fmt: skip
+    assert [s.episode_return for s in samples] == [10.0, 11.0, 12.0, 13.0, 0.0, 1.0, 2.0, 3.0]
+    assert [s.prompt_ids for s in samples] == [SECOND.prompt_ids] * 4 + [FIRST.prompt_ids] * 4
+    assert {s.version for s in samples} == {3}
+
+
+def test_the_version_is_that_of_the_oldest_turn():
+    older = replace(SECOND, model="a model@with an at@2")
+    played = episode((step("a", FIRST),), (step("a", older),), (step("a", CHOSEN),))
+    assert sample_of(played, "a", [0.0] * 3, discount=1.0, group=(0, 5, "a")).version == 2
+
+
+def not_asked(agent):
+    return AgentStep(agent, None, Decision(action=0, asked=False), 0.0)
+
+
+def test_turns_without_being_asked_leave_their_rewards_to_the_turn_before():
+    turns = [not_asked("a"), step("a", FIRST), not_asked("a"), not_asked("a"), step("a", CHOSEN),
+             not_asked("a")]  # fmt: skip
+    played = replace(
+        episode(*[(one,) for one in turns]), states=tuple(np.full(1, float(n)) for n in range(6))
+    )
+    sample = sample_of(played, "a", [64.0, 1.0, 2.0, 4.0, 8.0, 16.0], discount=0.5,
+                       group=(0, 5, "a"), advantages=[0.0, 1.0, 0.0, 0.0, 2.0, 0.0])  # fmt: skip
+    assert sample.prompt_ids == (1, 2, 3) and sample.completion_ids == (10, 11, 6, 13, 14)
+    assert sample.turns == ((0, 2), (3, 5)) and sample.elapsed == (3, 2)
+    assert sample.rewards == (1 + 2 / 2 + 4 / 4, 8 + 16 / 2)
+    assert sample.episode_return == 64 + 1 / 2 + 2 / 4 + 4 / 8 + 8 / 16 + 16 / 32
+    # From the first turn on, GAE without a critic comes to the same.
+    actions = actions_of(sample, "turn", 0.5)
+    worth = generalised_advantages(actions.rewards, [0.0] * 3, actions.discounts, 1.0)
+    assert 64 + 0.5 * worth[0] == sample.episode_return
+    assert sample.advantages == (1.0, 2.0)
+    assert sample.states == ((1.0,), (4.0,))
+
+
+def test_a_seat_that_was_never_asked_has_no_sample():
+    played = episode((not_asked("a"), step("b", FIRST)), seats=("a", "b", "c"))
+    for seat, rewards in (("a", [1.0]), ("c", [])):
+        assert sample_of(played, seat, rewards, discount=1.0, group=(0, 5, seat)) is None
+
+
+def test_groups_in_which_a_seat_was_never_asked_are_left_out_for_it_alone():
+    both, alone = (step("a", FIRST), step("b", SECOND)), (step("a", FIRST),)
+    played = [episode(turn, seed=number // 2, seats=("a", "b"))
+              for number, turn in enumerate((both, both, both, alone, alone, alone))]  # fmt: skip
+    shaped = [{seat: [0.0] * len(one.steps_of(seat)) for seat in "ab"} for one in played]
+    samples, left_out = samples_for(
+        "ab", played, shaped, group_size=2, discount=1.0, round_number=0
+    )
+    assert [one.group for one in samples] == [
+        *[(0, start, "a") for start in (0, 0, 1, 1, 2, 2)], (0, 0, "b"), (0, 0, "b"),
+    ]  # fmt: skip
+    assert left_out == {"a": 0, "b": 4}
+
+
+def test_a_group_with_a_failed_member_is_left_out_whole():
+    played = [episode(seed=seed, failure="BackendError: x" if seed == 4 else None)
+              for seed in range(9)]  # fmt: skip
+    kept, left_out = complete_groups(played, 3)
+    assert [e.seed for e in kept] == [0, 1, 2, 6, 7, 8]
+    assert [e.seed for e in left_out] == [3, 4, 5]
+
+
+@pytest.mark.parametrize("failures, left", [((), 0), ((0,), 2), ((1, 2), 4), ((0, 1), 2)])
+def test_how_many_are_left_out(failures, left):
+    played = [episode(failure="x" if i in failures else None) for i in range(6)]
+    kept, left_out = complete_groups(played, 2)
+    assert (len(kept), len(left_out)) == (6 - left, left)

@@ -1,0 +1,384 @@
+"""Two processes do what one does: updates, runs, and runs that go on at another number of them."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from srl_train.config.yaml_file import dump, from_tree
+from srl_train.distributed import processes
+from srl_train.distributed.processes import Parallelism
+from srl_train.errors import ConfigError, TrainingError
+from srl_train.metrics import read_metrics
+from tests.srl_train.distributed import processes_at_work as work
+from tests.srl_train.learners.reference.grpo import small_model
+
+ROOT = Path(processes.__file__).parents[2]
+EXACT = 1e-5
+LIMIT = 240
+"""Seconds after which a launch counts as hanging."""
+
+
+def torchrun(*words, limit=LIMIT):
+    """(exit code, what was written) of two processes; never longer than `limit` seconds."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--local-addr", "127.0.0.1", "--nproc_per_node", "2", *map(str, words)]
+    ours = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    launched = subprocess.Popen(
+        command,
+        env={**os.environ, **ours},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        told, _ = launched.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(launched.pid, signal.SIGKILL)
+        told, _ = launched.communicate()
+        pytest.fail(f"two processes hang:\n{told[-3000:]}")
+    return launched.returncode, told
+
+
+def at_work(tasks, folder):
+    code, told = torchrun("-m", "tests.srl_train.distributed.processes_at_work", tasks, folder)
+    assert code == 0, told[-4000:]
+
+
+def difference(one, other, start=None):
+    """L2 norm of the difference over all tensors, relative to that of `one` (less `start`)."""
+    assert one.keys() == other.keys() and one
+    start = start or {name: torch.zeros(()) for name in one}
+    apart = math.fsum(float(((one[n].double() - other[n].double()) ** 2).sum()) for n in one)
+    size = math.fsum(float(((one[n].double() - start[n].double()) ** 2).sum()) for n in one)
+    return math.sqrt(apart / size)
+
+
+def config_of(tiny_folder, settings):
+    """The configuration of two rounds with a checkpoint in their middle."""
+    tree = {
+        "environment": {
+            "name": "coop_compete_v0",
+            "options": {"variant": "pair", "num_agents": 2, "max_cycles": 2},
+        },
+        "models": {"count": 2, "base": tiny_folder},
+        "mode": {"name": "cooperative"},
+        "rollout": {"group_size": 4, "groups_per_round": 2},
+        "checkpoints": {"every": 1, "keep": -1},
+        "logging": {"evaluation_episodes": 3, "episodes": 1},
+        "rounds": 2,
+    }
+    return from_tree(tree, settings)
+
+
+def configurations(folder, tiny_folder, chosen):
+    (folder / "configs").mkdir(parents=True)
+    for name, settings in chosen.items():
+        text = dump(config_of(tiny_folder, settings))
+        (folder / "configs" / f"{name}.yaml").write_text(text)
+
+
+FOUR = {
+    "environment.options": {"variant": "population", "num_agents": 4, "max_cycles": 2},
+    "models.count": 4,
+    "models.adapters": {"rank": 4},
+    "updates.strategy": "federated",
+}
+TOGETHER = {"updates.strategy": "synchronized"}
+
+
+@pytest.fixture(scope="module")
+def launches(tmp_path_factory, tiny_folder):
+    """(folder of one process, folder of two): all updates, and three runs."""
+    one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
+    chosen = {"full": TOGETHER, "adapters": FOUR}
+    configurations(one, tiny_folder, chosen)
+    configurations(two, tiny_folder, {**chosen, "sliced": {**TOGETHER, "parallel": "fsdp"}})
+    work.do_updates(one)
+    work.do_runs(one)
+    for name, source in {"full": "full", "adapters": "adapters", "sliced": "full"}.items():
+        shutil.copytree(one / source / "checkpoints", two / "from" / name)
+    at_work("updates,runs", two)
+    return one, two
+
+
+def split(path):
+    """(first step's gradients, weights at the end) of a file of updates."""
+    found = load_file(path)
+    gradients = {n: t for n, t in found.items() if n.startswith("first.")}
+    return gradients, {n: t for n, t in found.items() if n not in gradients}
+
+
+SAME = [case for case in work.UPDATES if case != "bnpo"]
+SAME += [f"ppo_{critic}" for critic in work.CRITICS] + [f"fsdp_{case}" for case in work.SLICED]
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_two_processes_update_as_one(launches, case):
+    one, two = launches
+    alone = split(one / f"{case.removeprefix('fsdp_')}.safetensors")
+    together = split(two / f"{case}.safetensors")
+    assert difference(alone[0], together[0]) < EXACT, "gradients"
+    assert difference(alone[1], together[1]) < EXACT, "weights"
+    metrics = [json.loads((folder / "metrics.json").read_text()) for folder in launches]
+    found, expected = metrics[1][case], metrics[0][case.removeprefix("fsdp_")]
+    for name in ("loss", "grad_norm", "reward_std", "learning_rate"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-6), name
+
+
+def test_the_update_itself_is_the_same(launches):
+    # With AdamW's usual epsilon of 1e-8 it divides noise by noise where gradients vanish.
+    start = {name: tensor.detach() for name, tensor in small_model().named_parameters()}
+    [alone, together] = [split(folder / "steady.safetensors")[1] for folder in launches]
+    assert difference(alone, together, start) < EXACT
+
+
+def test_bnpo_weighs_processes_and_not_tokens(launches):
+    # TRL takes each process's own mean over its tokens: docs/processes.md says so.
+    [alone, together] = [split(folder / "bnpo.safetensors")[0] for folder in launches]
+    assert difference(alone, together) > 0.01
+
+
+@pytest.mark.parametrize("name, alone", [("full", "full"), ("adapters", "adapters"),
+                                         ("sliced", "full")])  # fmt: skip
+def test_two_processes_run_as_one(launches, name, alone):
+    one, two = launches
+    assert_same_end(one / alone, two / name)
+    rows, expected = (
+        read_metrics(two / name / "metrics.jsonl"),
+        read_metrics(one / alone / "metrics.jsonl"),
+    )
+    assert [row["environment"] for row in rows] == [row["environment"] for row in expected]
+    assert len(list((two / name / "episodes").iterdir())) == 2  # written by one process alone
+    saved = load_file(two / name / "models" / "model_0" / weights_file(name))
+    kept = load_file(one / alone / "models" / "model_0" / weights_file(name))
+    assert difference(kept, saved) < EXACT
+
+
+def weights_file(name):
+    return "adapter_model.safetensors" if name == "adapters" else "model.safetensors"
+
+
+@pytest.mark.parametrize("name, alone", [("full", "full"), ("adapters", "adapters"),
+                                         ("sliced", "full")])  # fmt: skip
+def test_a_run_goes_on_at_another_number_of_processes(launches, tmp_path, name, alone):
+    one, two = launches
+    assert_same_end(one / alone, two / "resumed" / name)  # begun by one, ended by two
+    shutil.copytree(two / name / "checkpoints", tmp_path / "checkpoints")
+    config = work.config_file.load(two / "configs" / f"{name}.yaml")
+    work.resumed(config, tmp_path / "checkpoints", tmp_path / "run")
+    assert_same_end(one / alone, tmp_path / "run")  # begun by two, ended by one
+
+
+def assert_same_end(one, other):
+    files = sorted(p.name for p in one.iterdir() if p.suffix in (".weights", ".optimizer"))
+    assert len(files) >= 4
+    for file in files:
+        assert difference(load_file(one / file), load_file(other / file)) < EXACT, file
+
+
+CHECKS = """
+import sys, torch
+from srl_train import processes
+from srl_train.errors import TrainingError
+assert processes.start("cpu") == processes.count() == 2
+place = processes.index()
+own = list(processes.share_of(range(5)))
+assert own == ([0, 1], [2, 3, 4])[place], own
+assert processes.gather(own) == [0, 1, 2, 3, 4]
+assert processes.any_of(place == 1) and not processes.any_of(False)
+assert processes.sums([1.0, place]) == [2.0, 1.0] and processes.mean(place) == 0.5
+assert processes.mean_metrics({"a": place, **({"b": 3.0} if place else {})}) == {"a": 0.5, "b": 3.0}
+assert float(processes.mean_tensors({"x": torch.tensor(float(place))})["x"]) == 0.5
+order = []
+with processes.main_first():
+    order.append(place)
+processes.check_same("a number", 7)
+layer = torch.nn.Linear(2, 2)
+torch.nn.init.constant_(layer.weight, 0.5)
+torch.nn.init.zeros_(layer.bias)
+processes.check_equal("weights", {"model_0": layer})
+torch.nn.init.constant_(layer.weight, 0.5 + place)
+for check in (
+    lambda: processes.check_equal("weights", {"model_0": layer}),
+    lambda: processes.check_same("a number", place),
+):
+    try:
+        check()
+    except TrainingError as error:
+        print(f"told in {place}: {error}", flush=True)
+if place == 1:
+    raise RuntimeError("the second process fails")
+processes.wait()
+print("never", "reached")
+"""
+
+
+def test_a_process_that_fails_ends_the_others():
+    began = time.perf_counter()
+    code, told = torchrun("--no-python", sys.executable, "-c", CHECKS, limit=100)
+    assert code != 0 and time.perf_counter() - began < 90
+    assert "the second process fails" in told and "never reached" not in told
+    for place in (0, 1):
+        assert (
+            f"told in {place}: weights: model_0 differs between process 0 and process 1 in weight"
+            in told
+        )
+        assert f"told in {place}: a number in process" in told
+
+
+# ---- in one process ------------------------------------------------------------------------------
+
+
+def test_one_process_is_everything():
+    assert processes.start("cpu") == processes.count() == 1
+    assert processes.index() == 0 and processes.is_main()
+    assert processes.gather([1, 2]) == list(processes.share_of([1, 2])) == [1, 2]
+    assert processes.mean_metrics({"a": 0.1}) == {"a": 0.1}
+    processes.wait()
+
+
+@pytest.mark.parametrize(
+    "environment, told",
+    [
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is 2 and RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"},
+         "WORLD_SIZE is 2 and MASTER_PORT is not set: start with torchrun"),
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE is 'two'"),
+    ],
+)  # fmt: skip
+def test_announced_processes_that_cannot_meet_are_refused(monkeypatch, environment, told):
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TrainingError, match=told):
+        processes.start("cpu")
+
+
+def test_a_run_that_was_never_joined_is_refused(monkeypatch, short_run, tmp_path):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(TrainingError, match="RANK"):
+        _ = work.MultiModelTrainer(short_run(), tmp_path).run
+    with pytest.raises(TrainingError, match="never joined"):
+        processes.wait()
+
+
+@pytest.mark.parametrize(
+    "found, announced, wanted, told",
+    [
+        (Parallelism(1, "single", "cpu", "NO"), 2, "ddp", r"2 process\(es\) were started"),
+        (Parallelism(2, "ddp", "cpu", "MULTI_CPU"), 1, "ddp", "its trainer runs on 2"),
+    ],
+)
+def test_what_did_not_start_is_told(found, announced, wanted, told):
+    with pytest.raises(TrainingError, match=told):
+        processes.check_started({"model_0": found}, announced, wanted)
+
+
+@pytest.mark.parametrize(
+    "found, wanted, told",
+    [
+        (Parallelism(2, "ddp", "cpu", "MULTI_CPU"), "fsdp", "fsdp was asked for, ddp was started"),
+        (Parallelism(2, "fsdp", "cpu", "FSDP"), "fsdp", r"\(FSDP by accelerate\)"),
+    ],
+)
+def test_another_kind_than_asked_for_is_told(monkeypatch, found, wanted, told):
+    monkeypatch.setattr(processes, "count", lambda: 2)
+    with pytest.raises(TrainingError, match=told):
+        processes.check_started({"model_0": found}, 2, wanted)
+    processes.check_started({"model_0": Parallelism(2, "ddp", "cpu", "MULTI_CPU")}, 2, "ddp")
+
+
+def test_a_trainer_says_what_it_runs_on():
+    found = work.learner().parallelism()
+    assert found == Parallelism(1, "single", "cpu", "NO")
+    assert str(found) == "1 process on cpu"
+    processes.check_started({"model_0": found}, 1, "fsdp")  # alone, nothing is shared
+
+
+@pytest.mark.parametrize(
+    "settings, told",
+    [
+        ({"models__adapters": {}}, "which models.adapters cannot"),
+        ({"algorithm": "ppo"}, "which the algorithm ppo cannot"),
+        ({"sft": {}}, "which sft cannot"),
+    ],
+)
+def test_what_cannot_be_sliced_is_refused(short_run, settings, told):
+    with pytest.raises(ConfigError, match=f"parallel is 'fsdp', {told}"):
+        short_run(parallel="fsdp", **settings)
+
+
+def test_samples_that_cannot_be_dealt_are_refused(monkeypatch, short_run):
+    from srl_train.engine import assemble as assembly
+
+    config = short_run(grpo={"minibatches": 2})
+    assembly._check_shares(config, 2)
+    with pytest.raises(
+        ConfigError, match=r"group_size is 4: give a multiple of 6, 3 processes x grpo.minibatches"
+    ):
+        assembly._check_shares(config, 3)
+    one = work.learner()
+    monkeypatch.setattr(processes, "count", lambda: 3)
+    with pytest.raises(TrainingError, match=r"8 samples .*multiple of processes x .* \(3\)"):
+        one.begin_update(work.played(), 0, 0)
+
+
+# ---- slow: the command line, and everything else that learns -------------------------------------
+
+
+@pytest.mark.slow
+def test_the_command_line_trains_and_resumes_under_torchrun(short_run, tmp_path):
+    path, out = tmp_path / "pair.yaml", tmp_path / "out"
+    path.write_text(dump(short_run(logging={"evaluation_episodes": 2, "episodes": 0})))
+    words = ["-m", "srl_train.cli", "train", path, "--out", out, "--quiet"]
+    code, told = torchrun(*words)
+    assert code == 0, told[-3000:]
+    assert told.count("training in 2 processes, ddp over gloo on cpu") == 1
+    assert told.count("raw reward per seat and turn") == 1
+    assert [row["round"] for row in read_metrics(out / "metrics.jsonl")] == [0, 1]
+    code, told = torchrun(*words, "--resume", "--set", "rounds=3", "--set", "parallel=fsdp")
+    assert code == 0, told[-3000:]
+    assert told.count("resuming at round 2 of 3") == 1
+    assert told.count("training in 2 processes, fsdp over gloo on cpu") == 1
+    assert [row["round"] for row in read_metrics(out / "metrics.jsonl")] == [0, 1, 2]
+    code, told = torchrun(*words)
+    assert code != 0 and "already holds a run" in told
+    code, told = torchrun(*words, "--out", tmp_path / "b", "--set", "rollout.group_size=3")
+    assert code != 0 and "give a multiple of 2, 2 processes" in told
+
+
+@pytest.mark.slow
+def test_everything_that_learns_does_so_in_two_processes(tmp_path, tiny_folder):
+    federated = {"updates.strategy": "federated", "grpo.beta": 0.1}
+    chosen = {
+        "ppo": {"algorithm": "ppo", "ppo": {"minibatches": 1, "iterations": 2}},
+        "credit": {"credit.name": "leave_one_out", "models.constrained": True, "grpo.beta": 0.1},
+        "pool": {"pools": {"past": {"every": 1}}, "seats": {"agent_1": "past"},
+                 "models.count": 1},
+        "stages": {"sft": {"episodes": 6, "epochs": 2, "batch_size": 5, "learning_rate": 1e-3},
+                   "dpo": {"episodes": 8, "epochs": 1, "learning_rate": 1e-3}},
+    }  # fmt: skip
+    one, two = tmp_path / "one", tmp_path / "two"
+    configurations(one, tiny_folder, {**chosen, "sliced": federated})
+    sliced = {**federated, "parallel": "fsdp"}
+    configurations(two, tiny_folder, {**chosen, "sliced": sliced})
+    work.do_runs(one)
+    at_work("runs", two)
+    for name in (*chosen, "sliced"):
+        files = sorted(p.name for p in (one / name).iterdir() if p.suffix == ".weights")
+        assert files
+        for file in files:
+            apart = difference(load_file(one / name / file), load_file(two / name / file))
+            assert apart < EXACT, (name, file)

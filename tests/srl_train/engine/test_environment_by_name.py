@@ -1,0 +1,77 @@
+"""A run in an environment of one's own, from the configuration alone."""
+
+import json
+
+import pytest
+
+from srl_agents.episode import from_json
+from srl_train.cli import main
+from srl_train.config.run import EnvironmentConfig, RunConfig
+from srl_train.engine.assemble import environment_maker
+from srl_train.errors import ConfigError
+from srl_train.metrics import read_metrics
+
+GAMES = """
+from srl_envs.wrappers.text_adapter import with_text
+from tests.srl_envs.wrappers.third_party_games import NeverTwice
+
+def colours(words=("red", "green", "blue")):
+    return with_text(NeverTwice(), rules="Show the same colour.", answers=words)
+"""
+CONFIG = """
+environment: {{name: "games_of_mine:colours", options: {{words: [rot, gelb, blau]}}}}
+models: {{count: 2, base: "{folder}", constrained: true}}
+rollout: {{group_size: 4, groups_per_round: 1}}
+logging: {{evaluation_episodes: 0}}
+rounds: 2
+"""
+
+
+@pytest.fixture
+def my_games(tmp_path, monkeypatch):
+    (tmp_path / "games_of_mine.py").write_text(GAMES)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_srl_train_reaches_it(my_games, tiny_folder, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG.format(folder=tiny_folder))
+    assert main(["train", str(config), "--out", str(tmp_path / "run")]) == 0
+    rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert [row["environment"]["name"] for row in rows] == ["games_of_mine:colours"] * 2
+    assert all(model["weight_change"] > 0 for model in rows[-1]["models"].values())
+    files = (tmp_path / "run" / "episodes").glob("*.jsonl")
+    texts = {
+        step.decision.text
+        for file in files
+        for line in file.read_text().splitlines()
+        for turn in from_json(line).turns
+        for step in turn
+    }
+    assert texts <= {"rot", "gelb", "blau"} and len(texts) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("games_of_nobody:colours", {}, "environment: games_of_nobody:colours: No module named"),
+        ("games_of_mine:colors", {}, "environment: games_of_mine:colors: module games_of_mine has"),
+        ("games_of_mine:colours", {"words": ["a"]}, "environment: answers for player_0 are"),
+    ],
+)
+def test_what_is_wrong_is_a_config_error(my_games, name, options, said):
+    with pytest.raises(ConfigError) as refused:
+        environment_maker(RunConfig(environment=EnvironmentConfig(name, options)))
+    assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
+
+
+def test_srl_eval_plays_it_with_every_seat_focal(my_games, tiny_folder, tmp_path, capsys):
+    out = tmp_path / "scores.json"
+    words = ["eval", "--environment", "games_of_mine:colours", "--episodes", "2", "--out", str(out)]
+
+    assert main([*words, "--focal", tiny_folder, "--constrained"]) == 0
+
+    [score] = json.loads(out.read_text())["scores"]
+    assert score["scenario"]["name"] == "games_of_mine:colours.all"
+    assert main([*words, "--focal", "uniform", "--held-out", "only"]) == 2
+    assert "games_of_mine:colours has no scenarios" in capsys.readouterr().err

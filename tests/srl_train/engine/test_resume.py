@@ -1,0 +1,288 @@
+"""A run that is stopped and resumed, at whatever moment, is the run that was never stopped."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from srl_agents.errors import RolloutError
+from srl_train.checkpoints import checkpoint
+from srl_train.checkpoints.checkpoint import list_checkpoints
+from srl_train.config import yaml_file
+from srl_train.errors import CheckpointError
+from srl_train.metrics import read_metrics
+from srl_train.trainer import MultiModelTrainer
+from tests.srl_train.engine.run_state import everything, same, weights, without_times
+
+ADAPTERS = {"models__adapters": {"rank": 2}}
+RUNS = {
+    "synchronized": {"updates__strategy": "synchronized"},
+    "asynchronous": {"updates__sample_budget": {"model_0": 2, "model_1": 12}},
+    "federated": {"updates__strategy": "federated", "updates__federation_mix": 0.5},
+    "selective": {"updates__strategy": "selective", "updates__patience": 1},
+    "synchronized adapters": {"updates__strategy": "synchronized", **ADAPTERS},
+    "asynchronous adapters": {
+        "updates__sample_budget": {"model_1": 6},
+        "models__constrained": True,
+        **ADAPTERS,
+    },
+    "federated adapters": {"updates__strategy": "federated", **ADAPTERS},
+    "selective adapters": {"updates__strategy": "selective", "grpo__beta": 0.05, **ADAPTERS},
+}
+
+
+def metrics_of(folder):
+    return without_times(read_metrics(folder / "metrics.jsonl"))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
+    config = short_run(
+        **RUNS[name],
+        rounds=4,
+        mode__name="mixed",
+        rollout__group_size=2,
+        rollout__groups_per_round=2,
+        grpo__minibatches=2,
+        grpo__schedule="linear",
+        logging__evaluation_episodes=2,
+    )
+    whole = MultiModelTrainer(config, tmp_path / "whole")
+    expected = whole.fit()
+
+    for number in range(3):
+        trainer = MultiModelTrainer(config, tmp_path / "parts")
+        if number:
+            assert trainer.load_checkpoint() is True
+        assert trainer.run.next_round == number
+        trainer.train_round()
+        trainer.save_checkpoint()
+        trainer._close()  # the process ends here
+    resumed = MultiModelTrainer(config, tmp_path / "parts")
+    resumed.load_checkpoint()
+    results = resumed.fit()
+
+    assert same(everything(resumed.run), everything(whole.run))
+    assert metrics_of(tmp_path / "parts") == metrics_of(tmp_path / "whole")
+    assert results["evaluation"] == expected["evaluation"]
+    assert results["final_model_states"] == expected["final_model_states"]
+    assert results["training_completed"] and results["total_episodes"] == 16
+
+
+def test_rounds_after_the_last_checkpoint_are_played_again_and_told_once(short_run, tmp_path):
+    config = short_run(rounds=5, checkpoints__every=2, logging__episodes=1)
+    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole.fit()
+    cut = MultiModelTrainer(config, tmp_path / "cut")
+    for _ in range(3):
+        cut.train_round()
+    cut._close()
+    assert [row["round"] for row in metrics_of(tmp_path / "cut")] == [0, 1, 2]
+    resumed = MultiModelTrainer(config, tmp_path / "cut")
+    resumed.load_checkpoint()
+    assert resumed.run.next_round == 2
+    resumed.fit()
+    assert metrics_of(tmp_path / "cut") == metrics_of(tmp_path / "whole")
+    assert same(everything(resumed.run), everything(whole.run))
+
+
+def test_an_earlier_checkpoint_may_be_chosen(short_run, tmp_path):
+    config = short_run(rounds=3, checkpoints__every=1)
+    first = MultiModelTrainer(config, tmp_path / "run")
+    first.fit()
+    again = MultiModelTrainer(config, tmp_path / "run")
+    again.load_checkpoint("round_00000001")
+    assert again.run.next_round == 1
+    again.fit()
+    assert same(everything(again.run), everything(first.run))
+    assert [row["round"] for row in metrics_of(tmp_path / "run")] == [0, 1, 2]
+
+
+def test_a_finished_run_goes_on_with_more_rounds(short_run, tmp_path):
+    MultiModelTrainer(short_run(rounds=2), tmp_path / "run").fit()
+    longer = MultiModelTrainer(short_run(rounds=3), tmp_path / "run")
+    longer.load_checkpoint()
+    assert longer.fit()["training_metrics"]["episodes"] == [2]
+    whole = MultiModelTrainer(short_run(rounds=3), tmp_path / "whole")
+    whole.fit()
+    assert same(everything(longer.run), everything(whole.run))
+
+
+def test_a_finished_run_is_done(short_run, tmp_path):
+    first = MultiModelTrainer(short_run(), tmp_path / "run")
+    first.fit()
+    again = MultiModelTrainer(short_run(), tmp_path / "run")
+    again.load_checkpoint()
+    results = again.fit()
+    assert results["training_completed"] and results["training_metrics"]["episodes"] == []
+    assert same(weights(first.run), weights(again.run))
+    assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["final_round_00000002"]
+
+
+def test_only_the_newest_checkpoints_are_kept(short_run, tmp_path):
+    config = short_run(rounds=4, checkpoints={"every": 1, "keep": 2})
+    results = MultiModelTrainer(config, tmp_path / "run").fit()
+    kept = list_checkpoints(tmp_path / "run" / "checkpoints")
+    assert kept == ["final_round_00000004", "round_00000003"]
+    assert sorted(results["checkpoints_saved"]) == sorted(kept)
+
+
+def test_what_a_checkpoint_tells(short_run, tmp_path):
+    config = short_run(mode__name="mixed")
+    trainer = MultiModelTrainer(config, tmp_path / "run")
+    trainer.fit()
+    metadata = checkpoint.load_metadata(tmp_path / "run" / "checkpoints", "final_round_00000002")
+    assert metadata["round"] == 2
+    assert metadata["model_states"] == json.loads(
+        json.dumps(trainer.get_model_performance_summary())
+    )
+    assert metadata["global_metrics"]["total_episodes"] == 8
+    assert 0 <= metadata["global_metrics"]["avg_cooperation"] <= 1
+    assert yaml_file.from_tree(metadata["config"]) == config
+
+
+@pytest.mark.parametrize(
+    "settings, says",
+    [
+        ({"seed": 1}, "saved with seed = 0, the configuration has 1"),
+        ({"grpo__learning_rate": 0.5}, "saved with grpo.learning_rate = 0.003"),
+        ({"grpo__schedule": "linear"}, "saved with grpo.schedule = 'constant'"),
+        ({"models__adapters": {"rank": 2}}, "saved with models.adapters"),
+        ({"models__count": 1}, "saved with models.count = 2"),
+    ],
+)
+def test_another_configuration_is_refused(settings, says, short_run, tmp_path):
+    MultiModelTrainer(short_run(rounds=1), tmp_path / "run").fit()
+    other = MultiModelTrainer(short_run(rounds=1, **settings), tmp_path / "run")
+    with pytest.raises(CheckpointError, match=f"final_round_00000001 was {says}") as error:
+        other.load_checkpoint()
+    assert "\n" not in str(error.value)
+
+
+def test_what_changes_no_number_may_differ(short_run, tmp_path):
+    MultiModelTrainer(short_run(rounds=1), tmp_path / "run").fit()
+    other = MultiModelTrainer(
+        short_run(rounds=7, checkpoints={"every": 3}, logging={"episodes": 1}, threads=2),
+        tmp_path / "run",
+    )
+    assert other.load_checkpoint() is True
+
+
+def test_a_schedule_fixes_the_number_of_rounds(short_run, tmp_path):
+    MultiModelTrainer(short_run(rounds=1, grpo__schedule="linear"), tmp_path / "run").fit()
+    other = MultiModelTrainer(short_run(rounds=2, grpo__schedule="linear"), tmp_path / "run")
+    with pytest.raises(CheckpointError, match="saved with rounds = 1, the configuration has 2"):
+        other.load_checkpoint()
+
+
+def test_fewer_rounds_than_were_played_are_refused(short_run, tmp_path):
+    MultiModelTrainer(short_run(rounds=2), tmp_path / "run").fit()
+    other = MultiModelTrainer(short_run(rounds=1), tmp_path / "run")
+    says = "rounds is 1, and final_round_00000002 was saved after 2: give 2 or more"
+    with pytest.raises(CheckpointError, match=says):
+        other.load_checkpoint()
+    assert yaml_file.load(tmp_path / "run" / "config.yaml").rounds == 2
+
+
+@pytest.mark.parametrize("summary", [None, "{", "{}"], ids=["gone", "cut", "empty"])
+def test_what_was_evaluated_before_training_is_kept(summary, short_run, tmp_path):
+    config = short_run(rounds=2, checkpoints__every=1, logging__evaluation_episodes=2)
+    stopped = MultiModelTrainer(config, tmp_path / "run")
+    stopped.train_round()
+    stopped._close()
+    before = dict(stopped.run.evaluations)
+    told = tmp_path / "run" / "summary.json"
+    told.unlink()
+    if summary is not None:
+        told.write_text(summary)
+    resumed = MultiModelTrainer(config, tmp_path / "run")
+    resumed.load_checkpoint()
+    measured = resumed.fit()["evaluation"]
+    assert list(measured) == ["before", "after"] and measured["before"] == before["before"]
+    assert json.loads(told.read_text())["evaluation"] == measured
+
+
+@pytest.mark.parametrize("stage", [None, "sft"])
+def test_an_evaluation_that_fails_loses_nothing_learned(stage, short_run, tmp_path, monkeypatch):
+    settings = {} if stage is None else {"sft": {"players": "uniform", "episodes": 2}}
+    when = "after" if stage is None else "after_sft"
+    config = short_run(rounds=1, checkpoints__every=5, logging__evaluation_episodes=2, **settings)
+    evaluate = MultiModelTrainer._evaluate
+
+    def failing(trainer, now):
+        if now == when:
+            raise RolloutError("gone")
+        evaluate(trainer, now)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MultiModelTrainer, "_evaluate", failing)
+        with pytest.raises(RolloutError, match="gone"):
+            MultiModelTrainer(config, tmp_path / "run").fit()
+    resumed = MultiModelTrainer(config, tmp_path / "run")
+    resumed.load_checkpoint()
+    position = (0, 1) if stage else (1, 0)
+    assert resumed.run.position == position
+    assert (tmp_path / "run" / "models" / "model_0").exists() == (stage is None)
+    assert set(resumed.fit()["evaluation"]) == {"before", when, "after"}
+    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole.fit()
+    assert same(everything(resumed.run), everything(whole.run))
+
+
+# ---- killed --------------------------------------------------------------------------------------
+
+
+def killed_and_resumed(config, tmp_path, kills, seed):
+    """Returns (processes killed, checkpoints left half written)."""
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml_file.dump(config))
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.srl_train.engine.train_until_killed",
+         str(path), str(tmp_path / "killed"), str(kills), str(seed)],
+        cwd=root, env=os.environ | {"PYTHONPATH": str(root)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return tuple(map(int, done.stdout.split()[-2:]))
+
+
+def check_nothing_was_lost(config, tmp_path):
+    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole.fit()
+    folder = tmp_path / "killed" / "checkpoints"
+    found = checkpoint.load(folder / list_checkpoints(folder)[0])
+    assert found.checkpoint_id == f"final_round_{config.rounds:08d}"
+    for model, expected in weights(whole.run).items():
+        assert same(found.tensors(f"models/{model}"), expected)
+    assert metrics_of(tmp_path / "killed") == metrics_of(tmp_path / "whole")
+    resumed = MultiModelTrainer(config, tmp_path / "killed")
+    resumed.load_checkpoint()
+    assert same(everything(resumed.run), everything(whole.run))
+
+
+def test_killed_twice_once_while_a_checkpoint_is_written(short_run, tmp_path):
+    config = short_run(rounds=6, checkpoints__every=1, grpo__minibatches=2)
+    killed, half_written = killed_and_resumed(config, tmp_path, kills=2, seed=0)
+    assert killed >= 1 and half_written >= 1
+    check_nothing_was_lost(config, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapters", [None, {"rank": 4}], ids=["full", "adapters"])
+def test_killed_at_up_to_ten_random_moments(adapters, short_run, tmp_path):
+    config = short_run(
+        rounds=30,
+        checkpoints__every=1,
+        models__adapters=adapters,
+        mode__name="mixed",
+        updates__sample_budget={"model_1": 8},
+        grpo__schedule="cosine",
+        logging={"evaluation_episodes": 8, "episodes": 1, "episodes_every": 2},
+    )
+    killed, _ = killed_and_resumed(config, tmp_path, kills=10, seed=1)
+    assert killed >= 4  # a run whose rounds are quick is done before its last killers come
+    check_nothing_was_lost(config, tmp_path)

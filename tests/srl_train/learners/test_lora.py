@@ -1,0 +1,192 @@
+"""Adapters on one shared base: memory is shared, learning is not."""
+
+import copy
+
+import pytest
+import torch
+
+from srl_train.config.learners import GrpoConfig
+from srl_train.config.models import AdapterConfig
+from srl_train.errors import ConfigError
+from srl_train.learners.lora import adapter_models, share, side_by_side
+from srl_train.learners.trl_grpo import GrpoLearner
+from tests.srl_train.learners.reference.grpo import small_model, small_tokenizer, some_samples
+
+NAMES = ("model_0", "model_1", "model_2")
+CONFIG = AdapterConfig(rank=2, alpha=8.0)
+IDS = torch.tensor([[1, 2, 3, 10, 41], [5, 6, 7, 8, 9]])
+
+
+def logits(model, **settings):
+    with torch.no_grad():
+        return model(input_ids=IDS, **settings).logits
+
+
+def base_tensors(model):
+    """The tensors of a model that are the base's, adapters left out."""
+    return [t for n, t in (*model.named_parameters(), *model.named_buffers()) if "lora_" not in n]
+
+
+def adapter(model):
+    return {n: p.detach().clone() for n, p in model.named_parameters() if p.requires_grad}
+
+
+def moved(model, seed):
+    """A stand-in for learning: every adapter tensor another."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+
+
+@pytest.fixture
+def family():
+    base = small_model()
+    return base, adapter_models(base, NAMES, CONFIG, seed=3)
+
+
+def test_a_shared_model_is_another_object_over_the_same_tensors():
+    base = small_model()
+    other = share(base)
+    assert other is not base and other.model.layers[0] is not base.model.layers[0]
+    assert list(map(id, other.parameters())) == list(map(id, base.parameters()))
+    assert list(map(id, other.buffers())) == list(map(id, base.buffers()))
+    assert other.lm_head.weight is other.model.embed_tokens.weight, "tied weights came apart"
+
+
+def test_the_base_is_held_once(family):
+    base, models = family
+    together = side_by_side(base, models, CONFIG)
+    own = {t.data_ptr() for t in base_tensors(base)}
+    for model in (*models.values(), together):
+        found = base_tensors(model)
+        assert len(found) >= len(own)
+        assert {t.data_ptr() for t in found} == own
+
+
+def test_adapters_start_equal_from_the_seed_and_change_nothing(family):
+    models = family[1]
+    first, *others = (adapter(model) for model in models.values())
+    assert any("lora_A" in name for name in first)
+    for other in others:
+        assert first.keys() == other.keys()
+        assert all(torch.equal(first[n], other[n]) for n in first)
+    assert len({p.data_ptr() for m in models.values() for n, p in m.named_parameters()
+                if "lora_" in n}) == len(NAMES) * len(first)  # fmt: skip
+    again = adapter(adapter_models(small_model(), NAMES[:1], CONFIG, seed=3)["model_0"])
+    other = adapter(adapter_models(small_model(), NAMES[:1], CONFIG, seed=4)["model_0"])
+    assert all(torch.equal(first[n], again[n]) for n in first)
+    assert not all(torch.equal(first[n], other[n]) for n in first)
+    for model in models.values():
+        assert torch.equal(logits(model), logits(small_model()))
+
+
+def test_only_adapters_are_trainable(family):
+    base, models = family
+    side_by_side(base, models, CONFIG)
+    assert not any(p.requires_grad for p in base.parameters())
+    for model in models.values():
+        trainable = {n for n, p in model.named_parameters() if p.requires_grad}
+        assert trainable == {n for n, _ in model.named_parameters() if "lora_" in n}
+
+
+def test_target_modules_are_kept_to():
+    config = AdapterConfig(rank=2, target_modules=("q_proj", "v_proj"))
+    model = adapter_models(small_model(), ["model_0"], config, 0)["model_0"]
+    assert {n.split(".lora_")[0].rsplit(".", 1)[1] for n in adapter(model)} == {"q_proj", "v_proj"}
+
+
+def test_target_modules_may_be_a_regular_expression():
+    config = AdapterConfig(rank=2, target_modules=r".*\.0\..*(q|v)_proj")
+    model = adapter_models(small_model(), ["model_0"], config, 0)["model_0"]
+    assert {n.split(".lora_")[0].rsplit(".", 3)[1:][0] for n in adapter(model)} == {"0"}
+
+
+@pytest.mark.parametrize(
+    "targets, told",
+    [
+        ("nosuch", "'nosuch' fits no linear layer's path: give 'all-linear', or .*q_proj"),
+        ("q_proj", "'q_proj' fits no"),  # PEFT reads a single text as a pattern of whole paths
+        ("[", r"is '\[', no regular expression"),
+        ((), "target_modules is empty"),
+        (("q_proj", "v_prjo"), "'v_prjo' fits no"),
+        (("_proj",), "'_proj' fits no"),
+        (("q.proj",), "'q.proj' fits no"),
+        (("self_attn",), "'self_attn' fits no"),
+        (("embed_tokens",), "'embed_tokens' fits no"),
+    ],
+)
+def test_target_modules_that_are_not_there(targets, told):
+    config = AdapterConfig(rank=2, target_modules=targets)
+    with pytest.raises(ConfigError, match=told):
+        adapter_models(small_model(), ["model_0"], config, 0)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.1])  # with beta, TRL adds a reference adapter
+def test_learning_touches_one_adapter_only(family, beta):
+    base, models = family
+    side_by_side(base, models, CONFIG)
+    learners = {
+        name: GrpoLearner(
+            name,
+            model,
+            small_tokenizer(),
+            GrpoConfig(beta=beta),
+            group_size=4,
+            temperature=1.0,
+            planned_updates=4,
+        )
+        for name, model in models.items()
+    }
+    bits = [t.clone() for t in base.parameters()]
+    before = {name: adapter(model) for name, model in models.items()}
+    one = learners["model_1"]
+    for seed in range(2):  # A's gradient is zero as long as B is
+        for _ in range(one.begin_update(some_samples(), seed, seed)):
+            one.apply_gradients(one.compute_gradients())
+    assert all(torch.equal(a, b) for a, b in zip(bits, base.parameters(), strict=True))
+    for name, model in models.items():
+        after = adapter(model)
+        changed = {n for n in before[name] if not torch.equal(before[name][n], after[n])}
+        assert (changed != set()) is (name == "model_1")
+        if name == "model_1":
+            assert any("lora_A" in n for n in changed) and any("lora_B" in n for n in changed)
+        assert all(p.grad is None for p in model.parameters())
+
+
+def test_side_by_side_plays_what_each_model_computes(family):
+    base, models = family
+    together = side_by_side(base, models, CONFIG).eval()
+    for round_number in range(2):
+        for seed, model in enumerate(models.values()):
+            moved(model, seed + 10 * round_number)
+        own = {name: logits(model.eval()) for name, model in models.items()}
+        assert not torch.equal(own["model_0"], own["model_1"])
+        for name in NAMES:
+            together.set_adapter(name)
+            assert torch.equal(logits(together), own[name])
+        mixed = logits(together, adapter_names=["model_2", "model_0"])
+        torch.testing.assert_close(mixed[0], own["model_2"][0], rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(mixed[1], own["model_0"][1], rtol=1e-6, atol=1e-6)
+
+
+def test_side_by_side_holds_no_adapter_twice(family):
+    base, models = family
+    together = side_by_side(base, models, CONFIG)
+    pointers = {p.data_ptr() for n, p in together.named_parameters() if "lora_" in n}
+    own = {p.data_ptr() for m in models.values() for n, p in m.named_parameters() if "lora_" in n}
+    assert pointers == own
+
+
+def test_building_leaves_the_global_generator_alone():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    base = small_model()
+    side_by_side(base, adapter_models(base, NAMES, CONFIG, seed=3), CONFIG)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_deepcopy_would_have_shared_nothing():
+    base = small_model()  # what `share` is for: the test of the test
+    assert copy.deepcopy(base).lm_head.weight.data_ptr() != base.lm_head.weight.data_ptr()

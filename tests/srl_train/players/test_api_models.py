@@ -1,0 +1,222 @@
+"""Models behind an API beside models that learn, evaluated, played against and collected from."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from srl_agents.episode import read_jsonl
+from srl_agents.llm.sampling import Sampling
+from srl_train import cli
+from srl_train.data.demonstrations import demonstration
+from srl_train.data.preferences import preferences
+from srl_train.engine.assemble import assemble
+from srl_train.engine.rounds import run_round
+from srl_train.errors import ConfigError
+from srl_train.players.evaluated import Answering, ApiFocal, focal
+from srl_train.trainer import MultiModelTrainer
+from tests.chat_server import chat_server
+from tests.srl_train.engine.run_state import same, weights
+
+PAVLOV = "coop_compete_pair_v0.pavlov"
+GAME = {"environment__options": {"num_agents": 3, "max_cycles": 2}}
+COACH = {**GAME, "models__frozen": {"coach": "openai:m"}, "seats": {"agent_2": "coach"}}
+
+
+@pytest.fixture
+def server():
+    with chat_server() as running:
+        yield running
+
+
+@pytest.mark.parametrize("adapters", [None, {"rank": 2}], ids=["full", "adapters"])
+def test_two_models_learn_beside_one_that_is_asked(server, short_run, adapters):
+    own = {"agent_2": {"max_new_tokens": 64, "temperature": 0.5}}
+    run = assemble(short_run(**COACH, models__adapters=adapters, models__seat_sampling=own))
+    assert list(run.learners) == ["model_0", "model_1"] and server.bodies == []
+    start = weights(run)
+    rounds = [run_round(run, number) for number in range(2)]
+    now = weights(run)
+    assert not same(now["model_0"], start["model_0"]) and not same(now["model_1"], start["model_1"])
+    assert list(rounds[0].row["models"]) == ["model_0", "model_1"]
+    for result in rounds:
+        for episode in result.episodes:
+            assert episode.failure is None and episode.seats["agent_2"] == "coach"
+            said = [step.decision for step in episode.steps_of("agent_2")]
+            assert {(one.text, one.tokens) for one in said} == {("cooperate", None)}
+            assert all(step.decision.tokens for step in episode.steps_of("agent_0"))
+    assert len(server.bodies) == 2 * 4 * 2
+    assert {(body["max_tokens"], body["temperature"]) for body in server.bodies} == {(64, 0.5)}
+    assert run.players.chat_models["coach"].usage.answers == 16
+
+
+def test_two_that_are_asked_sit_in_their_own_seats(server, short_run):
+    server.answer = lambda body: "cooperate" if body["model"] == "kind" else "compete"
+    frozen = {"good": "openai:kind", "bad": "anthropic:cruel", "still": "tiny"}
+    seats = {"agent_1": "good", "agent_2": "bad", "agent_3": "still"}
+    run = assemble(
+        short_run(
+            environment__options={"num_agents": 4, "max_cycles": 2},
+            models__count=1, models__frozen=frozen | {"still": short_run().models.base},
+            seats=seats,
+        )
+    )  # fmt: skip
+    episode = run_round(run, 0).episodes[0]
+    assert {s.decision.text for s in episode.steps_of("agent_1")} == {"cooperate"}
+    assert {s.decision.text for s in episode.steps_of("agent_2")} == {"compete"}
+    assert all(s.decision.tokens for s in episode.steps_of("agent_3"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"models__base": "openai:m"}, "models.base names openai:m, .* cannot be trained: seat"),
+        ({"models__base": ["tiny", "anthropic:m"]}, "models.base names anthropic:m"),
+        ({**COACH, "models__constrained": True}, "models.constrained .* openai:m cannot be held"),
+        ({**COACH, "parallel": "fsdp"}, "parallel is 'fsdp', which a model behind an API"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(short_run, settings, said):
+    with pytest.raises(ConfigError, match=said) as caught:
+        short_run(**settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_that_the_api_does_not_know_are_refused_before_anything_is_played(
+    server, short_run
+):
+    with pytest.raises(ConfigError, match=r"top_k is 3.*models\.seat_sampling"):
+        assemble(short_run(**COACH, models__seat_sampling={"agent_2": {"top_k": 3}}))
+    # What other seats are told is nothing to it.
+    assemble(short_run(**COACH, models__seat_sampling={"agent_1": {"top_k": 3}}))
+    assert server.bodies == []
+
+
+def test_training_one_is_an_error_on_the_command_line(tmp_path, capsys):
+    config = tmp_path / "run.yaml"
+    config.write_text("models: {count: 1, base: 'openai:m'}\n")
+    assert cli.main(["train", str(config), "--out", str(tmp_path / "run")]) == 2
+    assert "models.frozen: {coach: 'openai:m'}" in capsys.readouterr().err
+
+
+def test_it_is_evaluated_without_torch(server, tmp_path):
+    out = tmp_path / "scores.json"
+    words = ["eval", "--focal", "openai:m", "--scenario", PAVLOV, "--episodes", "2"]
+    script = (
+        "import sys\nfrom srl_train import cli\n"
+        f"code = cli.main({[*words, '--out', str(out), '--record', str(tmp_path)]})\n"
+        "print(code, {'torch', 'transformers'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True, text=True, check=False, env=dict(os.environ),
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1:] == ["0 set()"], done.stderr
+    record = json.loads(out.read_text())
+    assert record["focal"]["kind"] == "api" and record["focal"]["name"] == "openai:m"
+    assert record["focal"]["usage"]["answers"] == len(server.bodies) > 0
+    assert record["focal"]["usage"]["prompt_tokens"] == 10 * len(server.bodies)
+    assert record["focal"]["usage"]["models"] == {"m-2026": len(server.bodies)}
+    [*episodes] = read_jsonl(tmp_path / f"{PAVLOV}.jsonl")
+    assert "openai:m" in episodes[0].seats.values()
+    assert {body["max_tokens"] for body in server.bodies} == {2048}
+
+
+def test_how_a_focal_model_answers_can_be_set(server):
+    made = focal("anthropic:m", Answering(max_new_tokens=9))
+    assert isinstance(made, ApiFocal) and made.record()["sampling"]["max_new_tokens"] == 9
+    from srl_envs.scenarios.lookup import scenario
+
+    with pytest.raises(ConfigError, match=r"temperature is 0\.5"):
+        focal("anthropic:m", Answering(temperature=0.5)).policies(scenario(PAVLOV))
+    with pytest.raises(ConfigError, match=r"--constrained .* openai:m cannot be held"):
+        focal("openai:m", Answering(constrained=True))
+
+
+def test_a_missing_key_is_told_before_anything_is_played(server, monkeypatch, capsys, short_run):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert cli.main(["eval", "--focal", "openai:m", "--scenario", PAVLOV]) == 2
+    assert "openai:m needs a key: set OPENAI_API_KEY" in capsys.readouterr().err
+    with pytest.raises(Exception, match="OPENAI_API_KEY"):
+        assemble(short_run(**COACH))
+
+
+def test_one_can_be_played_against(server, monkeypatch, capsys):
+    answers = iter(["compete"] * 2)
+    monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
+    words = ["play", "coop_compete_pair_v0", "--against", "openai:m", "--set", "max_cycles=2"]
+    assert cli.main([*words, "--seed", "0"]) == 0
+    assert "agent_1 (openai:m)" in capsys.readouterr().out
+
+
+def collected(server, tmp_path, *words):
+    file = tmp_path / "games.jsonl"
+    said = iter(range(1000))
+    server.answer = lambda body: ("compete", "well\ncooperate", "?")[next(said) % 3]
+    command = ["collect", "--environment", "coop_compete_pair_v0", "--out", str(file), *words]
+    assert cli.main([*command, "--set", "environment.options.max_cycles=2"]) == 0
+    return [*read_jsonl(file)]
+
+
+def test_what_it_wrote_is_learned_from_as_text(server, tmp_path, short_run):
+    games = collected(
+        server, tmp_path, "--players", "openai:m", "--episodes", "6", "--group-size", "6"
+    )
+    assert games[0].seats == dict.fromkeys(("agent_0", "agent_1"), "openai:m")
+    run = assemble(short_run())
+    chat = run.players.backends["model_0"].chat
+    one = demonstration(games[0], "agent_0", run.view, chat, readable_only=False)
+    learned = [token for token, wanted in zip(one.input_ids, one.answers, strict=True) if wanted]
+    steps = games[0].steps_of("agent_0")
+    assert len(steps) == 2
+    assert learned == [
+        token for s in steps for token in (*chat.answer(s.decision.text), chat.end_of_turn)
+    ]
+    parts = [(index, seat) for index in range(6) for seat in run.seats]
+    rewards = lambda episode: {  # noqa: E731
+        seat: [step.reward for step in episode.steps_of(seat)] for seat in episode.seats
+    }
+    pairs = preferences(parts, games, run.view, chat, rewards)
+    assert pairs and pairs[0].chosen_ids != pairs[0].rejected_ids
+
+
+def test_stages_before_the_rounds_keep_its_own_words(server, short_run):
+    from srl_train.data.collect import InWords
+    from srl_train.engine.rounds import play_groups
+
+    server.answer = lambda body: "well\ncooperate"
+    run = assemble(short_run(**COACH))
+    run.policies["agent_2"] = InWords(run.policies["agent_2"], run.view)
+    [*_, episode] = play_groups(run, 0)
+    assert {s.decision.text for s in episode.steps_of("agent_2")} == {"well\ncooperate"}
+
+
+def test_collecting_seats_the_frozen_ones_of_a_config(server, short_run):
+    from srl_train.data.collect import cast
+    from srl_train.engine.environment import environment_maker
+
+    config = short_run(**COACH)
+    found = cast(
+        config, environment_maker(config), dict.fromkeys(("agent_0", "agent_1"), "uniform")
+    )
+    assert found["agent_2"].name == "openai:m"
+    constrained = short_run(**GAME, models__constrained=True)
+    everyone = dict.fromkeys(("agent_0", "agent_1", "agent_2"), "openai:m")
+    with pytest.raises(ConfigError, match=r"models\.constrained"):
+        cast(constrained, environment_maker(constrained), everyone)
+
+
+def test_sampling_of_the_run_is_the_default_of_its_seats(server, short_run):
+    run = assemble(short_run(**COACH, models__sampling={"max_new_tokens": 7}))
+    run_round(run, 0)
+    assert {body["max_tokens"] for body in server.bodies} == {7}
+    assert run.config.models.sampling == Sampling(max_new_tokens=7)
+
+
+def test_what_was_asked_is_in_the_summary(server, short_run, tmp_path):
+    MultiModelTrainer(short_run(**COACH, rounds=1), tmp_path / "run").fit()
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
+    assert summary["api_usage"]["coach"]["answers"] == len(server.bodies) > 0
+    assert summary["api_usage"]["coach"]["prompt_tokens"] == 10 * len(server.bodies)

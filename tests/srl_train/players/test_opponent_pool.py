@@ -1,0 +1,187 @@
+"""Frozen models play and never learn; pools seat past versions, and say whom one met."""
+
+import asyncio
+import copy
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from srl_agents.episode import AgentStep, Decision, Episode
+from srl_train.config.models import PoolConfig
+from srl_train.config.yaml_file import from_tree
+from srl_train.engine.assemble import assemble
+from srl_train.engine.rounds import play_groups, run_round
+from srl_train.errors import ConfigError
+from srl_train.players.opponent_pool import OpponentPool
+from srl_train.trainer import MultiModelTrainer
+
+SELF_PLAY = {
+    "environment": {"name": "team_battle_v0", "options": {"team_size": 2, "max_cycles": 2}},
+    "models": {"count": 2},
+    "rollout": {"group_size": 2, "groups_per_round": 1},
+    "pools": {"past": {"of": ["model_0"], "every": 2, "keep": 2}},
+    "seats": {"red_0": "model_0", "red_1": "model_1", "blue_0": "past", "blue_1": "past"},
+    "logging": {"evaluation_episodes": 2},
+    "rounds": 4,
+}
+
+
+def pool(draw="uniform", of=("a",), every=1, keep=2):
+    sat = []
+    config = PoolConfig(of=of, every=every, keep=keep, draw=draw)
+    made = OpponentPool("past", config, lambda w, version: sat.append((float(w["w"]), version)))
+    return made, sat
+
+
+def weights(value):
+    return {"a": {"w": torch.tensor(float(value))}, "b": {"w": torch.tensor(-float(value))}}
+
+
+def game(ours, theirs):
+    def step(agent, reward):
+        return AgentStep(agent, None, Decision(action=0), reward)
+
+    return Episode("g", 0, {"x": "model_0", "y": "past"}, ((step("x", ours), step("y", theirs)),))
+
+
+def test_the_first_snapshot_and_the_newest_are_kept():
+    made, _ = pool(of=("a", "b"))
+    for rounds in range(6):
+        made.grow(rounds, weights(rounds))
+        made.grow(rounds, weights(99))  # taken already
+    assert [(s.name, float(s.weights["w"])) for s in made.snapshots] == [
+        ("a@0", 0.0), ("b@0", -0.0), ("a@4", 4.0), ("b@4", -4.0), ("a@5", 5.0), ("b@5", -5.0),
+    ]  # fmt: skip
+
+
+def test_snapshots_are_copies_taken_when_due():
+    made, _ = pool(every=3)
+    live = {"w": torch.tensor(1.0)}
+    for rounds in range(5):
+        made.grow(rounds, {"a": live})
+        live["w"] += 1
+    assert [(s.round, float(s.weights["w"])) for s in made.snapshots] == [(0, 1.0), (3, 4.0)]
+
+
+def test_draws():
+    made, sat = pool("latest", of=("a", "b"))
+    made.grow(0, weights(1))
+    made.grow(1, weights(2))
+    assert made.chances() == [0, 0, 0.5, 0.5]
+    seen = {made.draw(np.random.default_rng(seed)).name for seed in range(20)}
+    assert seen == {"a@1", "b@1"}
+    # Other weights under the same version: what was cached under the old ones would be used.
+    assert set(sat) == {(2.0, "a@1"), (-2.0, "b@1")}
+    uniform, _ = pool()
+    uniform.snapshots = made.snapshots
+    assert uniform.chances() == [0.25] * 4
+
+
+def test_prioritized_draws_prefer_whom_one_loses_to():
+    made, _ = pool("prioritized")
+    for rounds in range(3):
+        made.grow(rounds, weights(rounds))
+    made.seated = made.snapshots[0]
+    made.account([game(1.0, 0.0)] * 4 + [game(2.0, 2.0)] * 2, ["model_0"])  # 5 of 6
+    made.seated = made.snapshots[1]
+    made.account([game(0.0, 1.0)] * 2, ["model_0"])  # none of 2
+    assert [s.beaten for s in made.snapshots] == [6 / 8, 1 / 4, 1 / 2]
+    scores = np.array([(2 / 8) ** 2, (3 / 4) ** 2, (1 / 2) ** 2])
+    assert made.chances() == pytest.approx(scores / scores.sum())
+
+
+def test_a_round_against_the_past():
+    run = assemble(from_tree(SELF_PLAY))
+    started = copy.deepcopy(dict(run.learners["model_0"].weights()))
+    for number in range(3):
+        result = run_round(run, number)
+        run.next_round = number + 1
+    assert [s.name for s in run.pools["past"].snapshots] == ["model_0@0", "model_0@2"]
+    assert all(e.extra["opponents"] == {"past": run.pools["past"].seated.name}
+               for e in result.episodes)  # fmt: skip
+    assert result.episodes[0].seats["blue_0"] == "past"
+    first = run.pools["past"].snapshots[0].weights
+    assert all(torch.equal(first[n], started[n]) for n in started)
+    assert sum(s.games for s in run.pools["past"].snapshots) == 3 * 2
+
+
+@pytest.mark.parametrize("adapters", [None, {"rank": 4}])
+def test_the_seated_snapshot_is_what_plays(adapters):
+    tree = {**SELF_PLAY, "models": {"count": 2, "adapters": adapters}}
+    run = assemble(from_tree(tree))
+    first = play_groups(run, 0)
+    learner = run.learners["model_0"]
+    with torch.no_grad():
+        for tensor in learner.weights().values():
+            tensor.add_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(1)))
+    run.announce_version("model_0", 1)
+    again = play_groups(run, 0)  # the same snapshot: only model_0 itself answers differently
+    own, past = [[e.steps_of(s)[0].decision.tokens for e in first] for s in ("red_0", "blue_0")]
+    own_now, past_now = ([[e.steps_of(s)[0].decision.tokens for e in again]
+                          for s in ("red_0", "blue_0")])  # fmt: skip
+    assert [t.completion_ids for t in past] == [t.completion_ids for t in past_now]
+    for before, now in zip(past, past_now, strict=True):
+        assert before.logprobs == pytest.approx(now.logprobs, abs=1e-4)
+    assert [t.logprobs for t in own] != [t.logprobs for t in own_now]
+
+
+def test_a_frozen_model_plays_and_keeps_its_weights():
+    tree = {**SELF_PLAY, "pools": {}, "models": {"count": 2, "frozen": {"teacher": "tiny"}},
+            "seats": {"blue_0": "teacher", "blue_1": "teacher"}}  # fmt: skip
+    run = assemble(from_tree(tree))
+    model = run.policies["blue_0"]._backend.model
+    before = {n: p.clone() for n, p in model.named_parameters()}
+    result = run_round(run, 0)
+    assert set(run.learners) == set(result.row["models"]) == {"model_0", "model_1"}
+    assert result.episodes[0].steps_of("blue_0")[0].decision.tokens.model == "teacher@0"
+    assert all(torch.equal(before[n], p) and p.grad is None for n, p in model.named_parameters())
+
+
+def test_resuming_meets_the_same_opponents(tmp_path):
+    config = from_tree({**SELF_PLAY, "checkpoints": {"every": 3}})
+    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole.fit()
+    part = MultiModelTrainer(config, tmp_path / "part")
+    for _ in range(3):
+        part.train_round()
+    asyncio.run(part.shutdown())
+    rest = MultiModelTrainer(config, tmp_path / "part")
+    rest.load_checkpoint()
+    rest.fit()
+    for name, learner in whole.run.learners.items():
+        other = rest.run.learners[name].weights()
+        assert all(torch.equal(t, other[n]) for n, t in learner.weights().items())
+    assert [(s.name, s.games, s.won) for s in whole.run.pools["past"].snapshots] == [
+        (s.name, s.games, s.won) for s in rest.run.pools["past"].snapshots
+    ]
+    last = "episodes/round_00000003.jsonl"  # records and all: who answered is in them
+    assert (tmp_path / "part" / last).read_text() == (tmp_path / "whole" / last).read_text()
+    assert '"past@model_0@' in (tmp_path / "whole" / last).read_text()
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        ({"pools": {"past": {"of": ["model_7"]}}}, "pools.past.of names 'model_7'"),
+        ({"pools": {"past": {"of": []}}}, "`of` is empty"),
+        ({"pools": {"past": {"every": 0}}}, "`every` is 0"),
+        ({"pools": {"past": {}, "spare": {}}}, "pools.spare sits nowhere"),
+        ({"pools": {"model_0": {}}}, "pools calls 'model_0' what another player"),
+        ({"models": {"count": 2, "frozen": {"x": "tiny"}}}, "models.frozen.x sits nowhere"),
+        (
+            {"models": {"count": 2, "base": ["tiny", "big"]},
+             "pools": {"past": {"of": ["model_0", "model_1"]}}},
+            "models of different bases",
+        ),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit(change, told):
+    with pytest.raises(ConfigError, match=told):
+        from_tree({**SELF_PLAY, **change})
+
+
+def test_configurations_with_pools_survive_being_written():
+    config = from_tree(SELF_PLAY)
+    assert from_tree(dataclasses.asdict(config)) == config

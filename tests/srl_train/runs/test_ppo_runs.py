@@ -1,0 +1,218 @@
+"""PPO in whole runs: every mode, strategy and kind of model, beside GRPO, stopped and resumed."""
+
+import dataclasses
+
+import pytest
+
+from srl_agents.episode import from_json, to_json
+from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_train.advantages.credit import ASSIGNMENTS
+from srl_train.config.run import CreditConfig, RunConfig
+from srl_train.data.sample_buffer import SampleBuffer
+from srl_train.engine.assemble import assemble
+from srl_train.engine.rounds import play_groups, run_round
+from srl_train.errors import ConfigError, UpdateError
+from srl_train.learners.trl_grpo import GrpoLearner
+from srl_train.learners.trl_ppo import PpoLearner
+from srl_train.trainer import MultiModelTrainer
+from tests.srl_train.engine.run_state import everything, same, weights
+
+PPO = {"algorithm": "ppo"}
+SHORT = {**PPO, "ppo": {"iterations": 2, "minibatches": 1, "critic": "shared"}}
+
+
+def critics(run):
+    return {
+        model: {n: w for n, w in own.items() if n.startswith("critic.")}
+        for model, own in weights(run).items()
+    }
+
+
+@pytest.mark.parametrize("mode", ["cooperative", "competitive", "mixed", "hierarchical"])
+def test_every_mode(mode, short_run):
+    run = assemble(short_run(**SHORT, mode__name=mode))
+    before = weights(run)
+    row = run_round(run, 0).row
+    for model, after in weights(run).items():
+        assert not same(before[model], after)
+        own = row["models"][model]
+        assert own["updated"] and own["value_loss"] > 0
+        assert {"explained_variance", "approx_kl", "clip_ratio", "entropy"} <= own.keys()
+        assert own["stopped_early"] == 0.0
+
+
+@pytest.mark.parametrize("critic", ["shared", "separate", "central"])
+@pytest.mark.parametrize("adapters", [None, {"rank": 2}], ids=["full", "adapters"])
+@pytest.mark.parametrize("strategy", ["synchronized", "federated", "selective", "asynchronous"])
+def test_every_strategy_with_every_critic_and_kind_of_model(strategy, adapters, critic, short_run):
+    own = {"updates__sample_budget": {"model_1": 6}} if strategy == "asynchronous" else {}
+    run = assemble(
+        short_run(
+            **SHORT,
+            **own,
+            ppo__critic=critic,
+            models__adapters=adapters,
+            models__constrained=True,
+            updates__strategy=strategy,
+            rollout__group_size=2,
+            rollout__groups_per_round=2,
+        )
+    )
+    start = critics(run)
+    assert same(start["model_0"], start["model_1"]), "averaging wants equal starts"
+    for number in range(2):
+        row = run_round(run, number).row
+    now = critics(run)
+    assert not same(now, start)
+    assert same(now["model_0"], now["model_1"]) is (strategy in ("synchronized", "federated"))
+    if strategy == "asynchronous":
+        assert row["models"]["model_1"]["staleness"]["max"] == 0  # 6 of 8, 2 are left over
+        run_round(run, 2)
+        assert run.versions == {"model_0": 3, "model_1": 2}
+
+
+def test_stopped_models_leave_the_others_alone(short_run):
+    run = assemble(short_run(**PPO, ppo__target_kl=1e-9, ppo__learning_rate=0.01))
+    row = run_round(run, 0).row
+    for model, learner in run.learners.items():
+        assert row["models"][model]["stopped_early"] == 1.0
+        assert learner.counters()["global_step"] == 1  # of 4
+    run = assemble(
+        short_run(
+            **PPO,
+            ppo__target_kl=1e-9,
+            ppo__learning_rate=0.01,
+            updates__strategy="synchronized",
+        )
+    )
+    stubborn = run.learners["model_1"]
+    stubborn._target_kl = None
+    run_round(run, 0)
+    assert [one.counters()["global_step"] for one in run.learners.values()] == [4, 4]
+    assert same(weights(run)["model_0"], weights(run)["model_1"])
+
+
+def test_algorithms_side_by_side_take_steps_of_their_own(short_run):
+    run = assemble(short_run(algorithms={"model_0": "ppo"}, grpo__scale_rewards="none"))
+    assert isinstance(run.learners["model_0"], PpoLearner)
+    assert isinstance(run.learners["model_1"], GrpoLearner)
+    row = run_round(run, 0).row
+    assert [one.counters()["global_step"] for one in run.learners.values()] == [4, 1]
+    assert "value_loss" in row["models"]["model_0"]
+    assert "value_loss" not in row["models"]["model_1"]
+
+
+def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
+    with pytest.raises(UpdateError, match=r"model_0 and model_1 cannot be averaged: 'critic\."):
+        assemble(short_run(algorithms={"model_0": "ppo"}, updates__strategy="synchronized"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ppo__critic": "shared", "updates__strategy": "synchronized"},
+        {"ppo__critic": "central", "updates__sample_budget": {"model_0": 2, "model_1": 12}},
+        {"ppo__critic": "separate", "models__adapters": {"rank": 2}},
+        {"ppo__level": "token", "ppo__critic_warmup": 2},
+    ],
+    ids=["shared", "central and stale", "separate adapters", "token"],
+)
+def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
+    config = short_run(
+        **PPO,
+        **settings,
+        rounds=3,
+        rollout__group_size=2,
+        rollout__groups_per_round=2,
+        ppo__schedule="linear",
+        ppo__iterations=2,
+        ppo__target_kl=0.05,
+    )
+    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole.fit()
+    for number in range(2):
+        trainer = MultiModelTrainer(config, tmp_path / "parts")
+        if number:
+            trainer.load_checkpoint()
+        trainer.train_round()
+        trainer.save_checkpoint()
+        trainer._close()
+    resumed = MultiModelTrainer(config, tmp_path / "parts")
+    resumed.load_checkpoint()
+    resumed.fit()
+    assert same(everything(resumed.run), everything(whole.run))
+    assert (tmp_path / "whole" / "models" / "model_0" / "critic" / "critic.safetensors").is_file()
+
+
+def test_states_are_recorded_where_a_central_critic_reads_them(short_run):
+    run = assemble(short_run(**PPO, ppo__critic="central"))
+    episodes = play_groups(run, 0)
+    env = run.make_env()
+    env.reset(seed=episodes[0].seed)
+    for episode in episodes:
+        assert len(episode.states) == len(episode.turns) == 2
+        assert (episode.states[0] == env.state()).all()  # one start
+        assert episode.states[1].dtype.name == "float32"
+        again = from_json(to_json(episode))
+        assert all((a == b).all() for a, b in zip(again.states, episode.states, strict=True))
+    assert play_groups(assemble(short_run(**PPO)), 0)[0].states is None
+
+
+def test_states_stay_with_their_samples_in_the_buffer(short_run):
+    run = assemble(short_run(**PPO, ppo__critic="central", updates__sample_budget={"model_0": 8}))
+    run_round(run, 0)
+    [first, *_] = run.buffers["model_0"]._samples
+    assert len(first.states) == len(first.turns)
+    restored = SampleBuffer(4, 8, 4)
+    restored.load_state(run.buffers["model_0"].state())
+    assert restored._samples == run.buffers["model_0"]._samples
+
+
+# ---- refused -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(set(ASSIGNMENTS) - {"per_agent"}))
+def test_credit_is_the_critics(name):
+    mode = {"mode": {"name": "hierarchical"}} if name == "hierarchical" else {}
+    from srl_train.config.yaml_file import from_tree
+
+    with pytest.raises(ConfigError, match=f"credit.name is '{name}', and PPO's critic assigns"):
+        from_tree({**PPO, "credit": {"name": name}, **mode})
+    assert RunConfig(algorithm="ppo", credit=CreditConfig()).sections.keys() == {"ppo"}
+
+
+def test_a_central_critic_needs_a_state(short_run):
+    class Secretive(coop_compete_v0.CoopCompete):
+        def state(self):
+            raise NotImplementedError("this environment has no joint state")
+
+    config = short_run(**PPO, ppo__critic="central")
+    with pytest.raises(ConfigError, match=r"ppo.critic is 'central', and .* has no state\(\)"):
+        assemble(config, lambda: Secretive(variant="pair", max_cycles=2))
+    other = dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, critic="shared"))
+    assert assemble(other, lambda: Secretive(variant="pair", max_cycles=2)).learners
+
+
+# ---- learning ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "critic",
+    ["separate", *(pytest.param(other, marks=pytest.mark.slow) for other in ("shared", "central"))],
+)
+def test_the_return_rises(critic, short_run, tmp_path):
+    config = short_run(
+        **PPO,
+        ppo__critic=critic,
+        environment__options={"variant": "pair", "max_cycles": 4},
+        rollout__group_size=8,
+        rollout__groups_per_round=2,
+        logging__evaluation_episodes=64,
+        rounds=10,
+    )
+    trainer = MultiModelTrainer(config, tmp_path / "run")
+    measured = trainer.fit()["evaluation"]
+    low, high = trainer.run.baselines["uniform"], trainer.run.baselines["optimum"]
+    before, after = (measured[when]["raw_reward"] for when in ("before", "after"))
+    assert abs(before - low) < 0.2 * (high - low), "the model did not start uniform"
+    assert (after - low) / (high - low) > 0.8
