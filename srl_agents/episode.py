@@ -56,8 +56,8 @@ class Decision:
     parse_failure: str | None = None
     """Why `text` could not be read; `action` is then the environment's default."""
     asked: bool = True
-    """False where the seat had no say in the turn (`srl_envs.text.view.TO_MOVE`): nobody was asked, and
-    `action` is the only legal one."""
+    """False where the seat had no say in the turn (`srl_envs.text.view.TO_MOVE`): nobody was
+    asked, and `action` is the only legal one."""
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,29 @@
 """Environments in which several agents cooperate and compete, for language models and others.
 
-    from srl_envs import make
+    from srl_envs import make, maze_v0
     env = make("coop_compete_v0", num_agents=4)    # a PettingZoo ParallelEnv
+    env = maze_v0.parallel_env(size=5)             # the same by module, as in PettingZoo
 
-Importing this package also registers the environments with PettingZoo, as "srl/<name>".
+Every registered name is a module here, loaded when it is first asked for. Importing this package
+also registers the environments with PettingZoo, as "srl/<name>".
 """
 
+from types import ModuleType
+
+from srl_envs import registry
 from srl_envs.env_checker import check_environment
 from srl_envs.registry import make, names
+from srl_envs.validation import nearest
 
 __all__ = ["check_environment", "make", "names"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in registry.ENTRIES:
+        known = [*registry.names(), *__all__]
+        raise AttributeError(f"srl_envs has no {name!r}{nearest(name, known)}")
+    return registry.as_module(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *registry.names()})

@@ -7,11 +7,12 @@ Importing this module makes them known to PettingZoo's registry too, where it ha
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import gymnasium
@@ -39,6 +40,8 @@ class Entry:
     """Arguments that make this entry of the module's games."""
     turns_to_remember: int | None = None
     """`max_cycles` of its games as conversations, where its own is more than a model can read."""
+    array_form: str | None = None
+    """'module:class' of the same rules on arrays; where None, vector.make steps single ones."""
     gymnasium_id: str | None = None
     """Its name in Gymnasium's registry, for a game that is one seat's unless told otherwise."""
 
@@ -52,6 +55,7 @@ ENTRIES: dict[str, Entry] = {
             "n players choose at once to cooperate or compete; each pays when others do it too",
             ("coordination", "n-player", "discrete"),
             turns_to_remember=8,
+            array_form="srl_envs.games.coop_compete.vector:VectorCoopCompete",
         ),
         Entry(
             "coop_compete_pair_v0",
@@ -60,6 +64,7 @@ ENTRIES: dict[str, Entry] = {
             ("coordination", "two-player", "discrete", "benchmark"),
             MappingProxyType({"variant": "pair", "num_agents": 2}),
             turns_to_remember=8,
+            array_form="srl_envs.games.coop_compete.vector:VectorCoopCompete",
         ),
         Entry(
             "team_battle_v0",
@@ -67,6 +72,7 @@ ENTRIES: dict[str, Entry] = {
             "two teams: cooperation pays one's own team, competing pays more when rivals cooperate",
             ("social dilemma", "teams", "n-player", "discrete"),
             turns_to_remember=8,
+            array_form="srl_envs.games.team_battle.vector:VectorTeamBattle",
         ),
         Entry(
             "staged_v0",
@@ -74,6 +80,7 @@ ENTRIES: dict[str, Entry] = {
             "all earn the same at first, then interests part, and some seats are adversaries",
             ("social dilemma", "adversaries", "n-player", "discrete"),
             turns_to_remember=8,
+            array_form="srl_envs.games.staged.vector:VectorStaged",
         ),
         Entry(
             "bandit_v0",
@@ -82,6 +89,7 @@ ENTRIES: dict[str, Entry] = {
             ("bandit", "one-player", "n-player", "discrete"),
             turns_to_remember=64,
             gymnasium_id="srl/Bandit-v0",
+            array_form="srl_envs.games.bandit.vector:VectorBandit",
         ),
         Entry(
             "maze_v0",
@@ -89,6 +97,7 @@ ENTRIES: dict[str, Entry] = {
             "find the way to the goal, in another maze every episode",
             ("maze", "generated", "one-player", "n-player", "discrete"),
             gymnasium_id="srl/Maze-v0",
+            array_form="srl_envs.games.maze.vector:VectorMaze",
         ),
         *(
             Entry(
@@ -98,6 +107,7 @@ ENTRIES: dict[str, Entry] = {
                 ("maze", "deterministic", "one-player", "n-player", "discrete"),
                 MappingProxyType({"layout": layout}),
                 gymnasium_id=f"srl/Maze{layout.capitalize()}-v0",
+                array_form="srl_envs.games.maze.vector:VectorMaze",
             )
             for layout in ("simple", "medium", "complex")
         ),
@@ -107,6 +117,7 @@ ENTRIES: dict[str, Entry] = {
             "two in one maze: whoever reaches the goal first wins",
             ("maze", "generated", "competition", "n-player", "discrete"),
             MappingProxyType({"task": "race", "num_agents": 2}),
+            array_form="srl_envs.games.maze.vector:VectorMaze",
         ),
         Entry(
             "maze_own_v0",
@@ -114,6 +125,7 @@ ENTRIES: dict[str, Entry] = {
             "two in one maze, each with a goal of its own; it is over when both are there",
             ("maze", "generated", "n-player", "discrete"),
             MappingProxyType({"task": "own", "num_agents": 2}),
+            array_form="srl_envs.games.maze.vector:VectorMaze",
         ),
         Entry(
             "maze_meet_v0",
@@ -121,6 +133,7 @@ ENTRIES: dict[str, Entry] = {
             "two in one maze: come together in one cell, wherever it is",
             ("maze", "generated", "cooperation", "n-player", "discrete"),
             MappingProxyType({"task": "meet", "num_agents": 2}),
+            array_form="srl_envs.games.maze.vector:VectorMaze",
         ),
         Entry(
             "social_v0",
@@ -176,6 +189,31 @@ ENTRIES: dict[str, Entry] = {
         ),
     )
 }
+
+
+@functools.cache
+def as_module(name: str) -> ModuleType:
+    """The entry as a module with `parallel_env`, `env` and `raw_env`, its defaults filled in.
+
+    This is what `from srl_envs import maze_race_v0` gives, as in PettingZoo.
+    """
+    found = entry(name)
+    its_own, module = import_module(found.module), ModuleType(f"srl_envs.{name}", found.description)
+    module.__dict__.update(
+        parallel_env=functools.partial(make, name),
+        env=functools.partial(its_own.env, **found.defaults),
+        raw_env=functools.partial(its_own.raw_env, **found.defaults),
+    )
+    return module
+
+
+def array_form(name: str) -> Any | None:
+    """The class with the rules of `name` on arrays; None where only single ones are stepped."""
+    found = ENTRIES.get(name)
+    if found is None or found.array_form is None:
+        return None
+    module, _, attribute = found.array_form.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def names() -> tuple[str, ...]:
@@ -275,7 +313,7 @@ def _register_with_gymnasium() -> None:
     for found in ENTRIES.values():
         identity = found.gymnasium_id
         if identity is not None and identity not in gymnasium.registry:
-            vector = "srl_envs.vector.gymnasium_adapter:one_seat_vector"
+            vector = "srl_envs.vector.make_vector:one_seat_vector"
             gymnasium.register(
                 identity,
                 entry_point="srl_envs.wrappers.single_agent:one_seat",

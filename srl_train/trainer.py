@@ -18,8 +18,7 @@ from srl_train.checkpoints.model_cards import write_card
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.distributed import processes
-from srl_train.engine import evaluation
-from srl_train.engine import resume as resuming
+from srl_train.engine import evaluation, resume
 from srl_train.engine.assemble import assemble
 from srl_train.engine.offline_progress import planned
 from srl_train.engine.rounds import RoundResult, run_round
@@ -152,9 +151,8 @@ class MultiModelTrainer:
             self._train_stage(name)
 
     def _train_stage(self, name: str) -> None:
-        from srl_train.engine.offline_stage import (
-            Stage,  # only now: its trainers cost seconds to import
-        )
+        # Only now: its trainers cost seconds to import.
+        from srl_train.engine.offline_stage import Stage
 
         run = self.run
         every = run.config.checkpoints.every
@@ -238,7 +236,7 @@ class MultiModelTrainer:
         """Save everything, prune old checkpoints, and return the new one's id."""
         run = self.run
         self._claim()
-        name = resuming.save(run, self.files.checkpoints, final=final)
+        name = resume.save(run, self.files.checkpoints, final=final)
         self._saved = run.position
         self.checkpoints_saved.append(name)
         if self._writes:
@@ -263,7 +261,7 @@ class MultiModelTrainer:
                     "removed first"
                 )
             checkpoint_id = found[0]
-        resuming.load(run, self.files.checkpoints, checkpoint_id)
+        resume.load(run, self.files.checkpoints, checkpoint_id)
         self._saved = run.position
         self._claimed = True
         return True
@@ -298,7 +296,7 @@ class MultiModelTrainer:
         Of all seats of the model: `total_episodes` are its games times the seats it held, and
         `win_rate` is the share of those in which nobody's return was higher and somebody's lower.
         """
-        return resuming.model_states(self.run)
+        return resume.model_states(self.run)
 
     async def shutdown(self) -> None:
         """Stop after the round under way, save what is not saved yet, close the files."""
@@ -360,6 +358,7 @@ class MultiModelTrainer:
         if not self._record:
             return
         run = self.run
+        usage = {name: asdict(one.usage) for name, one in run.players.chat_models.items()}
         self.files.write_summary(
             {
                 "environment": run.config.environment.name,
@@ -372,26 +371,22 @@ class MultiModelTrainer:
                 "evaluation": run.evaluations,
                 "warnings": list(run.warnings.values()),
                 "stages": run.stages.reports,
-                "api_usage": {
-                    name: asdict(model.usage) for name, model in run.players.chat_models.items()
-                },
+                "api_usage": usage,
                 "seconds": run.seconds,
                 "versions": versions(),
             }
         )
 
     def _results(self, completed: bool) -> dict[str, Any]:
-        run = self.run
+        run, environment = self.run, [row["environment"] for row in self._rows]
         return {
             "training_completed": completed,
-            "total_episodes": resuming.episodes_played(run),
+            "total_episodes": resume.episodes_played(run),
             "training_time": run.seconds,
             "training_metrics": {
                 "episodes": [row["round"] for row in self._rows],
-                "total_rewards": [row["environment"]["raw_reward"] for row in self._rows],
-                "cooperation_ratios": [
-                    row["environment"]["cooperation_rate"] for row in self._rows
-                ],
+                "total_rewards": [played["raw_reward"] for played in environment],
+                "cooperation_ratios": [played["cooperation_rate"] for played in environment],
                 "weight_update_counts": dict(run.versions),
                 "model_performances": {
                     name: [row["models"][name]["raw_reward"] for row in self._rows]

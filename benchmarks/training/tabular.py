@@ -1,4 +1,5 @@
-"""Tabular softmax learners on the advantages of `srl_train.advantages.credit`: fast enough to count games.
+"""Tabular softmax learners on the advantages of `srl_train.advantages.credit`: fast enough to
+count games.
 
 They take the very functions that a run takes; only the policy and its step are simpler, a table
 of logits under the plain policy gradient.

@@ -44,9 +44,9 @@ class TalkingGame(base.SimultaneousGame):
 
     With `messages`, what an answer says above its last line reaches all other seats with their
     next observation, under `"messages"` and in the text; this needs obs_mode "llm". With
-    `keyword_rewards`, an answer in words earns what srl_envs.wrappers.reward_function.KEYWORD_REWARDS says for
-    `scenario` in place of the game's reward, which stays in `infos[agent]["game_reward"]`; a move
-    without words earns the game's.
+    `keyword_rewards`, an answer in words earns what
+    srl_envs.wrappers.reward_function.KEYWORD_REWARDS says for `scenario` in place of the game's
+    reward, which stays in `infos[agent]["game_reward"]`; a move without words earns the game's.
     """
 
     scenario: str

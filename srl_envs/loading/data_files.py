@@ -19,8 +19,8 @@ def read_rows(
     """What `read` makes of each line's value and number (from 1); empty lines are passed over.
 
     `what` names the rows, for where the file cannot be read. Raises EnvConfigError with the file
-    and the line for what is not JSON within the limits of srl_envs.loading.untrusted, and for what `read`
-    refuses by an EnvConfigError.
+    and the line for what is not JSON within the limits of srl_envs.loading.untrusted, and for what
+    `read` refuses by an EnvConfigError.
     """
     rows: list[Row] = []
     number = 0

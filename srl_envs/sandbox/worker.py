@@ -36,10 +36,11 @@ CHUNK = 65536
 # told where they lie, so no program can find that out.
 _MODULES = (
     *("srl_envs.errors", "srl_envs.loading.untrusted"),
-    *(f"srl_envs.sandbox.{name}" for name in ("confinement", "errors", "kernel", "own_files")),
-    *(f"srl_envs.sandbox.{name}" for name in ("plain", "runner", "zygote")),
+    "srl_envs.sandbox.errors",
+    *(f"srl_envs.sandbox.guest.{name}" for name in ("confinement", "kernel", "own_files")),
+    *(f"srl_envs.sandbox.guest.{name}" for name in ("runner", "serialization", "zygote")),
 )
-_PACKAGES = ("srl_envs", "srl_envs.sandbox")
+_PACKAGES = ("srl_envs", "srl_envs.loading", "srl_envs.sandbox", "srl_envs.sandbox.guest")
 _BOOT = """
 import marshal, sys
 from _frozen_importlib import ModuleSpec
@@ -51,7 +52,7 @@ class Given:
 with open(int(sys.argv[2]), "rb") as file:
     code, packages = marshal.load(file)
 sys.meta_path.append(Given())
-from srl_envs.sandbox import zygote
+from srl_envs.sandbox.guest import zygote
 del sys.meta_path[-1]
 zygote.main(int(sys.argv[1]))
 """

@@ -176,8 +176,9 @@ def feedback(failure: ParseFailure, default_answer: str | None) -> str:
 def view_for(view: TextView, observation: Any) -> TextView:
     """The view that an observation is read with.
 
-    `view` itself, but for the view of several games in one (srl_envs.tasks.multitask.env): whose rules
-    hold, and how answers are read, depends on which of them is on, and the observation says it.
+    `view` itself, but for the view of several games in one (srl_envs.tasks.multitask.env): whose
+    rules hold, and how answers are read, depends on which of them is on, and the observation says
+    it.
     """
     choose = getattr(view, "of_observation", None)
     return view if choose is None else choose(observation)
@@ -193,7 +194,8 @@ def in_place_of_unread(view: TextView, mask: Any = None) -> Any:
     """What is played for an answer that could not be read, under the seat's action mask.
 
     The view's default action; or what the view's own `legal(action, mask)` makes of it, where it
-    has one, because the game plays something else for what is not legal (srl_envs.wrappers.text_adapter).
+    has one, because the game plays something else for what is not legal
+    (srl_envs.wrappers.text_adapter).
     """
     legal = getattr(view, "legal", None)
     default = view.default_action

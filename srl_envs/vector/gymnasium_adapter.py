@@ -7,10 +7,9 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvError
 from srl_envs.validation import one_of
 from srl_envs.vector.vector_env import VectorGame
 
@@ -147,27 +146,6 @@ def gymnasium_vector(game: VectorGame, each: str = "seat") -> SeatVectorEnv | Jo
     if one_of("each", each, EACH) == "seat":
         return SeatVectorEnv(game)
     return JointVectorEnv(game)
-
-
-def one_seat_vector(
-    name: str,
-    num_envs: int,
-    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-    **parameters: Any,
-) -> SeatVectorEnv:
-    """What `gymnasium.make_vec` makes of the catalogue's games for one seat.
-
-    Raises EnvConfigError for a game of several seats.
-    """
-    from srl_envs import vector
-
-    game = vector.make(name, num_envs, autoreset_mode, **parameters)
-    if game.num_agents != 1:
-        raise EnvConfigError(
-            f"Gymnasium plays one seat, and the game has {game.num_agents}: "
-            "give num_agents=1, or choose with srl_envs.vector.gymnasium_vector"
-        )
-    return SeatVectorEnv(game)
 
 
 def as_objects(values: np.ndarray, has: np.ndarray) -> np.ndarray:

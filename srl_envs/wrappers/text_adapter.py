@@ -129,7 +129,8 @@ class ThirdPartyView:
     parse_penalty: float
     in_turns: bool
     tells_time: bool
-    """Whether situations tell how long the game still goes on (see srl_envs.text.view.tells_time)."""
+    """Whether situations tell how long the game still goes on (see
+    srl_envs.text.view.tells_time)."""
 
     def rules(self, agent: str) -> str:
         """The seat's name, the rules as given, and how to answer."""

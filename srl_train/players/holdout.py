@@ -1,5 +1,6 @@
 """What is kept for evaluation: training refuses the partners and the levels that scenarios hold
-out (srl_envs/scenarios/lookup.py), so that `srl eval` meets models with what they have never met."""
+out (srl_envs/scenarios/lookup.py), so that `srl eval` meets models with what they have never
+met."""
 
 from __future__ import annotations
 

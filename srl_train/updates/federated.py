@@ -37,7 +37,8 @@ def federated(
 
     After a round, within each group: new = mix * mean + (1 - mix) * own. `by` "samples" weighs
     the models by the number of samples they trained on (McMahan et al. 2017, alg. 1), "scores" by
-    softmax(score / temperature), scores and temperature in standard errors (srl_train.updates.scores).
+    softmax(score / temperature), scores and temperature in standard errors
+    (srl_train.updates.scores).
     Models without samples, or without a score, do not count in the mean and take it too. With mix 1
     all end equal to the bit. A model that is None stays None; a group in which nobody counts is
     left as it is.

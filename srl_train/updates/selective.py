@@ -18,11 +18,11 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
     """The top max(1, floor(fraction * n)) models by score update, the others get None.
 
     n counts the candidates of the round: the models with a score and a gradient. Scores are in
-    standard errors (srl_train.updates.scores), and a difference of up to NOISE of them says nothing: each
-    place goes to whoever waited longest, then by name, of those that are so close to the best one
-    left. Models that are equally good take turns. So that nobody is left behind for ever, a
-    candidate passed over in `patience` rounds updates in the next one as well, in addition to the
-    top.
+    standard errors (srl_train.updates.scores), and a difference of up to NOISE of them says
+    nothing: each place goes to whoever waited longest, then by name, of those that are so close to
+    the best one left. Models that are equally good take turns. So that nobody is left behind for
+    ever, a candidate passed over in `patience` rounds updates in the next one as well, in addition
+    to the top.
 
     Chosen at a round's first optimizer step and kept through its steps. State: "round" of the
     choice, "selected" models, rounds "waited" since its last selection per model; a round in which

@@ -1,4 +1,5 @@
-"""Many mazes made at once: the walk of srl_envs.games.maze.generator on arrays, and what is held out."""
+"""Many mazes made at once: the walk of srl_envs.games.maze.generator on arrays, and what is held
+out."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ __all__ = ["OBSERVATION_FIELDS", "SocialNegotiation", "env", "parallel_env", "ra
 class SocialNegotiation(TalkingGame):
     """The environment.
 
-    Seats agent_0, agent_1, ...; actions as srl_envs.games.negotiation.bargaining lists them, in words
-    `text_view.answers(agent)`. An action that is illegal now counts as a pass, and
+    Seats agent_0, agent_1, ...; actions as srl_envs.games.negotiation.bargaining lists them, in
+    words `text_view.answers(agent)`. An action that is illegal now counts as a pass, and
     `infos[agent]["illegal"]` says so. `reset(options={"points": ..., "reservations": ...,
     "first": ...})` sets an episode up by hand: points per seat, issue and option, points per seat,
     and the seat that moves first, where offers alternate. The last infos hold `outcome`

@@ -136,7 +136,8 @@ class TradingView:
         return (
             f"You are {agent}, one of {len(self.agents)} traders of "
             f"{', '.join(self.market.names)}. Each values goods differently, but a coin is worth "
-            f"{market_rules.COIN_VALUE} to all. You earn what your goods gain in value to you. {course} "
+            f"{market_rules.COIN_VALUE} to all. You earn what your goods gain in value "
+            f"to you. {course} "
             f"An offer is for {self._units()} of each good. Offer only what you hold, and accept "
             "only what you can pay beside your own offer. Write alone on the last line "
             f"{any_of(answers)}.{cost}{talk}"

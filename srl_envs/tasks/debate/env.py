@@ -63,12 +63,13 @@ class DebateEnv(WrittenGame):
     - "zero_sum": its score less the opponent's, -1 to 1;
     - "quality": its own score, 0 to 1.
 
-    `topics` are motions, or a JSONL file of them (srl_envs.tasks.debate.topics); the shipped ones where
-    not given, of which `split` ("train", "test" or "any") are debated. `judge` is "rules"
-    (srl_envs.tasks.debate.heuristic_judge), an object with a method `judge`, or 'module:function', which gives
-    one. `judge_seat` is "none", "observes" or "decides": its last vote then makes the scores (1 and
-    0, or 0.5 each for a tie or a vote that cannot be read), and the debaters wait for it, one turn
-    in which nothing they write counts. `history` is how many past rounds are told, all by default.
+    `topics` are motions, or a JSONL file of them (srl_envs.tasks.debate.topics); the shipped ones
+    where not given, of which `split` ("train", "test" or "any") are debated. `judge` is "rules"
+    (srl_envs.tasks.debate.heuristic_judge), an object with a method `judge`, or 'module:function',
+    which gives one. `judge_seat` is "none", "observes" or "decides": its last vote then makes the
+    scores (1 and 0, or 0.5 each for a tie or a vote that cannot be read), and the debaters wait
+    for it, one turn in which nothing they write counts. `history` is how many past rounds are
+    told, all by default.
 
     Observation: turns so far / turns, pro, con, judge (1 for the seat's role), may speak now, its
     speeches / rounds. Infos: `motion`, `side`, `round`, `words` (heard of the last speech),

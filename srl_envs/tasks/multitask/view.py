@@ -31,7 +31,8 @@ class MultitaskView:
         return self.views[0][1].parse_penalty
 
     def of_observation(self, observation: Any) -> TextView:
-        """The view of the environment that an observation is from (see srl_envs.text.view.view_for)."""
+        """The view of the environment that an observation is from (see
+        srl_envs.text.view.view_for)."""
         _, view, length = self.views[int(np.argmax(vector_of(observation)[-len(self.views) :]))]
         return _OwnVector(view, length)
 

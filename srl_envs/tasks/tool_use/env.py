@@ -338,12 +338,13 @@ def parallel_env(
 ) -> ToolUseEnv:
     """The environment, as a PettingZoo ParallelEnv; see TaskEnv for what is not told here.
 
-    `tools` are names of srl_envs.tasks.tool_use.toolbox.TOOLS ("python" needs the sandbox) and Tools of
-    one's own. `families` are one or several of srl_envs.tasks.tool_use.generators.FAMILIES, by default all
-    that those tools suffice for; `problems` (made by srl_envs.tasks.tool_use.generators.asked) stand in their
-    place. `search` is asked instead of the shipped corpus. Files are in memory; with `workspace`,
-    an existing folder, every seat has a jailed folder of its own in it for the episode. `history`
-    earlier turns are told again. Raises EnvConfigError for wrong arguments.
+    `tools` are names of srl_envs.tasks.tool_use.toolbox.TOOLS ("python" needs the sandbox) and
+    Tools of one's own. `families` are one or several of
+    srl_envs.tasks.tool_use.generators.FAMILIES, by default all that those tools suffice for;
+    `problems` (made by srl_envs.tasks.tool_use.generators.asked) stand in their place. `search` is
+    asked instead of the shipped corpus. Files are in memory; with `workspace`, an existing folder,
+    every seat has a jailed folder of its own in it for the episode. `history` earlier turns are
+    told again. Raises EnvConfigError for wrong arguments.
     """
     return ToolUseEnv(
         ToolUse(

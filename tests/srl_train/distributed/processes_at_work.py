@@ -1,6 +1,7 @@
 """What test_processes.py has done in one process here, and in two under torchrun:
 
-python -m torch.distributed.run --nproc_per_node 2 -m tests.srl_train.distributed.processes_at_work TASK FOLDER
+python -m torch.distributed.run --nproc_per_node 2 -m tests.srl_train.distributed.processes_at_work
+TASK FOLDER
 """
 
 import dataclasses

@@ -1,9 +1,9 @@
 """Save, replace and prune checkpoints for ever in one process, killed at random by another.
 
-Run as a program: `python -m tests.srl_train.engine.save_until_killed FOLDER KILLS SEED`. Forks one saver
-after another, kills each with SIGKILL at a random moment, and checks after every kill that all
-that is listed is whole, and that nothing a save had already confirmed was lost. The last line on
-stdout counts the kills that fell into the middle of a save.
+Run as a program: `python -m tests.srl_train.engine.save_until_killed FOLDER KILLS SEED`. Forks one
+saver after another, kills each with SIGKILL at a random moment, and checks after every kill that
+all that is listed is whole, and that nothing a save had already confirmed was lost. The last line
+on stdout counts the kills that fell into the middle of a save.
 """
 
 import os

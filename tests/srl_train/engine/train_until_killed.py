@@ -1,10 +1,10 @@
 """Train a run that is killed again and again, until it is done.
 
-Run as a program: `python -m tests.srl_train.engine.train_until_killed CONFIG FOLDER KILLS SEED`. The first
-process kills itself in the middle of writing its second checkpoint; the next KILLS - 1 are killed
-with SIGKILL from outside at random moments; the last one is left alone. After every kill all
-checkpoints that are listed must be whole. The last line on stdout tells how many processes were
-killed, and how many of them left a checkpoint half written.
+Run as a program: `python -m tests.srl_train.engine.train_until_killed CONFIG FOLDER KILLS SEED`.
+The first process kills itself in the middle of writing its second checkpoint; the next KILLS - 1
+are killed with SIGKILL from outside at random moments; the last one is left alone. After every
+kill all checkpoints that are listed must be whole. The last line on stdout tells how many
+processes were killed, and how many of them left a checkpoint half written.
 """
 
 import os

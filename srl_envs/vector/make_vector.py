@@ -1,0 +1,88 @@
+"""Vectorised environments by the names of the registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError
+from srl_envs.vector.gymnasium_adapter import SeatVectorEnv
+from srl_envs.vector.loop import Looped
+from srl_envs.vector.vector_env import VectorGame
+
+if TYPE_CHECKING:
+    from srl_envs.vector.stable_baselines3_adapter import SeatVecEnv
+
+
+def make(
+    name: str,
+    num_envs: int = 1,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    **parameters: Any,
+) -> VectorGame:
+    """`num_envs` environments `name` of the catalogue; `parameters` are the single environment's.
+
+    Raises EnvConfigError for what `srl_envs.make` refuses, for games that are played in words, and
+    for another `obs_mode` than "vector" or a `render_mode`: those are of single environments.
+    """
+    game = registry.make(name, **parameters)
+    acts = game.action_space(game.possible_agents[0])
+    if not isinstance(acts, spaces.Discrete):
+        raise EnvConfigError(
+            f"vectorised games are played with Discrete actions, and {name} takes {acts}: "
+            "play it with srl_envs.make"
+        )
+    if getattr(game, "obs_mode", "vector") != "vector":
+        raise EnvConfigError(
+            f"obs_mode must be 'vector' for vectorised games, got {game.obs_mode!r}: "
+            "play single environments for the others"
+        )
+    if getattr(game, "render_mode", None) is not None:
+        raise EnvConfigError(
+            f"vectorised games draw nothing, got render_mode={game.render_mode!r}: "
+            "render a single environment with the same seed"
+        )
+    array_form = registry.array_form(name)
+    if array_form is not None:
+        made: VectorGame = array_form(game, num_envs, autoreset_mode)
+        return made
+    return Looped(lambda: registry.make(name, **parameters), num_envs, autoreset_mode)
+
+
+def one_seat_vector(
+    name: str,
+    num_envs: int,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    **parameters: Any,
+) -> SeatVectorEnv:
+    """What `gymnasium.make_vec` makes of the catalogue's games for one seat.
+
+    Raises EnvConfigError for a game of several seats.
+    """
+    game = make(name, num_envs, autoreset_mode, **parameters)
+    if game.num_agents != 1:
+        raise EnvConfigError(
+            f"Gymnasium plays one seat, and the game has {game.num_agents}: "
+            "give num_agents=1, or choose with srl_envs.vector.gymnasium_vector"
+        )
+    return SeatVectorEnv(game)
+
+
+def stable_baselines3_vector(game: VectorGame) -> SeatVecEnv:
+    """`game` as Stable-Baselines3's VecEnv, with an environment for each seat.
+
+    Raises EnvConfigError without Stable-Baselines3, or where the game's `autoreset_mode` is not
+    "SameStep".
+    """
+    try:
+        from srl_envs.vector.stable_baselines3_adapter import SeatVecEnv
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "stable_baselines3":
+            raise
+        raise EnvConfigError(
+            "Stable-Baselines3 is not installed: pip install stable-baselines3"
+        ) from error
+    return SeatVecEnv(game)
