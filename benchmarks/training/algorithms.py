@@ -23,6 +23,7 @@ from benchmarks.training.records import Check
 from srl_train.config import yaml_file
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.state import Run
+from srl_train.metrics.document import Line, Panel
 from srl_train.metrics.report import plots
 from srl_train.trainer import MultiModelTrainer
 
@@ -145,9 +146,9 @@ def figure(result: Mapping[str, Any], path: Path) -> Path:
     for name in algorithms_of(result):
         rewards = [run["rewards"] for run in _of(result, name)]
         means = [sum(column) / len(column) for column in zip(*rewards, strict=True)]
-        lines.append(plots.Line(name, range(len(means)), means))
-    panel = plots.Panel(f"{result['game']}: reward per seat and turn", lines, smooth=False)
-    return plots.save_png(plots.draw([panel], columns=1), path)
+        lines.append(Line(name, range(len(means)), means))
+    panel = Panel(f"{result['game']}: reward per seat and turn", lines)
+    return plots.save_png([panel], path, columns=1)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -26,6 +26,7 @@ from srl_agents.policy import Policy
 from srl_envs import make
 from srl_train.config import yaml_file
 from srl_train.metrics import run_folder
+from srl_train.metrics.document import Line, Panel, smoothing_window
 from srl_train.metrics.report import plots
 from srl_train.trainer import MultiModelTrainer
 
@@ -166,9 +167,10 @@ def figure(result: Mapping[str, Any], path: Path) -> Path:
             seen = [share for share in column if share is not None]
             if seen:
                 points.append((place, sum(seen) / len(seen)))
-        lines.append(plots.Line(label, [x for x, _ in points], [y for _, y in points]))
-    panel = plots.Panel("Share of training problems solved, by task", lines, percent=True)
-    return plots.save_png(plots.draw([panel], columns=1), path)
+        lines.append(Line(label, [x for x, _ in points], [y for _, y in points]))
+    window = smoothing_window(max(len(line.y) for line in lines))
+    panel = Panel("Share of training problems solved, by task", lines, percent=True, window=window)
+    return plots.save_png([panel], path, columns=1)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,6 +5,8 @@ import runpy
 import sys
 from pathlib import Path
 
+from tests.srl_train.metrics.pages import blocks, document
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "watch_a_game.py"
 
 
@@ -17,4 +19,5 @@ def test_watch_a_game(tmp_path, monkeypatch, capsys):
     words = dict(re.findall(r"(agent_\d) keeps its word: (\S+)", said))
     assert float(words.pop("agent_4")) < 0.5
     assert min(map(float, words.values())) >= 0.5
-    assert (tmp_path / "market.html").read_text().count('<section class="turn"') == 25
+    [transcript] = blocks(document(tmp_path / "market.html"), "transcript")
+    assert len(transcript["turns"]) == 25

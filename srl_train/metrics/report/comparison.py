@@ -7,20 +7,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from srl_agents.evaluation.bootstrap import mean_interval
-from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.report import figures
-from srl_train.metrics.report.build import drawn, how_drawn, notes
-from srl_train.metrics.report.headline import edges, headline
-from srl_train.metrics.report.page import (
+from srl_train.metrics.document import (
     MISSING,
-    escaped,
+    Block,
+    Details,
+    Document,
+    Section,
+    Table,
+    Text,
     number,
-    page,
-    section,
     share,
     table,
-    write,
 )
+from srl_train.metrics.errors import RunFolderError
+from srl_train.metrics.report import figures, page
+from srl_train.metrics.report.build import how_drawn, notes
+from srl_train.metrics.report.headline import edges, headline
 from srl_train.metrics.report.tables import won
 from srl_train.metrics.run_folder import Run, load, number_at
 from srl_train.metrics.seeds import Entry, entries, settings
@@ -35,9 +37,8 @@ def compare(runs: Sequence[Path], out: Path | None = None) -> Path:
         raise RunFolderError(f"a comparison needs two runs or more, got {len(runs)}")
     loaded = [load(folder) for folder in runs]
     named = list(zip(labels([run.folder for run in loaded]), loaded, strict=True))
-    return write(
-        render(named), runs[0].resolve().parent / "comparison.html" if out is None else out
-    )
+    beside = runs[0].resolve().parent / "comparison.html"
+    return page.write(comparison(named), beside if out is None else out)
 
 
 def labels(folders: Sequence[Path]) -> list[str]:
@@ -50,50 +51,33 @@ def labels(folders: Sequence[Path]) -> list[str]:
     raise RunFolderError(f"the same run was given twice: {', '.join(map(str, folders))}")
 
 
-def render(runs: Sequence[tuple[str, Run]]) -> str:
-    """The page as text."""
+def comparison(runs: Sequence[tuple[str, Run]]) -> Document:
+    """The comparison as a document for the page."""
     compared = entries(runs)
     environments = ", ".join(dict.fromkeys(run.environment for _, run in runs))
-    head = (
-        f"<header><h1>{escaped(environments)}: {len(runs)} runs side by side</h1>"
-        f'<div class="quiet">{escaped(" · ".join(label for label, _ in runs))}</div></header>'
-    )
-    partial = [f"<p><b>{escaped(label)}</b></p>{box}" for label, run in runs if (box := notes(run))]
-    several = any(len(entry.runs) > 1 for entry in compared)
     caption = how_drawn(max(len(run.rows) for _, run in runs))
-    if several:
+    ends: list[Block] = [_ends(compared)]
+    if any(len(entry.runs) > 1 for entry in compared):
         caption += (
             " Of runs that differ only in their seed: the mean over them, and as the band its 95 % "
             "interval."
         )
-    alone = [Entry(label, (run,)) for label, run in runs]
-    return page(
-        f"Core SRL: {environments}, {len(runs)} runs",
+        told = "Several seeds: the mean of their runs and, after ±, half its 95 % interval"
+        alone = [Entry(label, (run,)) for label, run in runs]
+        ends += [Text(f"{told} (Student's t)."), Details("Each run", [_ends(alone)])]
+    return Document(
+        f"{environments}: {len(runs)} runs side by side",
+        " · ".join(label for label, _ in runs),
+        [note for label, run in runs for note in notes(run, label)],
         [
-            head,
-            *partial,
-            section(
-                "curves",
+            Section(
                 "Reward and cooperation",
-                drawn(figures.side_by_side(compared), "runs", caption),
+                figures.figure(figures.side_by_side(compared), caption),
             ),
-            section(
-                "ends",
-                "Where they end",
-                _ends(compared),
-                f'<p class="quiet">{_INTERVAL}</p>'
-                f"<details><summary>Each run</summary>{_ends(alone)}</details>"
-                if several
-                else None,
-            ),
-            section("told", "What they were told differently", _differences(runs)),
+            Section("Where they end", ends),
+            Section("What they were told differently", [_differences(runs)]),
         ],
     )
-
-
-_INTERVAL = (
-    "Several seeds: the mean of their runs and, after ±, half its 95 % interval (Student's t)."
-)
 
 
 def over_seeds(entry: Entry) -> str:
@@ -112,7 +96,7 @@ def over_seeds(entry: Entry) -> str:
     return f"{entry.label}: not every run has a reward yet"
 
 
-def _ends(compared: Sequence[Entry]) -> str:
+def _ends(compared: Sequence[Entry]) -> Table:
     told: list[tuple[str, Callable[[Run], object]]] = [
         ("environment", lambda run: run.environment),
         ("mode", lambda run: run.mode),
@@ -178,12 +162,12 @@ def _last_winners(run: Run) -> dict[str, float]:
     return {name: games / count.total() for name, games in count.items()}
 
 
-def _differences(runs: Sequence[tuple[str, Run]]) -> str:
+def _differences(runs: Sequence[tuple[str, Run]]) -> Table | Text:
     flat = [settings(run.config) for _, run in runs]
     keys = dict.fromkeys(key for settings in flat for key in settings)
     differing = [key for key in keys if len({repr(settings.get(key)) for settings in flat}) > 1]
     if not differing:
-        return '<p class="quiet">Nothing: their configurations are equal.</p>'
+        return Text("Nothing: their configurations are equal.")
     return table(
         ["setting", *(label for label, _ in runs)],
         [(key, *(str(settings.get(key, MISSING)) for settings in flat)) for key in differing],

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from srl_agents.evaluation.bootstrap import mean_interval
+from srl_train.metrics.document import (
+    Block,
+    Figure,
+    Line,
+    Panel,
+    Raster,
+    running_means,
+    smoothing_window,
+)
 from srl_train.metrics.report import plots
-from srl_train.metrics.report.plots import Line, Panel, Raster, RasterRow
 from srl_train.metrics.run_folder import Run, load, number_at
 from srl_train.metrics.seeds import Entry
 
@@ -38,16 +47,11 @@ def stages(run: Run) -> list[Panel]:
     """The loss of every stage step by step, and what else TRL measured pass by pass."""
     panels = []
     for stage, rows in run.stages.items():
-        losses = {
-            model: [
-                number_at({"loss": loss}, "loss")
-                for row in rows
-                for loss in _listed(row["models"].get(model, {}).get("losses"))
-            ]
+        losses = [
+            _listed(model, [row["models"].get(model, {}).get("losses") for row in rows])
             for model in run.models
-        }
-        lines = [Line(model, range(1, len(y) + 1), y) for model, y in losses.items()]
-        panels.append(Panel(f"{stage.upper()}: loss of each step", lines, across="step"))
+        ]
+        panels.append(_smooth(f"{stage.upper()}: loss of each step", losses, across="step"))
         passes = range(1, len(rows) + 1)
         for name, (title, percent) in _OF_STAGES.items():
             lines = [
@@ -55,26 +59,21 @@ def stages(run: Run) -> list[Panel]:
                 for model in run.models
             ]
             title = f"{stage.upper()}: {title}"
-            panels.append(Panel(title, lines, percent=percent, across="pass", smooth=False))
+            panels.append(Panel(title, lines, percent=percent, across="pass"))
     return panels
 
 
 def reward(run: Run) -> list[Panel]:
     """The environment's raw reward between its baselines, and the shaped reward beside it."""
+
+    def line(key: str, label: str) -> list[Line]:
+        return [Line(label, run.rounds, run.series("environment", key))]
+
+    guides = list(run.baselines.items())
     return [
-        Panel(
-            "Raw reward per seat and step",
-            [_of_environment(run, "raw_reward", "raw")],
-            guides=list(run.baselines.items()),
-        ),
-        Panel(
-            "Shaped reward, what was trained on", [_of_environment(run, "shaped_reward", "shaped")]
-        ),
-        Panel(
-            "Share of seats that succeeded",
-            [_of_environment(run, "success", "success")],
-            percent=True,
-        ),
+        _smooth("Raw reward per agent and step", line("raw_reward", "raw"), guides=guides),
+        _smooth("Shaped reward, what was trained on", line("shaped_reward", "shaped")),
+        _smooth("Share of agents that succeeded", line("success", "success"), percent=True),
     ]
 
 
@@ -84,59 +83,50 @@ def environments(run: Run) -> list[Panel]:
 
     def lines(key: str) -> list[Line]:
         # A round need not play all of them: only those that did are joined.
-        found = []
-        for label in labels:
-            series = run.series("by_environment", label, key)
-            points = [(x, y) for x, y in zip(run.rounds, series, strict=True) if math.isfinite(y)]
-            found.append(Line(label, [x for x, _ in points], [y for _, y in points]))
-        return found
+        every = [Line(label, run.rounds, run.series("by_environment", label, key))
+                 for label in labels]  # fmt: skip
+        return [_where(line, math.isfinite) for line in every]
 
     return [
-        Panel("Return per episode, by environment", lines("raw_return")),
-        Panel("Share that succeeded, by environment", lines("success"), percent=True),
-        Panel("Unread answers, by environment", lines("parse_failures"), percent=True),
+        _smooth("Return per episode, by environment", lines("raw_return")),
+        _smooth("Share that succeeded, by environment", lines("success"), percent=True),
+        _smooth("Unread answers, by environment", lines("parse_failures"), percent=True),
     ]
 
 
 def returns(run: Run) -> list[Panel]:
     """Every model's return per episode, raw and shaped."""
     return [
-        Panel("Raw return per episode", _per_model(run, "raw_return")),
-        Panel("Shaped return per episode", _per_model(run, "shaped_return")),
+        _smooth("Raw return per episode", _per_model(run, "raw_return")),
+        _smooth("Shaped return per episode", _per_model(run, "shaped_return")),
     ]
 
 
 def behaviour(run: Run) -> list[Panel]:
     """How often models cooperated, and how often their answers could not be read."""
     return [
-        Panel("Cooperation rate", _per_model(run, "cooperation_rate"), percent=True),
-        Panel("Parse failures per answer", _per_model(run, "parse_failures"), percent=True),
+        _smooth("Cooperation rate", _per_model(run, "cooperation_rate"), percent=True),
+        _smooth("Parse failures per answer", _per_model(run, "parse_failures"), percent=True),
     ]
 
 
 def updates(run: Run) -> list[Raster]:
     """A raster of who updated when."""
     rows = [
-        RasterRow(
-            model,
-            [row["round"] for row in run.rows if row["models"].get(model, {}).get("updated")],
-        )
+        (model, [row["round"] for row in run.rows if row["models"].get(model, {}).get("updated")])
         for model in run.models
     ]
-    raster = Raster("Rounds in which each model's weights were updated", rows, run.rounds)
-    return [raster] if run.rows else []
+    return [Raster("Rounds in which each model's weights were updated", rows, run.rounds)]
 
 
 def weights(run: Run) -> list[Panel]:
     """How far every model's weights moved."""
-    change = [_where_updated(line) for line in _per_model(run, "weight_change")]
+    # Between rounds that changed no weights is nothing to join with a line.
+    change = [_where(line, lambda y: y > 0) for line in _per_model(run, "weight_change")]
+    travelled = [Line(line.label, line.x, list(accumulate(line.y))) for line in change]
     return [
-        Panel("Weight change of each update, L2 norm", change),
-        Panel(
-            "Length of the way travelled so far",
-            [Line(line.label, line.x, _running_sum(line.y)) for line in change],
-            smooth=False,
-        ),
+        _smooth("Weight change of each update, L2 norm", change),
+        Panel("Length of the way travelled so far", travelled),
     ]
 
 
@@ -149,16 +139,14 @@ def learning(run: Run) -> list[Panel]:
         for key, value in model.items()
         if key not in SHOWN_ELSEWHERE and isinstance(value, float)
     )
-    panels = [
-        Panel(TITLES.get(name, name.replace("_", " ").capitalize()), _per_model(run, name))
-        for name in names
-    ]
     states = dict.fromkeys(key for row in run.rows for key in row.get("mode_state") or ())
-    panels += [
-        Panel(f"The mode's {key}", [Line(key, run.rounds, run.series("mode_state", key))])
+    return [
+        _smooth(TITLES.get(name, name.replace("_", " ").capitalize()), _per_model(run, name))
+        for name in names
+    ] + [
+        _smooth(f"The mode's {key}", [Line(key, run.rounds, run.series("mode_state", key))])
         for key in states
     ]
-    return panels
 
 
 FIGURES: dict[str, Callable[[Run], Sequence[Panel | Raster]]] = {
@@ -173,104 +161,88 @@ FIGURES: dict[str, Callable[[Run], Sequence[Panel | Raster]]] = {
 }
 
 
+def figure(drawings: Sequence[Panel | Raster], caption: str) -> list[Block]:
+    """Those drawings in which something was measured, as a figure; nothing where none is."""
+    found = measured(drawings)
+    return [Figure(found, caption)] if found else []
+
+
+def measured(drawings: Sequence[Panel | Raster]) -> list[Panel | Raster]:
+    """Those drawings in which something was measured."""
+    return [
+        one
+        for one in drawings
+        if (
+            one.rounds
+            if isinstance(one, Raster)
+            else any(math.isfinite(y) for line in one.lines for y in line.y)
+        )
+    ]
+
+
 def save_plots(run_dir: Path, folder: Path) -> list[Path]:
     """Write each of the run's figures that has something to show as a PNG file into `folder`.
 
     Raises PlotsError without matplotlib, RunFolderError without a run.
     """
     run = load(run_dir)
-    drawn = {name: changing(of(run))[0] for name, of in FIGURES.items()}
     return [
-        plots.save_png(plots.draw(drawings), folder / f"{name}.png")
-        for name, drawings in drawn.items()
-        if drawings
+        plots.save_png(drawings, folder / f"{name}.png")
+        for name, of in FIGURES.items()
+        if (drawings := measured(of(run)))
     ]
 
 
 def side_by_side(entries: Sequence[Entry]) -> list[Panel]:
     """Raw reward and cooperation rate of several entries of a comparison in the same axes."""
-    shared = dict.fromkeys(
+    guides = dict.fromkeys(
         item for entry in entries for run in entry.runs for item in run.baselines.items()
     )
+    rewards = [_of_entry(entry, "raw_reward") for entry in entries]
+    cooperation = [_of_entry(entry, "cooperation_rate") for entry in entries]
     return [
-        Panel(
-            "Raw reward per seat and step",
-            [_of_entry(entry, "raw_reward") for entry in entries],
-            guides=list(shared),
-        ),
-        Panel(
-            "Cooperation rate",
-            [_of_entry(entry, "cooperation_rate") for entry in entries],
-            percent=True,
-        ),
+        _smooth("Raw reward per agent and step", rewards, guides=list(guides)),
+        _smooth("Cooperation rate", cooperation, percent=True),
     ]
 
 
-def changing(drawings: Sequence[Panel | Raster]) -> tuple[list[Panel | Raster], str]:
-    """(those in which something changes, a sentence on those in which nothing ever does); what
-    was never measured is in neither."""
-    drawn: list[Panel | Raster] = []
-    still = []
-    for one in drawings:
-        if isinstance(one, Raster):
-            if all(len(row.rounds) == len(one.rounds) for row in one.rows):
-                still.append(f"{one.title}: all")
-            else:
-                drawn.append(one)
-            continue
-        measured = {
-            line.label: list(dict.fromkeys(filter(math.isfinite, line.y))) for line in one.lines
-        }
-        if any(len(values) > 1 for values in measured.values()):
-            drawn.append(one)
-        elif told := [(label, values[0]) for label, values in measured.items() if values]:
-            still.append(f"{one.title}: {_at_rest(told, one.percent)}")
-    return drawn, f"Not drawn, for it never changed: {'; '.join(still)}." if still else ""
-
-
-def _at_rest(told: Sequence[tuple[str, float]], percent: bool) -> str:
-    written = [(label, plots.in_figures(value, percent=percent)) for label, value in told]
-    if len({value for _, value in written}) == 1:
-        return written[0][1]
-    return ", ".join(f"{label} {value}" for label, value in written)
+def _smooth(
+    title: str,
+    lines: Sequence[Line],
+    guides: Sequence[tuple[str, float]] = (),
+    percent: bool = False,
+    across: str = "round",
+) -> Panel:
+    window = smoothing_window(max((len(line.y) for line in lines), default=0))
+    return Panel(title, lines, guides, percent, window, across)
 
 
 def _of_entry(entry: Entry, key: str) -> Line:
     """One run's numbers; of several seeds the mean of their running means, and its interval."""
     if len(entry.runs) == 1:
-        return _of_environment(entry.runs[0], key, entry.label)
+        return Line(entry.label, entry.runs[0].rounds, entry.runs[0].series("environment", key))
     shared = sorted(set.intersection(*(set(run.rounds) for run in entry.runs)))
     smooth = []
     for run in entry.runs:
         known = dict(zip(run.rounds, run.series("environment", key), strict=True))
         values = [known[number] for number in shared]
-        smooth.append(plots.running_means(values, plots.smoothing_window(len(values))))
+        smooth.append(running_means(values, smoothing_window(len(values))))
     found = [mean_interval(values) for values in zip(*smooth, strict=True)]
     middle, low, high = zip(*found, strict=True) if found else ((), (), ())
     return Line(entry.label, shared, middle, low, high)
 
 
-def _listed(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else ()
-
-
-def _of_environment(run: Run, key: str, label: str) -> Line:
-    return Line(label, run.rounds, run.series("environment", key))
+def _listed(label: str, lists: Sequence[object]) -> Line:
+    """The numbers of all the lists, counted from 1; what is no list has none."""
+    values = [number_at(one) for found in lists if isinstance(found, list) for one in found]
+    return Line(label, range(1, len(values) + 1), values)
 
 
 def _per_model(run: Run, key: str) -> list[Line]:
     return [Line(model, run.rounds, run.series("models", model, key)) for model in run.models]
 
 
-def _where_updated(line: Line) -> Line:
-    """Only the rounds in which weights changed: between them is nothing to join with a line."""
-    points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y > 0]
+def _where(line: Line, keep: Callable[[float], bool]) -> Line:
+    """Only the points whose height is to be kept, which are joined."""
+    points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if keep(y)]
     return Line(line.label, [x for x, _ in points], [y for _, y in points])
-
-
-def _running_sum(values: Sequence[float]) -> list[float]:
-    total, sums = 0.0, []
-    for value in values:
-        total += value if math.isfinite(value) else 0.0
-        sums.append(total)
-    return sums

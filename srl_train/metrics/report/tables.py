@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from srl_train.metrics.document import MISSING, Table, number, share, table
 from srl_train.metrics.report.headline import edges, mean
-from srl_train.metrics.report.page import MISSING, number, share, table
 from srl_train.metrics.run_folder import Run, number_at
 
 
-def performance(run: Run) -> str:
+def performance(run: Run) -> Table:
     """One row per model: rewards, cooperation, parse failures."""
     rows = []
     for model in run.models:
@@ -32,13 +32,13 @@ def performance(run: Run) -> str:
             )
         )
     headers = (
-        "model", "seats, last round", "raw reward, start", "end", "evaluated before", "after",
+        "model", "agents, last round", "raw reward, start", "end", "evaluated before", "after",
         "cooperation, end", "parse failures, end",
     )  # fmt: skip
     return table(headers, rows)
 
 
-def stages(run: Run) -> str:
+def stages(run: Run) -> Table:
     """One row per stage and model: passes, games, samples, losses."""
     told = run.summary.get("stages")
     known = [one for one in told if isinstance(one, Mapping)] if isinstance(told, list) else []
@@ -69,7 +69,7 @@ def stages(run: Run) -> str:
     return table(headers, rows)
 
 
-def evaluations(run: Run) -> str | None:
+def evaluations(run: Run) -> Table | None:
     """One row per evaluation, in the order in which they were made."""
     found = run.summary.get("evaluation")
     if not isinstance(found, Mapping) or not found:
@@ -95,7 +95,7 @@ def evaluations(run: Run) -> str | None:
     return table(headers, rows)
 
 
-def environments(run: Run) -> str | None:
+def environments(run: Run) -> Table | None:
     """One row per environment of a run with several: what was evaluated before and after."""
     labels = sorted({label for row in run.rows for label in row.get("by_environment") or ()})
     if not labels:
@@ -123,8 +123,8 @@ def environments(run: Run) -> str | None:
     return table(headers, rows)
 
 
-def winners(run: Run) -> str:
-    """Who won how many games; empty for an environment without winners."""
+def winners(run: Run) -> Table | None:
+    """Who won how many games; None for an environment without winners."""
     tenth = max(1, len(run.rows) // 10)
     counts = {
         "first tenth": won(run.rows[:tenth]),
@@ -133,7 +133,7 @@ def winners(run: Run) -> str:
     }
     names = sorted(counts["all"])
     if not names:
-        return ""
+        return None
     rows = [
         (part, *(f"{count[name]} ({share(count[name] / count.total())})" for name in names))
         for part, count in counts.items()
@@ -150,17 +150,17 @@ def won(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
     return count
 
 
-def failed_episodes(run: Run) -> str:
-    """The rounds in which episodes failed; empty where none did."""
+def failed_episodes(run: Run) -> Table | None:
+    """The rounds in which episodes failed; None where none did."""
     rows = [
         (row["round"], played["failed_episodes"], played.get("episodes", ""))
         for row in run.rows
         if (played := row["environment"]).get("failed_episodes")
     ]
-    return table(["round", "failed", "of"], rows) if rows else ""
+    return table(["round", "failed", "of"], rows) if rows else None
 
 
-def updates(run: Run) -> str:
+def updates(run: Run) -> Table:
     """One row per model: updates, samples, weight change and staleness over the whole run."""
     rows = []
     for model in run.models:
@@ -187,7 +187,7 @@ def updates(run: Run) -> str:
     return table(headers, rows)
 
 
-def weight_changes(run: Run) -> str:
+def weight_changes(run: Run) -> Table:
     """One row per round: every model's weight change, empty where it was not updated."""
     rows = [
         (

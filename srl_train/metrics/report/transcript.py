@@ -1,8 +1,8 @@
-"""Sample episodes as a person reads them: what each seat saw, answered and earned, turn by turn."""
+"""Episodes as a person reads them: what each agent saw, heard, answered and earned, by turns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from typing import Any
 
@@ -12,10 +12,8 @@ from srl_agents.episode import AgentStep, Episode
 from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
 from srl_envs.text.view import TextView
-from srl_train.metrics.report.page import escaped
+from srl_train.metrics.document import Step, Transcript, Turn, cut
 
-OPEN_TURNS = 4
-"""Turns shown at once; the following ones unfold on a click."""
 SHOWN_TURNS = 40
 SHOWN_CHARACTERS = 1500
 """Of one answer or observation; the rest stays in the episode's file."""
@@ -24,7 +22,7 @@ SHOWN_CHARACTERS = 1500
 def view_of(
     episode: Episode, name: str, options: Mapping[str, Any], *, trusted: bool = False
 ) -> TextView | None:
-    """How the episode's seats read and answer, where `name` with these options is the game that
+    """How the episode's agents read and answer, where `name` with these options is the game that
     was played; None where it is not, as for an environment that is not the catalogue's.
 
     A run's configuration may be anybody's: raises UntrustedError as srl_envs.registry.remake.
@@ -38,95 +36,72 @@ def view_of(
     except EnvError:  # written by another release, which knew other options
         return None
     with closing(made) as env:
-        same_seats = set(episode.seats) == set(env.possible_agents)
-        if env.metadata["name"] != episode.environment or not same_seats:
+        same_agents = set(episode.seats) == set(env.possible_agents)
+        if env.metadata["name"] != episode.environment or not same_agents:
             return None
         view: TextView | None = env.unwrapped.text_view
         return view
 
 
-def transcript(episode: Episode, view: TextView | None) -> str:
-    """The episode as HTML. Without a view, observations stand as the numbers they are."""
-    returns = ", ".join(f"{seat} {total:.4g}" for seat, total in sorted(episode.returns().items()))
-    parts = [
-        f'<p class="quiet">Seed {episode.seed}, {len(episode.turns)} turns. '
-        f"Returns: {escaped(returns)}.</p>"
-    ]
-    if episode.failure is not None:
-        parts.append(
-            f'<p class="reason">This episode failed and was not trained on: '
-            f"<bdi>{escaped(_cut(episode.failure))}</bdi></p>"
-        )
-    if view is not None:
-        parts.append(_rules(episode, view))
-    shown, left = episode.turns[:SHOWN_TURNS], len(episode.turns) - SHOWN_TURNS
-    parts.append(_table(episode, shown[:OPEN_TURNS], 0, view))
-    if folded := shown[OPEN_TURNS:]:
-        parts.append(
-            f"<details><summary>Turns {OPEN_TURNS + 1} to {len(shown)}</summary>"
-            f"{_table(episode, folded, OPEN_TURNS, view)}</details>"
-        )
-    if left > 0:
-        parts.append(f'<p class="quiet">{left} more turns are in the episode\'s file.</p>')
-    return "\n".join(parts)
+def transcript(episode: Episode, view: TextView | None) -> Transcript:
+    """The episode's first turns. Without a view, observations stand as the numbers they are."""
+    shown = min(SHOWN_TURNS, len(episode.turns))
+    return _transcript(episode, view, dict.fromkeys(range(1, shown + 1)))
 
 
-def _rules(episode: Episode, view: TextView) -> str:
-    seats_of: dict[str, list[str]] = {}
-    for seat in episode.seats:
-        seats_of.setdefault(view.rules(seat), []).append(seat)
-    told = "\n".join(
-        f'<p><b>{escaped(", ".join(seats))}</b></p><pre class="said">{escaped(rules)}</pre>'
-        for rules, seats in seats_of.items()
+def animation(
+    episode: Episode, view: TextView | None, frames: Iterable[bytes], first: int, seconds: float
+) -> Transcript:
+    """The episode's turns from `first` on, 0 being its start, each with its frame (a PNG file)."""
+    return _transcript(episode, view, dict(enumerate(frames, start=first)), seconds)
+
+
+def _transcript(
+    episode: Episode,
+    view: TextView | None,
+    frames: Mapping[int, bytes | None],
+    seconds: float | None = None,
+) -> Transcript:
+    returns = ", ".join(
+        f"{agent} {total:.4g}" for agent, total in sorted(episode.returns().items())
     )
-    return f"<details><summary>What the seats were told</summary>{told}</details>"
-
-
-def _table(
-    episode: Episode, turns: Sequence[Sequence[AgentStep]], first: int, view: TextView | None
-) -> str:
-    rows = []
-    for place, turn in enumerate(turns, start=first + 1):
-        rows.append(f'<tr class="turn"><td colspan="5">Turn {place}</td></tr>')
-        rows += [_row(step, episode.seats.get(step.agent, ""), view) for step in turn]
-    return (
-        '<div class="wide"><table class="transcript"><thead><tr>'
-        '<th class="seat">seat</th><th>saw</th>'
-        '<th class="answer">answered</th><th class="act">action</th>'
-        '<th class="reward number">reward</th></tr></thead>\n'
-        "<tbody>" + "\n".join(rows) + "</tbody></table></div>"
+    turns = [(), *episode.turns]
+    return Transcript(
+        summary=f"Seed {episode.seed}, {len(episode.turns)} turns. Returns: {returns}.",
+        failure=None if episode.failure is None else cut(episode.failure, SHOWN_CHARACTERS),
+        rules=[] if view is None else _rules(episode, view),
+        turns=[
+            Turn(number, [_step(episode, step, view) for step in turns[number]], frame)
+            for number, frame in frames.items()
+        ],
+        left_out=0 if seconds else len(episode.turns) - len(frames),
+        seconds=seconds,
     )
 
 
-def _row(step: AgentStep, who: str, view: TextView | None) -> str:
+def _rules(episode: Episode, view: TextView) -> list[tuple[str, str]]:
+    agents_of: dict[str, list[str]] = {}
+    for agent in episode.seats:
+        agents_of.setdefault(view.rules(agent), []).append(agent)
+    return [(", ".join(agents), rules) for rules, agents in agents_of.items()]
+
+
+def _step(episode: Episode, step: AgentStep, view: TextView | None) -> Step:
     decision = step.decision
-    saw = _said(_situation(step, view)) + "".join(
-        f'<div class="heard">{escaped(speaker)}: <bdi>{escaped(_cut(words))}</bdi></div>'
-        for speaker, words in step.heard
-    )
-    if not decision.asked:
-        answer = '<span class="quiet">(not asked: another is to move)</span>'
-    elif decision.text is None:
-        answer = '<span class="quiet">(does not write)</span>'
-    elif decision.text == "":
-        answer = '<span class="quiet">(nothing)</span>'
-    else:
-        answer = _said(decision.text)
-    failed = decision.parse_failure is not None
-    if failed:
-        answer += (
-            f'<div class="reason">could not be read: '
-            f"<bdi>{escaped(_cut(str(decision.parse_failure)))}</bdi></div>"
-        )
-    action = escaped(_cut(_action(step, view)))
-    if failed:
-        action += '<div class="reason">the default</div>'
-    row = '<tr class="failure">' if failed else "<tr>"
-    return (
-        f"{row}"
-        f'<td>{escaped(step.agent)}<div class="quiet">{escaped(who)}</div></td>'
-        f"<td>{saw}</td><td>{answer}</td><td>{action}</td>"
-        f'<td class="number">{step.reward:.4g}</td></tr>'
+
+    def short(text: object) -> str:
+        return cut(str(text), SHOWN_CHARACTERS)
+
+    return Step(
+        agent=short(step.agent),
+        player=short(episode.seats.get(step.agent, "")),
+        saw=short(_situation(step, view)),
+        heard=[(short(speaker), short(words)) for speaker, words in step.heard],
+        answer=None if decision.text is None else short(decision.text),
+        asked=decision.asked,
+        failure=None if decision.parse_failure is None else short(decision.parse_failure),
+        action=short(_action(step, view)),
+        reward=f"{step.reward:.4g}",
     )
 
 
@@ -155,13 +130,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
         return "\n".join(f"{key}: {_plain(entry)}" for key, entry in value.items())
     return str(value)
-
-
-def _said(text: str) -> str:
-    # bdi and its own box: right-to-left marks and blank lines stay inside the cell.
-    return f'<bdi class="said">{escaped(_cut(text))}</bdi>'
-
-
-def _cut(text: str) -> str:
-    left = len(text) - SHOWN_CHARACTERS
-    return text if left <= 0 else f"{text[:SHOWN_CHARACTERS]} […{left} more characters]"

@@ -6,7 +6,8 @@ import logging
 import pytest
 
 from srl_train.metrics import read_metrics
-from srl_train.metrics.report.build import render
+from srl_train.metrics.document import Notes
+from srl_train.metrics.report.build import notes
 from srl_train.metrics.report.headline import in_words
 from srl_train.metrics.run_folder import load
 from srl_train.trainer import MultiModelTrainer
@@ -37,7 +38,7 @@ def test_unread_answers_are_warned_of_once(short_run, tmp_path, caplog, evaluate
     run = load(tmp_path / "run")
     assert run.warnings == tuple(warnings)
     assert in_words(run)[0] == f"warning: {warnings[0]}"
-    assert "Warnings of the run." in render(run)
+    assert notes(run)[0] == Notes("Warnings of the run.", tuple(warnings))
 
 
 def test_answers_that_end_by_themselves_are_shown(short_run, tmp_path, monkeypatch):

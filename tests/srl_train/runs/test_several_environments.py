@@ -5,7 +5,8 @@ import json
 import pytest
 
 from srl_train.config import yaml_file
-from srl_train.metrics.report import build, figures
+from srl_train.metrics.document import to_json
+from srl_train.metrics.report.build import report
 from srl_train.metrics.run_folder import load
 from srl_train.trainer import MultiModelTrainer
 
@@ -61,13 +62,11 @@ def test_evaluations_and_the_report_tell_of_each(finished):
     for when in ("before", "after"):
         told = results["evaluation"][when]["by_environment"]
         assert sum(one["episodes"] for one in told.values()) == 12
-    run = load(folder)
-    assert figures.environments(run) is not None
-    page = build.render(run)
+    page = to_json(report(load(folder)))
     assert "Each environment" in page and "Return per episode, by environment" in page
 
 
 def test_a_run_with_one_environment_has_no_such_part(short_run, tmp_path):
     results = MultiModelTrainer(short_run(rounds=1), tmp_path / "run").fit()
-    assert "Each environment" not in build.render(load(tmp_path / "run"))
+    assert "Each environment" not in to_json(report(load(tmp_path / "run")))
     assert not results["evaluation"] or "by_environment" in results["evaluation"]["after"]
