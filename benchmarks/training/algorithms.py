@@ -23,8 +23,8 @@ from benchmarks.training.records import Check
 from srl_train.config import yaml_file
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.state import Run
-from srl_train.metrics.document import Line, Panel
 from srl_train.metrics.report import plots
+from srl_train.metrics.report.document import Line, Panel
 from srl_train.trainer import MultiModelTrainer
 
 GAMES: Mapping[str, str] = {

@@ -26,8 +26,8 @@ from srl_agents.policy import Policy
 from srl_envs import make
 from srl_train.config import yaml_file
 from srl_train.metrics import run_folder
-from srl_train.metrics.document import Line, Panel, smoothing_window
 from srl_train.metrics.report import plots
+from srl_train.metrics.report.document import Line, Panel, smoothing_window
 from srl_train.trainer import MultiModelTrainer
 
 CONFIG = records.ROOT / "examples" / "several_tasks.yaml"

@@ -13,9 +13,9 @@ from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode
 from srl_envs.extras import needed_by
 from srl_envs.text.view import TextView
-from srl_train.metrics.document import Document
 from srl_train.metrics.errors import PlotsError, RunFolderError
 from srl_train.metrics.report import page
+from srl_train.metrics.report.document import Document
 from srl_train.metrics.report.transcript import animation
 
 END_FRAMES = 3

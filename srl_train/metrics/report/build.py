@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from srl_envs.errors import UntrustedError
-from srl_train.metrics.document import (
+from srl_train.metrics.report import figures, page, tables
+from srl_train.metrics.report.document import (
     MISSING,
     Block,
     Cards,
@@ -22,7 +23,6 @@ from srl_train.metrics.document import (
     smoothing_window,
     table,
 )
-from srl_train.metrics.report import figures, page, tables
 from srl_train.metrics.report.headline import FOR_THE_OPTIMUM, Headline, ends, headline
 from srl_train.metrics.report.transcript import transcript, view_of
 from srl_train.metrics.run_folder import Run, Sample, load, number_at

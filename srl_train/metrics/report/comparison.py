@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from srl_agents.evaluation.bootstrap import mean_interval
-from srl_train.metrics.document import (
+from srl_train.metrics.errors import RunFolderError
+from srl_train.metrics.report import figures, page
+from srl_train.metrics.report.build import how_drawn, notes
+from srl_train.metrics.report.document import (
     MISSING,
     Block,
     Details,
@@ -19,9 +22,6 @@ from srl_train.metrics.document import (
     share,
     table,
 )
-from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.report import figures, page
-from srl_train.metrics.report.build import how_drawn, notes
 from srl_train.metrics.report.headline import edges, headline
 from srl_train.metrics.report.tables import won
 from srl_train.metrics.run_folder import Run, load, number_at

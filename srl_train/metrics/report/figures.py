@@ -8,7 +8,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from srl_agents.evaluation.bootstrap import mean_interval
-from srl_train.metrics.document import (
+from srl_train.metrics.report import plots
+from srl_train.metrics.report.document import (
     Block,
     Figure,
     Line,
@@ -17,7 +18,6 @@ from srl_train.metrics.document import (
     running_means,
     smoothing_window,
 )
-from srl_train.metrics.report import plots
 from srl_train.metrics.run_folder import Run, load, number_at
 from srl_train.metrics.seeds import Entry
 

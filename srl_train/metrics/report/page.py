@@ -10,8 +10,8 @@ from pathlib import Path
 
 from srl_envs.loading.untrusted import printable
 from srl_train.engine.run_files import write_whole
-from srl_train.metrics.document import Document, to_json
 from srl_train.metrics.errors import RunFolderError
+from srl_train.metrics.report.document import Document, to_json
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -66,7 +66,7 @@ def write(document: Document, path: Path) -> Path:
 
 
 def _asset(name: str) -> str:
-    return files("srl_train.metrics").joinpath("page_assets", name).read_text("utf-8")
+    return files("srl_train.metrics.report").joinpath("page_assets", name).read_text("utf-8")
 
 
 def _hashes(texts: list[str]) -> str:

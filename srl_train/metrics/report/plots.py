@@ -8,8 +8,8 @@ from typing import Any
 
 from srl_agents.atomic_files import whole_file
 from srl_envs.extras import needed_by
-from srl_train.metrics.document import Panel, Raster, running_means
 from srl_train.metrics.errors import PlotsError, RunFolderError
+from srl_train.metrics.report.document import Panel, Raster, running_means
 
 PALETTE = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F5539", "#4D4D4D",

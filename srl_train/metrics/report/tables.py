@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from srl_train.metrics.document import MISSING, Table, number, share, table
+from srl_train.metrics.report.document import MISSING, Table, number, share, table
 from srl_train.metrics.report.headline import edges, mean
 from srl_train.metrics.run_folder import Run, number_at
 

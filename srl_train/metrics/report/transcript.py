@@ -12,7 +12,7 @@ from srl_agents.episode import AgentStep, Episode
 from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
 from srl_envs.text.view import TextView
-from srl_train.metrics.document import Step, Transcript, Turn, cut
+from srl_train.metrics.report.document import Step, Transcript, Turn, cut
 
 SHOWN_TURNS = 40
 SHOWN_CHARACTERS = 1500

@@ -10,7 +10,7 @@ from srl_agents.rollout import play_many
 from srl_agents.scripted import Always
 from srl_envs import registry
 from srl_train import cli
-from tests.srl_train.metrics.pages import blocks, document
+from tests.srl_train.metrics.report.pages import blocks, document
 
 
 @pytest.fixture

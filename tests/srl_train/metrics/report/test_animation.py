@@ -12,7 +12,7 @@ from srl_agents.episode import AgentStep, Decision, Episode
 from srl_envs import registry
 from srl_train.metrics.errors import PlotsError, RunFolderError
 from srl_train.metrics.report.animation import write_gif, write_html
-from tests.srl_train.metrics.pages import blocks, document
+from tests.srl_train.metrics.report.pages import blocks, document
 
 
 def some_frames(count=3):
@@ -58,7 +58,7 @@ def to_html(frames, path):
 
 @pytest.mark.parametrize("write", [to_gif, to_html])
 def test_without_pillow_the_extra_is_named(tmp_path, monkeypatch, write):
-    real = builtins.__import__
+    real, frames = builtins.__import__, some_frames()
 
     def without_pillow(name, *args, **kwargs):
         if name == "PIL":
@@ -66,8 +66,8 @@ def test_without_pillow_the_extra_is_named(tmp_path, monkeypatch, write):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_pillow)
-    with pytest.raises(PlotsError, match=r'pip install "core-srl\[plots\]"'):
-        write(iter(some_frames()), tmp_path / "game")
+    with pytest.raises(PlotsError, match=r'pip install "core-srl\[render\]"'):
+        write(iter(frames), tmp_path / "game")
     assert not (tmp_path / "game").exists()
 
 

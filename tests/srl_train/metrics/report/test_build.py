@@ -9,13 +9,13 @@ import pytest
 from srl_agents.episode import Episode
 from srl_envs import registry
 from srl_train.cli import main
-from srl_train.metrics.document import table
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.report.build import write_report
 from srl_train.metrics.report.comparison import compare, labels
+from srl_train.metrics.report.document import table
 from srl_train.metrics.report.figures import save_plots
 from srl_train.metrics.report.transcript import transcript, view_of
-from tests.srl_train.metrics.pages import blocks, document, words
+from tests.srl_train.metrics.report.pages import blocks, document, words
 from tests.srl_train.metrics.report.synthetic_runs import config, episode, row, stage_row, write_run
 
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp; </td></table>"

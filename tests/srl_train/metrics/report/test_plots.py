@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from srl_train.metrics.document import Line, Panel, running_means
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.report import figures, plots
+from srl_train.metrics.report.document import Line, Panel, running_means
 from srl_train.metrics.run_folder import load
 from tests.srl_train.metrics.report.synthetic_runs import row, write_run
 
@@ -21,7 +21,7 @@ def test_a_missing_matplotlib_is_told_with_the_install_line():
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
         "from pathlib import Path\n"
-        "from srl_train.metrics import document, plots\n"
+        "from srl_train.metrics.report import document, plots\n"
         "from srl_train.metrics.errors import PlotsError\n"
         "try: plots.save_png([document.Panel('a', [])], Path('a.png'))\n"
         "except PlotsError as error: print(error)"

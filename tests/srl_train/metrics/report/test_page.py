@@ -8,7 +8,10 @@ import re
 
 import pytest
 
-from srl_train.metrics.document import (
+from srl_train.metrics.report import page
+from srl_train.metrics.report.build import write_report
+from srl_train.metrics.report.comparison import compare
+from srl_train.metrics.report.document import (
     SCHEMA_VERSION,
     Cards,
     Details,
@@ -26,10 +29,7 @@ from srl_train.metrics.document import (
     Turn,
     to_json,
 )
-from srl_train.metrics.report import page
-from srl_train.metrics.report.build import write_report
-from srl_train.metrics.report.comparison import compare
-from tests.srl_train.metrics.pages import Drawn, document, in_a_browser, words
+from tests.srl_train.metrics.report.pages import Drawn, document, in_a_browser, words
 from tests.srl_train.metrics.report.synthetic_runs import stage_row, write_run
 
 RUN = "document.title='run'"

@@ -1,5 +1,5 @@
 "use strict";
-// Draws one document (srl_train/metrics/document.py). Names, answers and everything else that
+// Draws one document (srl_train/metrics/report/document.py). Names, answers and everything else that
 // others wrote is put in as text nodes or onto a canvas, never as HTML.
 
 const SCHEMA_VERSION = 1;
