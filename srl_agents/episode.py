@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,16 @@ class Episode:
     ends: Mapping[str, End] = field(default_factory=dict)
     """Seat -> how its part ended; a seat that still played when the episode failed has none."""
 
+    @cached_property
+    def _steps(self) -> Mapping[str, tuple[AgentStep, ...]]:
+        found: dict[str, list[AgentStep]] = {}
+        for step in chain.from_iterable(self.turns):
+            found.setdefault(step.agent, []).append(step)
+        return {agent: tuple(steps) for agent, steps in found.items()}
+
     def steps_of(self, agent: str) -> tuple[AgentStep, ...]:
-        """The seat's steps in order."""
-        return tuple(step for turn in self.turns for step in turn if step.agent == agent)
+        """The agent's steps in order."""
+        return self._steps.get(agent, ())
 
     def asked_of(self, agent: str) -> tuple[AgentStep, ...]:
         """The steps in which the seat was asked, in order."""
@@ -218,30 +226,16 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
 
 
 def _step_record(step: AgentStep) -> dict[str, Any]:
-    decision = step.decision
-    tokens = decision.tokens
+    decision, tokens = step.decision, step.decision.tokens
     return {
-        "agent": step.agent,
+        **vars(step),
         "observation": _plain(step.observation),
         "decision": {
+            **vars(decision),
             "action": _plain(decision.action),
-            "text": decision.text,
-            "tokens": None
-            if tokens is None
-            else {
-                "prompt_ids": tokens.prompt_ids,
-                "completion_ids": tokens.completion_ids,
-                "logprobs": tokens.logprobs,
-                "model": tokens.model,
-                "allowed": tokens.allowed,
-            },
-            "logprob": decision.logprob,
-            "parse_failure": decision.parse_failure,
-            "asked": decision.asked,
+            "tokens": None if tokens is None else vars(tokens),
         },
-        "reward": step.reward,
         "info": _plain(step.info),
-        "heard": step.heard,
     }
 
 

@@ -7,15 +7,17 @@ of logits under the plain policy gradient.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.training.key_game import COLOUR, COLOURS, HOLDER, SEATS, TURNS, WEATHER, WHEN
 from benchmarks.training.key_game import rewards as key_rewards
-from srl_train.advantages.credit import ASSIGNMENTS, Game, Seating
+from srl_agents.episode import AgentStep, Decision
+from srl_train.advantages.credit import ASSIGNMENTS, Assignment, Seating
 from srl_train.config.credit import CreditConfig
+from srl_train.data.trajectory import Game, Trajectory
 
 GROUP = 8  # games compared with each other, as in a run's default
 KEPT = 20  # updates that what was found must last
@@ -37,7 +39,7 @@ def games_until_found(
     """
     rng = np.random.default_rng(seed)
     assignment = ASSIGNMENTS[credit.name](credit, 1.0)
-    state = assignment.init()
+    state: Mapping[str, float] = {}
     logits = np.zeros((SEATS, TURNS, len(COLOURS)))
     kept = 0
     for played in range(GROUP, most + GROUP * KEPT, GROUP):
@@ -47,8 +49,7 @@ def games_until_found(
         weather = WEATHER * rng.standard_normal((GROUP, SEATS, TURNS))
         paid = np.array([key_rewards(*game) for game in zip(chosen, weather, strict=True)])
         group = [_game(KEY_SEATING, own, acts) for own, acts in zip(paid, chosen, strict=True)]
-        advantages, state = assignment.assign([group], KEY_SEATING, state)
-        advantage = _array(advantages, group, KEY_SEATING)
+        advantage, state = _advantages(assignment, group, KEY_SEATING, state)
         score = np.eye(len(COLOURS))[chosen] - chance
         logits += rate * (advantage[..., None] * score).mean(axis=0)
         kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= success else 0
@@ -67,7 +68,7 @@ def dilemma(
     """
     rng = np.random.default_rng(seed)
     assignment = ASSIGNMENTS[credit.name](credit, DILEMMA_DISCOUNT)
-    state = assignment.init()
+    state: Mapping[str, float] = {}
     logits = np.zeros((2, CONTEXTS))
     seen: list[tuple[float, float]] = []
     for _ in range(updates):
@@ -82,8 +83,7 @@ def dilemma(
             context = 1 + 2 * acts + acts[:, ::-1]
         paid = DILEMMA[chosen, chosen[:, ::-1]]
         group = [_game(DILEMMA_SEATING, own, acts) for own, acts in zip(paid, chosen, strict=True)]
-        advantages, state = assignment.assign([group], DILEMMA_SEATING, state)
-        advantage = _array(advantages, group, DILEMMA_SEATING)
+        advantage, state = _advantages(assignment, group, DILEMMA_SEATING, state)
         for seat in (0, 1):
             here = contexts[:, seat]
             push = advantage[:, seat] * (chosen[:, seat] - chance[seat, here])
@@ -94,25 +94,31 @@ def dilemma(
 
 
 def _game(seating: Seating, paid_AT: NDArray[np.float64], chosen_AT: NDArray[np.int64]) -> Game:
-    return Game(
-        dict(zip(seating.seats, paid_AT.tolist(), strict=True)),
-        dict(zip(seating.seats, chosen_AT.tolist(), strict=True)),
-    )
+    return {
+        agent: Trajectory(
+            agent,
+            tuple(AgentStep(agent, None, Decision(action), 0.0) for action in chosen.tolist()),
+            tuple(paid.tolist()),
+        )
+        for agent, paid, chosen in zip(seating.seats, paid_AT, chosen_AT, strict=True)
+    }
 
 
-def _array(
-    advantages: Sequence[Sequence[dict[str, list[float]]]] | None,
+def _advantages(
+    assignment: Assignment | None,
     group: Sequence[Game],
     seating: Seating,
-) -> NDArray[np.float64]:
-    if advantages is None:  # per_agent leaves it to TRL
-        return _group_relative(group, seating)
-    return np.array([[own[seat] for seat in seating.seats] for own in advantages[0]])
+    state: Mapping[str, float],
+) -> tuple[NDArray[np.float64], Mapping[str, float]]:
+    if assignment is None:  # per_agent leaves it to TRL
+        return _group_relative(group, seating), state
+    [found], state = assignment([group], seating, state)
+    return np.array([[own[agent] for agent in seating.seats] for own in found]), state
 
 
 def _group_relative(group: Sequence[Game], seating: Seating) -> NDArray[np.float64]:
     """TRL's advantages (scale_rewards "group") of the games' returns, on every turn."""
-    paid = np.array([[game.rewards[seat] for seat in seating.seats] for game in group])
+    paid = np.array([[game[agent].shaped for agent in seating.seats] for game in group])
     returns = paid.sum(axis=-1)
     scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)
     return np.repeat(scaled[..., None], paid.shape[-1], axis=-1)

@@ -156,22 +156,6 @@ MODES: Mapping[str, Callable[[ModeConfig], Mode]] = {
 """Name -> the `mode` section of a configuration -> mode."""
 
 
-def minus_penalties(
-    rewards: Rewards, failures: Mapping[str, Sequence[bool]], penalty: float
-) -> dict[str, list[float]]:
-    """Rewards less `penalty` at each turn whose answer could not be read.
-
-    Taken off after shaping: a bad answer costs the seat that gave it, whatever the mode.
-    """
-    return {
-        seat: [
-            reward - penalty if failed else reward
-            for reward, failed in zip(rewards[seat], failures[seat], strict=True)
-        ]
-        for seat in rewards
-    }
-
-
 def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
     """(n - rank) / n per seat; rank 1 is the highest return, equal ones share their mean rank."""
     count = len(returns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -16,11 +16,10 @@ from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import read_json
 from srl_envs.text.view import TextView
 from srl_train.data.demonstrations import Part, conversation, numbered_lines
+from srl_train.data.trajectory import Game
 from srl_train.errors import DataError
 
 Tokens = tuple[int, ...]
-Rewards = Callable[[Episode], Mapping[str, Sequence[float]]]
-"""Episode -> seat -> the reward of each of its turns."""
 
 COLUMNS = ("prompt", "chosen", "rejected")
 
@@ -48,7 +47,7 @@ def preferences(
     episodes: Sequence[Episode],
     view: TextView,
     chat: ChatFormat,
-    rewards: Rewards,
+    game_of: Callable[[Episode], Game],
     *,
     notes: PartnerNotes | None = None,
     margin: float = 0.0,
@@ -61,17 +60,17 @@ def preferences(
     ways, so most pairs stand at the beginning of games.
     """
     worth: dict[tuple[str, int, str, Tokens], dict[Tokens, list[float]]] = {}
-    earned = [rewards(episode) for episode in episodes]
+    games = [game_of(episode) for episode in episodes]
     for index, seat in parts:
-        episode, own = episodes[index], earned[index][seat]
-        asked = [n for n, step in enumerate(episode.steps_of(seat)) if step.decision.asked]
+        episode, own = episodes[index], games[index][seat]
+        asked = [n for n, step in enumerate(own.steps) if step.decision.asked]
         context: Tokens = ()
         for number, (told, said) in zip(
             asked, conversation(episode.asked_of(seat), view, chat, notes), strict=True
         ):
             context += told
             answers = worth.setdefault((episode.environment, episode.seed, seat, context), {})
-            answers.setdefault(said, []).append(sum(own[number:]))
+            answers.setdefault(said, []).append(sum(own.shaped[number:]))
             context += said
     found = []
     for (*_, prompt), answers in worth.items():

@@ -12,7 +12,7 @@ from srl_train.data.samples import TokenSample, in_groups
 
 
 @dataclass(frozen=True)
-class Taken:
+class UpdateBatch:
     """The samples of one update, and how old they are."""
 
     samples: tuple[TokenSample, ...]
@@ -49,7 +49,7 @@ class SampleBuffer:
             raise ValueError(f"{len(samples)} samples are not groups of {self._group_size}")
         self._samples.extend(samples)
 
-    def take(self, version: int, round_number: int) -> Taken | None:
+    def take(self, version: int, round_number: int) -> UpdateBatch | None:
         """The next update's samples for a model at `version`, or None while there are too few.
 
         Groups with a sample staler than max_staleness are dropped and counted first.
@@ -63,7 +63,7 @@ class SampleBuffer:
         taken = [sample for number in chosen for sample in groups[number]]
         kept = [group for number, group in enumerate(groups) if number not in set(chosen)]
         self._samples = [sample for group in kept for sample in group]
-        return Taken(
+        return UpdateBatch(
             tuple(taken),
             tuple(version - sample.version for sample in taken),
             tuple(round_number - sample.group[0] for sample in taken),
@@ -102,33 +102,16 @@ class SampleBuffer:
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `state` gave, JSON's lists in place of tuples included."""
         self.dropped, self._taken = Counter(state["dropped"]), Counter(state["taken"])
-        self._samples = [_sample(record) for record in state["samples"]]
+        self._samples = [
+            TokenSample(**{name: _tuples(value) for name, value in record.items()})
+            for record in state["samples"]
+        ]
 
 
 def _agent(group: Sequence[TokenSample]) -> str:
     return group[0].group[2]
 
 
-def _sample(record: Mapping[str, Any]) -> TokenSample:
-    allowed = record["allowed"]
-    if allowed is not None:
-        allowed = tuple(None if ids is None else tuple(ids) for ids in allowed)
-    closing, last = record["closing_ids"], record["closing_state"]
-    round_number, start, seat = record["group"]
-    return TokenSample(
-        prompt_ids=tuple(record["prompt_ids"]),
-        completion_ids=tuple(record["completion_ids"]),
-        mask=tuple(record["mask"]),
-        logprobs=tuple(record["logprobs"]),
-        allowed=allowed,
-        turns=tuple((start, stop) for start, stop in record["turns"]),
-        elapsed=tuple(record["elapsed"]),
-        rewards=tuple(record["rewards"]),
-        episode_return=record["episode_return"],
-        group=(round_number, start, seat),
-        version=record["version"],
-        advantages=None if record["advantages"] is None else tuple(record["advantages"]),
-        states=None if record["states"] is None else tuple(map(tuple, record["states"])),
-        closing_ids=None if closing is None else tuple(closing),
-        closing_state=None if last is None else tuple(last),
-    )
+def _tuples(value: Any) -> Any:
+    """The same with tuples in place of JSON's lists."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from srl_agents.episode import End, Episode
 from srl_train.advantages.returns import discounted_return
-from srl_train.advantages.reward_modes import Rewards
+from srl_train.data.trajectory import Game, Trajectory
 
 T = TypeVar("T")
 
@@ -63,24 +63,12 @@ def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
     return spread
 
 
-def sample_of(
-    episode: Episode,
-    agent: str,
-    rewards: Sequence[float],
-    *,
-    discount: float,
-    group: tuple[int, int, str],
-    advantages: Sequence[float] | None = None,
-) -> TokenSample | None:
-    """The seat's part of the episode, with the shaped reward of each of its turns; None where it
-    was never asked. `rewards` and `advantages` are of all its turns, asked or not.
+def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> TokenSample | None:
+    """What a learner trains on of the trajectory; None where the agent was never asked.
 
-    Raises ValueError where a turn carries no tokens, or has no reward or advantage.
+    Raises ValueError where a turn that was asked carries no tokens.
     """
-    steps = episode.steps_of(agent)
-    for what, values in (("rewards", rewards), ("advantages", advantages)):
-        if values is not None and len(values) != len(steps):
-            raise ValueError(f"{agent} has {len(steps)} turns and {len(values)} {what}")
+    agent, steps, rewards = trajectory.agent, trajectory.steps, trajectory.shaped
     asked = [number for number, step in enumerate(steps) if step.decision.asked]
     if not asked:
         return None
@@ -111,7 +99,8 @@ def sample_of(
         choices = tokens.allowed or [None] * len(tokens.completion_ids)
         mask += [int(ids is None or len(ids) > 1) for ids in choices]
         allowed += choices
-    end = episode.ends.get(agent, End(truncated=False))
+    advantages, states = trajectory.advantages, trajectory.states
+    end = trajectory.end or End(truncated=False)
     return TokenSample(
         prompt,
         tuple(completion),
@@ -122,22 +111,12 @@ def sample_of(
         tuple(after - number for number, after in spans),
         tuple(discounted_return(rewards[number:after], discount) for number, after in spans),
         discounted_return(rewards, discount),
-        group,
+        (round_number, trajectory.seed, agent),
         min(versions),
-        None if advantages is None else tuple(float(advantages[number]) for number in asked),
-        _states_of(episode, agent),
+        None if advantages is None else tuple(advantages[number] for number in asked),
+        None if states is None else tuple(tuple(states[number].tolist()) for number in asked),
         end.prompt_ids,
         None if end.state is None else tuple(end.state.tolist()),
-    )
-
-
-def _states_of(episode: Episode, agent: str) -> tuple[tuple[float, ...], ...] | None:
-    if episode.states is None:
-        return None
-    return tuple(
-        tuple(state.tolist())
-        for state, turn in zip(episode.states, episode.turns, strict=True)
-        if any(step.agent == agent and step.decision.asked for step in turn)
     )
 
 
@@ -162,40 +141,28 @@ def in_groups(items: Sequence[T], group_size: int) -> list[Sequence[T]]:
 
 
 def samples_for(
-    seats: Iterable[str],
-    episodes: Sequence[Episode],
-    shaped: Sequence[Rewards],
+    agents: Iterable[str],
+    games: Sequence[Game],
     *,
     group_size: int,
     discount: float,
     round_number: int,
-    advantages: Sequence[Rewards] | None = None,
 ) -> tuple[list[TokenSample], dict[str, int]]:
-    """(samples of one model's seats, seat by seat, groups contiguous; seat -> games left out).
+    """(samples of one model's agents, agent by agent, groups contiguous; agent -> games left out).
 
-    `shaped[e]` maps each seat of the e-th episode to the shaped rewards of its turns, and
-    `advantages[e]` to their advantages, where credit was assigned. Where a seat was never asked in
-    some game of a group, its part of the whole group is left out: what remains would be a group of
-    another size.
+    Where an agent was never asked in some game of a group, its part of the whole group is left
+    out: what remains would be a group of another size.
     """
     kept: list[TokenSample] = []
-    left_out = dict.fromkeys(seats, 0)
-    for seat in left_out:
+    left_out = dict.fromkeys(agents, 0)
+    for agent in left_out:
         samples = [
-            sample_of(
-                episode,
-                seat,
-                shaped[index][seat],
-                discount=discount,
-                group=(round_number, episode.seed, seat),
-                advantages=None if advantages is None else advantages[index][seat],
-            )
-            for index, episode in enumerate(episodes)
+            sample_of(game[agent], discount=discount, round_number=round_number) for game in games
         ]
         for group in in_groups(samples, group_size):
             whole = [sample for sample in group if sample is not None]
             if len(whole) == len(group):
                 kept += whole
             else:
-                left_out[seat] += len(group)
+                left_out[agent] += len(group)
     return kept, left_out

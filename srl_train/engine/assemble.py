@@ -113,7 +113,7 @@ def _assembled(
         mode=mode,
         mode_state=mode.init(),
         credit=credit,
-        credit_state=credit.init(),
+        credit_state={},
         roles=roles_of(env),
         speaks_first=mode.speaks_first(list(seats), teams),
         announce_version=players.announce,

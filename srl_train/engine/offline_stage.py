@@ -29,7 +29,7 @@ from srl_train.data.demonstrations import (
     read_episodes,
 )
 from srl_train.data.preferences import is_preference_file, preferences, read_preferences
-from srl_train.data.sample_buffer import Taken
+from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed import processes
 from srl_train.engine.offline_progress import ORDER, planned
 from srl_train.engine.rollout import check_failures
@@ -114,7 +114,7 @@ class Stage:
         """One pass over the data, as one update of all models; returns its row of metrics."""
         began = time.perf_counter()
         updates = {model: UpdateStats() for model in self._learners}
-        batches = {model: Taken(tuple(own), (), ()) for model, own in self._samples.items()}
+        batches = {model: UpdateBatch(tuple(own), (), ()) for model, own in self._samples.items()}
         # Nobody plays, so nobody scores better than the others.
         context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0))
         number = self._run.stages.passes
@@ -270,7 +270,7 @@ class Stage:
         )
 
     def _returns(self, episode: Episode) -> dict[str, float]:
-        return {seat: sum(rewards) for seat, rewards in self._run.shape(episode).items()}
+        return {agent: sum(own.shaped) for agent, own in self._run.game(episode).items()}
 
     def _samples_of(self, model: str) -> list[Any]:
         view, chat = self._run.view, self._run.players.backends[model].chat
@@ -303,7 +303,7 @@ class Stage:
             self._episodes,
             view,
             chat,
-            self._run.shape,
+            self._run.game,
             notes=notes,
             margin=self.config.margin,
         )

@@ -15,7 +15,7 @@ from srl_agents.episode_stats import (
     success,
     winner,
 )
-from srl_train.advantages.reward_modes import Rewards
+from srl_train.data.trajectory import Game
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats
 
@@ -41,7 +41,7 @@ def row(
     number: int,
     *,
     kept: Sequence[Episode],
-    shaped: Sequence[Rewards],
+    games: Sequence[Game],
     left_out: Sequence[Episode],
     never_asked: Mapping[str, int],
     updates: Mapping[str, UpdateStats],
@@ -49,6 +49,7 @@ def row(
 ) -> dict[str, Any]:
     """One line of metrics.jsonl. Rewards are means per seat and turn, returns per episode."""
     steps = [step for episode in kept for turn in episode.turns for step in turn]
+    shaped = [reward for game in games for own in game.values() for reward in own.shaped]
     return {
         "round": number,
         "seconds": dict(seconds),
@@ -61,7 +62,7 @@ def row(
             "failed_episodes": sum(e.failure is not None for e in left_out),
             "left_out_episodes": len(left_out),
             "raw_reward": mean([step.reward for step in steps]),
-            "shaped_reward": mean([r for one in shaped for own in one.values() for r in own]),
+            "shaped_reward": mean(shaped),
             "cooperation_rate": cooperation_rate(steps),
             "success": success(kept),
             "parse_failures": parse_failures(steps),
@@ -69,7 +70,7 @@ def row(
         },
         "by_environment": by_environment(kept),
         "models": {
-            model: _model_row(run, model, kept, shaped, never_asked, update)
+            model: _model_row(run, model, kept, games, never_asked, update)
             for model, update in updates.items()
         },
     }
@@ -79,7 +80,7 @@ def _model_row(
     run: Run,
     model: str,
     kept: Sequence[Episode],
-    shaped: Sequence[Rewards],
+    games: Sequence[Game],
     never_asked: Mapping[str, int],
     update: UpdateStats,
 ) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def _model_row(
         "seats": list(seats),
         "raw_reward": mean([step.reward for step in steps]),
         "raw_return": mean([episode.returns()[seat] for episode in kept for seat in seats]),
-        "shaped_return": mean([sum(rewards[seat]) for rewards in shaped for seat in seats]),
+        "shaped_return": mean([sum(game[seat].shaped) for game in games for seat in seats]),
         "parse_failures": parse_failures(steps),
         "cooperation_rate": cooperation_rate(steps),
         "updated": update.updates > 0,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from srl_agents.episode import Episode
-from srl_train.data.sample_buffer import Taken
-from srl_train.data.samples import complete_groups, in_groups, samples_for
+from srl_train.advantages.estimate import assign_credit
+from srl_train.data.sample_buffer import UpdateBatch
+from srl_train.data.samples import complete_groups, samples_for
 from srl_train.engine import round_metrics
 from srl_train.engine.rollout import check_failures, play_groups
 from srl_train.engine.state import Run
@@ -37,10 +37,12 @@ def run_round(run: Run, number: int) -> RoundResult:
     episodes = play_groups(run, number)
     kept, left_out = complete_groups(episodes, run.config.rollout.group_size)
     check_failures(run, episodes)
-    shaped = [run.shape(episode) for episode in kept]
-    games = [run.game(episode, rewards) for episode, rewards in zip(kept, shaped, strict=True)]
-    advantages, run.credit_state = run.credit.assign(
-        in_groups(games, run.config.rollout.group_size), run.seating(), run.credit_state
+    games, run.credit_state = assign_credit(
+        [run.game(episode) for episode in kept],
+        run.config.rollout.group_size,
+        run.credit,
+        run.seating(),
+        run.credit_state,
     )
     played = time.perf_counter()
 
@@ -49,12 +51,10 @@ def run_round(run: Run, number: int) -> RoundResult:
     for model, buffer in run.buffers.items():
         samples, without = samples_for(
             run.seats_of(model),
-            kept,
-            shaped,
+            games,
             group_size=run.config.rollout.group_size,
             discount=run.config.rollout.discount,
             round_number=number,
-            advantages=None if advantages is None else list(chain(*advantages)),
         )
         buffer.add(samples)
         never_asked |= without
@@ -72,7 +72,7 @@ def run_round(run: Run, number: int) -> RoundResult:
         run,
         number,
         kept=kept,
-        shaped=shaped,
+        games=games,
         left_out=left_out,
         never_asked=never_asked,
         updates=updates,
@@ -81,7 +81,7 @@ def run_round(run: Run, number: int) -> RoundResult:
     return RoundResult({**row, "warnings": warned} if warned else row, tuple(episodes))
 
 
-def _full_budgets(run: Run, number: int) -> dict[str, Taken]:
+def _full_budgets(run: Run, number: int) -> dict[str, UpdateBatch]:
     taken = {
         model: buffer.take(run.versions[model], number) for model, buffer in run.buffers.items()
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from srl_agents.episode import Episode
-from srl_agents.episode_stats import cooperation_rate, environment_of
+from srl_agents.episode_stats import cooperation_rate
 from srl_agents.policy import Policy
 from srl_agents.rollout import SpeaksFirst
 from srl_envs.text.view import TextView
-from srl_train.advantages.credit import CreditAssignment, Game, Seating
-from srl_train.advantages.reward_modes import Mode, Rewards, State, minus_penalties
+from srl_train.advantages.credit import Assignment, Seating
+from srl_train.advantages.estimate import shaped_game
+from srl_train.advantages.reward_modes import Mode, State
 from srl_train.config.run import RunConfig
 from srl_train.data.sample_buffer import SampleBuffer
+from srl_train.data.trajectory import Game
 from srl_train.engine.offline_progress import StageProgress
-from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learner
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.updates import UpdateStrategy
@@ -65,7 +65,8 @@ class Run:
     strategy_state: Any
     mode: Mode
     mode_state: State
-    credit: CreditAssignment
+    credit: Assignment | None
+    """None leaves advantages to the learners."""
     credit_state: Mapping[str, float]
     roles: Mapping[str, str]
     """Agent -> its role; see srl_train.updates.scores."""
@@ -108,34 +109,14 @@ class Run:
         """The seats a model holds, in the environment's order."""
         return tuple(seat for seat, who in self.seats.items() if who == model)
 
-    def shape(self, episode: Episode) -> Rewards:
-        """The rewards that are trained on: the mode's, less the penalties for unread answers.
-
-        Raises TrainingError for a raw reward that is not finite: TRL would pass over it unseen.
-        """
-        steps = {seat: episode.steps_of(seat) for seat in self.seats}
-        raw = {seat: [step.reward for step in own] for seat, own in steps.items()}
-        for seat, rewards in raw.items():
-            for turn, reward in enumerate(rewards):
-                if not math.isfinite(reward):
-                    raise TrainingError(
-                        f"{seat} was paid {reward} in turn {turn} of the game from seed "
-                        f"{episode.seed}: rewards must be finite numbers, look at the environment"
-                    )
-        unread = {
-            seat: [step.decision.parse_failure is not None for step in own]
-            for seat, own in steps.items()
-        }
-        shaped = self.mode.shape(raw, self.teams, self.mode_state)
-        return minus_penalties(shaped, unread, self.view.parse_penalty)
-
-    def game(self, episode: Episode, shaped: Rewards) -> Game:
-        """What credit may look at: shaped rewards, and what everyone played."""
-        actions = {
-            seat: [_played(step.decision.action) for step in episode.steps_of(seat)]
-            for seat in self.seats
-        }
-        return Game(shaped, actions, environment_of(episode) or "")
+    def game(self, episode: Episode) -> Game:
+        """Every agent's trajectory, with the rewards that the mode shapes."""
+        return shaped_game(
+            episode,
+            tuple(self.seats),
+            lambda raw: self.mode.shape(raw, self.teams, self.mode_state),
+            self.view.parse_penalty,
+        )
 
     def seating(self) -> Seating:
         """Who sits where, as far as credit may depend on it."""
@@ -182,8 +163,3 @@ class Run:
                 total.wins += returns[seat] == best > worst
                 total.choices += len(choices)
                 total.cooperations += sum(map(int, choices))
-
-
-def _played(action: Any) -> int | str:
-    """An action's number, or the text itself where whatever is written is one."""
-    return action if isinstance(action, str) else int(action)

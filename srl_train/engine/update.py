@@ -11,7 +11,7 @@ from torch import Tensor
 
 from srl_agents import seeding
 from srl_agents.evaluation.progress import LongWork
-from srl_train.data.sample_buffer import Taken
+from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed.fsdp import full
 from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
@@ -32,7 +32,7 @@ class UpdateStats:
     metrics: dict[str, float] = field(default_factory=dict)
     weight_change: float = 0.0
 
-    def add(self, taken: Taken, metrics: Mapping[str, float], changed: bool) -> None:
+    def add(self, taken: UpdateBatch, metrics: Mapping[str, float], changed: bool) -> None:
         """Count one update; the metrics kept are the latest update's."""
         self.samples += len(taken.samples)
         self.updates += changed
@@ -43,7 +43,7 @@ class UpdateStats:
 
 def update_models(
     run: Run,
-    batches: Mapping[str, Taken],
+    batches: Mapping[str, UpdateBatch],
     context: RoundContext,
     update_index: int,
     stats: Mapping[str, UpdateStats],

@@ -28,6 +28,7 @@ from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many
 from srl_agents.seeding import generator
+from srl_train.advantages.estimate import shaped_game
 from srl_train.data.samples import sample_of
 from srl_train.errors import ConfigError
 
@@ -103,7 +104,6 @@ class _Rollout:
             [start for start in starts for _ in range(size)],
             policy_seeds=courses,
         )
-        penalty = view.parse_penalty
         columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         for row in range(len(prompts)):
             group, member = divmod(row, size)
@@ -111,12 +111,8 @@ class _Rollout:
             episode, seat = games[block * size + member], seats[turn]
             if episode.failure is not None:
                 raise RolloutError(f"the game of row {row} was spoilt: {episode.failure}")
-            steps = episode.steps_of(seat)
-            earned = [
-                step.reward - (penalty if step.decision.parse_failure is not None else 0.0)
-                for step in steps
-            ]
-            sample = sample_of(episode, seat, earned, discount=1.0, group=(0, episode.seed, seat))
+            game = shaped_game(episode, (seat,), lambda raw: raw, view.parse_penalty)
+            sample = sample_of(game[seat], discount=1.0, round_number=0)
             if sample is None:
                 raise RolloutError(f"the game of row {row} was over before {seat} had a turn")
             columns["prompt_ids"].append(list(sample.prompt_ids))

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from srl_train.advantages.credit.agent_turn import turn_advantages
 from srl_train.advantages.credit.assignment import (
     Advantages,
-    CreditAssignment,
+    Assignment,
     Group,
     Seating,
-    State,
+    within_groups,
 )
 
 
-def advantage_alignment(discount: float, scale: str, alignment: float) -> CreditAssignment:
+def advantage_alignment(discount: float, scale: str, alignment: float) -> Assignment:
     """A*_t = A_t + alignment * discount * (sum over k < t of discount**(t - k) * A_k) * B_t.
 
     Advantage alignment (Duque et al. 2024, "Advantage Alignment Algorithms", the update of its
@@ -28,7 +28,7 @@ def advantage_alignment(discount: float, scale: str, alignment: float) -> Credit
     without opponents keeps A.
     """
 
-    def aligned(group: Group, seating: Seating) -> list[dict[str, list[float]]]:
+    def aligned(group: Group, seating: Seating) -> Advantages:
         return [
             {
                 seat: _aligned(
@@ -42,12 +42,7 @@ def advantage_alignment(discount: float, scale: str, alignment: float) -> Credit
             for own in turn_advantages(group, seating.seats, discount, scale)
         ]
 
-    def assign(
-        groups: Sequence[Group], seating: Seating, state: State
-    ) -> tuple[Advantages | None, State]:
-        return [aligned(group, seating) for group in groups], state
-
-    return CreditAssignment("advantage_alignment", assign)
+    return within_groups(aligned)
 
 
 def _aligned(

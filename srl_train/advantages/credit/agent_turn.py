@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from srl_train.advantages.credit.assignment import (
-    Advantages,
-    CreditAssignment,
-    Group,
-    Seating,
-    State,
-)
+from srl_train.advantages.credit.assignment import Advantages, Assignment, Group, within_groups
 from srl_train.advantages.credit.comparison import compared_turns
 
 
-def agent_turn(discount: float, scale: str) -> CreditAssignment:
+def agent_turn(discount: float, scale: str) -> Assignment:
     """A_t = (G_t - mean of the group's G_t) / (deviation + 1e-4).
 
     G_t is the reward to go, sum over k >= t of discount**(k - t) * r_k; the group are the games
@@ -27,21 +21,15 @@ def agent_turn(discount: float, scale: str) -> CreditAssignment:
     group share their start and the number of the turn, not what happened in between, no game is
     branched, and the deviation is not each turn's own.
     """
-
-    def assign(
-        groups: Sequence[Group], seating: Seating, state: State
-    ) -> tuple[Advantages | None, State]:
-        return [turn_advantages(group, seating.seats, discount, scale) for group in groups], state
-
-    return CreditAssignment("agent_turn", assign)
+    return within_groups(
+        lambda group, seating: turn_advantages(group, seating.seats, discount, scale)
+    )
 
 
-def turn_advantages(
-    group: Group, seats: Sequence[str], discount: float, scale: str
-) -> list[dict[str, list[float]]]:
+def turn_advantages(group: Group, seats: Sequence[str], discount: float, scale: str) -> Advantages:
     """Game -> seat -> advantage of each turn, in one group."""
     by_seat = {
-        seat: compared_turns([game.rewards[seat] for game in group], discount, scale)
+        seat: compared_turns([game[seat].shaped for game in group], discount, scale)
         for seat in seats
     }
     return [{seat: by_seat[seat][number] for seat in seats} for number in range(len(group))]

@@ -1,35 +1,17 @@
-"""What a credit assignment is: pure functions from groups of games to advantages per turn."""
+"""Credit assignments: pure functions from groups of games to one advantage per turn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from srl_train.advantages.reward_modes import Rewards, Teams
-
-Action = int | str
-"""A choice's number, or what was written where any text is a move."""
-Actions = Mapping[str, Sequence[Action]]
-"""Seat -> what it chose in each of its turns."""
-
-
-class Game(NamedTuple):
-    """What credit may look at in one game. All seats choose at once, so a seat's turn number t
-    is every seat's turn t; one that leaves early has fewer of them."""
-
-    rewards: Rewards
-    """Shaped, of each seat's turns."""
-    actions: Actions
-    """What was played at each of them."""
-    environment: str = ""
-    """Which of several environments was played; empty where there is one only."""
-
+from srl_train.advantages.reward_modes import Teams
+from srl_train.data.trajectory import Game
 
 Group = Sequence[Game]
 """The games from one start, which are compared with each other."""
-Advantages = list[list[dict[str, list[float]]]]
-"""Group -> game -> seat -> the advantage of each of its turns."""
+Advantages = list[dict[str, list[float]]]
+"""Game of a group -> agent -> the advantage of each of its turns."""
 State = Mapping[str, float]
 """What an assignment remembers between rounds: numbers only, held by checkpoints."""
 
@@ -68,21 +50,24 @@ class Seating:
         return self.teams is not None and self.teams[one] == self.teams[other]
 
 
-def no_state() -> State:
-    """The state of an assignment that remembers nothing."""
-    return {}
+Assignment = Callable[[Sequence[Group], Seating, State], tuple[list[Advantages], State]]
+"""(a round's groups, seating, state) -> (advantages per group, the next state).
+
+The state before the first round is empty.
+"""
 
 
-@dataclass(frozen=True)
-class CreditAssignment:
-    """One way of assigning credit."""
+def environment_of(game: Game) -> str:
+    """Which of several environments was played; empty where there is one only."""
+    return next(iter(game.values())).environment
 
-    name: str
-    assign: Callable[[Sequence[Group], Seating, State], tuple[Advantages | None, State]]
-    """(a round's groups, seating, state) -> (advantages, the next state).
 
-    None for the advantages leaves them to the learner, which compares the episode returns of a
-    group (GRPO) or has a critic (PPO).
-    """
-    init: Callable[[], State] = no_state
-    """() -> the state before the first round."""
+def within_groups(advantages: Callable[[Group, Seating], Advantages]) -> Assignment:
+    """The assignment that looks at each group by itself and remembers nothing."""
+
+    def assign(
+        groups: Sequence[Group], seating: Seating, state: State
+    ) -> tuple[list[Advantages], State]:
+        return [advantages(group, seating) for group in groups], state
+
+    return assign

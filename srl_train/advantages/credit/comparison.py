@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from srl_train.advantages.credit.assignment import Advantages, Group
-from srl_train.advantages.returns import discounted_return
+from srl_train.advantages.returns import discounted_return, rewards_to_go
 
 SCALE_FLOOR = 1e-4  # added to deviations, as TRL does
 Scores = Mapping[str, Mapping[int, float]]
@@ -29,22 +29,12 @@ def compared(values: Sequence[float], scale: str) -> list[float]:
     return [gap / (deviation + SCALE_FLOOR) for gap in apart]
 
 
-def rewards_to_go(rewards_T: Sequence[float], discount: float) -> list[float]:
-    """At each turn t, sum over k >= t of discount**(k - t) * rewards_T[k]."""
-    found: list[float] = []
-    total = 0.0
-    for reward in reversed(rewards_T):
-        total = float(reward) + discount * total
-        found.append(total)
-    return found[::-1]
-
-
 def game_returns(group: Group, seat: str, discount: float) -> dict[int, float]:
     """Number of the game -> the seat's return, for the games in which it had a turn."""
     return {
-        number: discounted_return(game.rewards[seat], discount)
+        number: discounted_return(game[seat].shaped, discount)
         for number, game in enumerate(group)
-        if len(game.rewards[seat])
+        if game[seat].steps
     }
 
 
@@ -53,20 +43,13 @@ def compared_games(returns: Mapping[int, float], scale: str) -> dict[int, float]
     return dict(zip(returns, compared(list(returns.values()), scale), strict=True))
 
 
-def on_all_turns(
-    groups: Sequence[Group], seats: Sequence[str], scores: Iterable[Scores]
-) -> Advantages:
-    """Advantages in which all turns of a seat's game share its score; `scores` is per group."""
+def on_all_turns(group: Group, scores: Scores) -> Advantages:
+    """Advantages in which all turns of an agent's game share its score."""
     return [
-        [
-            {
-                seat: [own[seat][number]] * len(game.rewards[seat]) if game.rewards[seat] else []
-                for seat in seats
-            }
-            for number, game in enumerate(group)
-        ]
-        for group, own in zip(groups, scores, strict=True)
-    ]
+        {agent: [own[number]] * len(game[agent].steps) if number in own else []
+         for agent, own in scores.items()}
+        for number, game in enumerate(group)
+    ]  # fmt: skip
 
 
 def compared_turns(

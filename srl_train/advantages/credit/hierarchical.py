@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from srl_train.advantages.credit.assignment import (
     Advantages,
-    CreditAssignment,
+    Assignment,
     Group,
     Seating,
     State,
+    environment_of,
 )
 from srl_train.advantages.credit.comparison import (
     Scores,
@@ -21,7 +22,7 @@ from srl_train.advantages.credit.comparison import (
 from srl_train.errors import ConfigError
 
 
-def hierarchical(discount: float, scale: str) -> CreditAssignment:
+def hierarchical(discount: float, scale: str) -> Assignment:
     """A = (R - mean R) / (deviation of R + 1e-4), of a seat's returns R; all turns share it.
 
     A leader's R are those of all games of the round, whatever their start: it answers for where
@@ -33,26 +34,23 @@ def hierarchical(discount: float, scale: str) -> CreditAssignment:
 
     def assign(
         groups: Sequence[Group], seating: Seating, state: State
-    ) -> tuple[Advantages | None, State]:
+    ) -> tuple[list[Advantages], State]:
         if not seating.leaders:
             raise ConfigError(
                 "credit.name is 'hierarchical' and nobody leads: set mode.name to 'hierarchical'"
             )
-        scores: list[Scores] = []
         own = [{s: game_returns(group, s, discount) for s in seating.seats} for group in groups]
         across = {
             leader: _across(groups, [found[leader] for found in own]) for leader in seating.leaders
         }
-        for number, found in enumerate(own):
-            scores.append(
-                {
-                    seat: across[seat][number]
-                    if seat in across
-                    else compared_games(found[seat], scale)
-                    for seat in seating.seats
-                }
-            )
-        return on_all_turns(groups, seating.seats, scores), state
+        scores: list[Scores] = [
+            {
+                seat: across[seat][number] if seat in across else compared_games(returns, scale)
+                for seat, returns in found.items()
+            }
+            for number, found in enumerate(own)
+        ]
+        return [on_all_turns(*each) for each in zip(groups, scores, strict=True)], state
 
     def _across(
         groups: Sequence[Group], returns: Sequence[dict[int, float]]
@@ -60,7 +58,7 @@ def hierarchical(discount: float, scale: str) -> CreditAssignment:
         alike: dict[str, list[tuple[int, int]]] = {}
         for index, (group, own) in enumerate(zip(groups, returns, strict=True)):
             for number in own:
-                alike.setdefault(group[number].environment, []).append((index, number))
+                alike.setdefault(environment_of(group[number]), []).append((index, number))
         found: list[dict[int, float]] = [{} for _ in returns]
         for places in alike.values():
             values = compared([returns[index][number] for index, number in places], scale)
@@ -68,4 +66,4 @@ def hierarchical(discount: float, scale: str) -> CreditAssignment:
                 found[index][number] = value
         return found
 
-    return CreditAssignment("hierarchical", assign)
+    return assign

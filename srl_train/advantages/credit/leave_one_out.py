@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from srl_train.advantages.credit.assignment import (
-    Advantages,
-    CreditAssignment,
-    Group,
-    Seating,
-    State,
-)
+from srl_train.advantages.credit.assignment import Assignment, Group, Seating, within_groups
 from srl_train.advantages.credit.comparison import Scores, game_returns, on_all_turns
 
 
-def leave_one_out(discount: float) -> CreditAssignment:
+def leave_one_out(discount: float) -> Assignment:
     """A = R - mean of the seat's R in the group's other games; all turns of the game share it.
 
     RLOO (Ahmadian et al. 2024, "Back to Basics", sec. 3.2; Kool et al. 2019): the baseline does not
@@ -28,12 +21,7 @@ def leave_one_out(discount: float) -> CreditAssignment:
             seat: _against_others(game_returns(group, seat, discount)) for seat in seating.seats
         }
 
-    def assign(
-        groups: Sequence[Group], seating: Seating, state: State
-    ) -> tuple[Advantages | None, State]:
-        return on_all_turns(groups, seating.seats, [scores(g, seating) for g in groups]), state
-
-    return CreditAssignment("leave_one_out", assign)
+    return within_groups(lambda group, seating: on_all_turns(group, scores(group, seating)))
 
 
 def _against_others(returns: dict[int, float]) -> dict[int, float]:

@@ -8,23 +8,24 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from srl_train.advantages.credit.assignment import (
-    Action,
-    Actions,
     Advantages,
-    CreditAssignment,
+    Assignment,
     Group,
     Seating,
-    State,
+    within_groups,
 )
 from srl_train.advantages.credit.comparison import compared_turns
+from srl_train.data.trajectory import Game
 
+Action = int | str
+"""A choice's number, or what was written where any text is a move."""
 Met = tuple[tuple[Action, ...], tuple[Action, ...]]
 """What the team mates and what the opponents chose at one turn, each sorted."""
 Course = tuple[tuple[Action, Met], ...]
 """The own choice and the others' at every turn so far."""
 
 
-def opponent_model(discount: float, scale: str) -> CreditAssignment:
+def opponent_model(discount: float, scale: str) -> Assignment:
     """`agent_turn` on the rewards less the partners' luck, r_t - l_t.
 
     From a group's games, for each seat: pay(a, o), the mean of its rewards at the turns of the
@@ -50,33 +51,28 @@ def opponent_model(discount: float, scale: str) -> CreditAssignment:
     choices may go together, and the estimate is off by as much as they do.
     """
 
-    def advantages(group: Group, seating: Seating) -> list[dict[str, list[float]]]:
+    def advantages(group: Group, seating: Seating) -> Advantages:
         by_seat = {
             seat: compared_turns(without_luck(group, seat, seating), discount, scale)
             for seat in seating.seats
         }
         return [{s: by_seat[s][number] for s in seating.seats} for number in range(len(group))]
 
-    def assign(
-        groups: Sequence[Group], seating: Seating, state: State
-    ) -> tuple[Advantages | None, State]:
-        return [advantages(group, seating) for group in groups], state
-
-    return CreditAssignment("opponent_model", assign)
+    return within_groups(advantages)
 
 
 def without_luck(group: Group, seat: str, seating: Seating) -> list[list[float]]:
     """The seat's rewards r_t - l_t, by game and turn."""
-    met = [_met(game.actions, seat, seating) for game in group]
+    met = [_met(game, seat, seating) for game in group]
     tables = [
-        _Sums.of(game.actions[seat], others, game.rewards[seat])
+        _Sums.of(game[seat].actions, others, game[seat].shaped)
         for game, others in zip(group, met, strict=True)
     ]
     whole = _Sums.together(tables)
     seen: dict[Course, Counter[Met]] = defaultdict(Counter)
     courses: list[list[Course]] = []
     for game, others in zip(group, met, strict=True):
-        turns = tuple(zip(game.actions[seat], others, strict=True))
+        turns = tuple(zip(game[seat].actions, others, strict=True))
         courses.append([turns[:number] for number in range(len(turns))])
         for course, other in zip(courses[-1], others, strict=True):
             seen[course][other] += 1
@@ -93,7 +89,7 @@ def without_luck(group: Group, seat: str, seating: Seating) -> list[list[float]]
         [
             float(reward) - luck(number, course, choice, other)
             for reward, course, choice, other in zip(
-                game.rewards[seat], courses[number], game.actions[seat], met[number], strict=True
+                game[seat].shaped, courses[number], game[seat].actions, met[number], strict=True
             )
         ]
         for number, game in enumerate(group)
@@ -136,11 +132,13 @@ class _Sums(NamedTuple):
         return 0.0
 
 
-def _met(actions: Actions, seat: str, seating: Seating) -> list[Met]:
+def _met(game: Game, seat: str, seating: Seating) -> list[Met]:
     opponents = seating.opponents(seat)
     mates = [s for s in seating.seats if s != seat and s not in opponents]
 
     def chosen(by: Sequence[str], turn: int) -> tuple[Action, ...]:
-        return tuple(sorted((actions[s][turn] for s in by if turn < len(actions[s])), key=str))
+        theirs = [game[s].actions for s in by]
+        return tuple(sorted((own[turn] for own in theirs if turn < len(own)), key=str))
 
-    return [(chosen(mates, turn), chosen(opponents, turn)) for turn in range(len(actions[seat]))]
+    turns = range(len(game[seat].steps))
+    return [(chosen(mates, turn), chosen(opponents, turn)) for turn in turns]

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 
 from srl_train.advantages.credit.assignment import (
     Advantages,
-    CreditAssignment,
+    Assignment,
     Group,
     Seating,
     State,
+    environment_of,
 )
-from srl_train.advantages.credit.comparison import Scores, game_returns, on_all_turns
+from srl_train.advantages.credit.comparison import game_returns, on_all_turns
 
 
-def role(discount: float, decay: float) -> CreditAssignment:
+def role(discount: float, decay: float) -> Assignment:
     """A = R - b, of a seat's return R and its role's average b; all turns of the game share it.
 
     Role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL", sec. 3.3). Games are taken in
@@ -32,7 +33,7 @@ def role(discount: float, decay: float) -> CreditAssignment:
 
     def assign(
         groups: Sequence[Group], seating: Seating, state: State
-    ) -> tuple[Advantages | None, State]:
+    ) -> tuple[list[Advantages], State]:
         returns = [{s: game_returns(g, s, discount) for s in seating.seats} for g in groups]
         seats_of: dict[str, list[str]] = {}
         for seat in seating.seats:
@@ -47,7 +48,7 @@ def role(discount: float, decay: float) -> CreditAssignment:
                 for number, game in enumerate(group):
                     here = {seat: own[seat][number] for seat in seats if number in own[seat]}
                     if here:
-                        name = f"{game.environment} {role_name}".strip()
+                        name = f"{environment_of(game)} {role_name}".strip()
                         played.setdefault(name, []).append((found, number, here))
             for name, games in played.items():
                 everything = [value for *_, here in games for value in here.values()]
@@ -57,7 +58,6 @@ def role(discount: float, decay: float) -> CreditAssignment:
                         found[seat][number] = value - averages[name]
                     mean = math.fsum(here.values()) / len(here)
                     averages[name] = decay * averages[name] + (1.0 - decay) * mean
-        given: list[Scores] = list(scores)
-        return on_all_turns(groups, seating.seats, given), averages
+        return [on_all_turns(*each) for each in zip(groups, scores, strict=True)], averages
 
-    return CreditAssignment("role", assign)
+    return assign

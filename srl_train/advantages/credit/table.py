@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 from srl_train.advantages.credit.advantage_alignment import advantage_alignment
 from srl_train.advantages.credit.agent_turn import agent_turn
-from srl_train.advantages.credit.assignment import CreditAssignment
+from srl_train.advantages.credit.assignment import Assignment
 from srl_train.advantages.credit.hierarchical import hierarchical
 from srl_train.advantages.credit.leave_one_out import leave_one_out
 from srl_train.advantages.credit.opponent_model import opponent_model
-from srl_train.advantages.credit.per_agent import per_agent
 from srl_train.advantages.credit.role import role
 from srl_train.advantages.credit.team_joint import team_joint
 
 if TYPE_CHECKING:
     from srl_train.config.credit import CreditConfig
 
-ASSIGNMENTS: Mapping[str, Callable[[CreditConfig, float], CreditAssignment]] = {
-    "per_agent": lambda credit, discount: per_agent(),
+ASSIGNMENTS: Mapping[str, Callable[[CreditConfig, float], Assignment | None]] = {
+    "per_agent": lambda credit, discount: None,
     "agent_turn": lambda credit, discount: agent_turn(discount, credit.scale),
     "team_joint": lambda credit, discount: team_joint(discount, credit.scale),
     "role": lambda credit, discount: role(discount, credit.decay),
@@ -30,4 +29,9 @@ ASSIGNMENTS: Mapping[str, Callable[[CreditConfig, float], CreditAssignment]] = {
     ),
     "opponent_model": lambda credit, discount: opponent_model(discount, credit.scale),
 }
-"""Name -> (the `credit` section of a configuration, discount per turn) -> assignment."""
+"""Name -> (the `credit` section of a configuration, discount per turn) -> assignment.
+
+None leaves advantages to the learner: under `per_agent` all turns of an agent share the advantage
+of its episode return in its group (GRPO, Shao et al. 2024, eq. 4.1.2), which TRL computes as
+`grpo.scale_rewards` says, and PPO has a critic.
+"""

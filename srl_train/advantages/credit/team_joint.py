@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from srl_train.advantages.credit.assignment import (
-    Advantages,
-    CreditAssignment,
-    Group,
-    Seating,
-    State,
-)
+from srl_train.advantages.credit.assignment import Assignment, Group, Seating, within_groups
 from srl_train.advantages.credit.comparison import (
     Scores,
     compared_games,
@@ -20,7 +13,7 @@ from srl_train.advantages.credit.comparison import (
 )
 
 
-def team_joint(discount: float, scale: str) -> CreditAssignment:
+def team_joint(discount: float, scale: str) -> Assignment:
     """A = (R - mean of the group's R) / (deviation of the group's R + 1e-4).
 
     R is the mean of the returns of the team's seats in a game (of those that had a turn in it);
@@ -46,9 +39,4 @@ def team_joint(discount: float, scale: str) -> CreditAssignment:
             found[seat] = compared_games(joint, scale)
         return found
 
-    def assign(
-        groups: Sequence[Group], seating: Seating, state: State
-    ) -> tuple[Advantages | None, State]:
-        return on_all_turns(groups, seating.seats, [scores(g, seating) for g in groups]), state
-
-    return CreditAssignment("team_joint", assign)
+    return within_groups(lambda group, seating: on_all_turns(group, scores(group, seating)))

@@ -8,7 +8,6 @@ from srl_train.advantages.reward_modes import (
     competitive,
     cooperative,
     hierarchical,
-    minus_penalties,
     mixed,
     rank_bonuses,
 )
@@ -157,12 +156,6 @@ def test_in_the_other_modes_all_decide_at_once():
 def test_a_leader_that_is_no_seat_is_named():
     with pytest.raises(ConfigError, match=r"mode\.leader is 'x': the seats are a, b"):
         hierarchical(leader="x").speaks_first(["a", "b"], None)
-
-
-def test_penalties_come_off_at_the_turn_of_the_failure():
-    rewards = {"a": [1.0, 2.0], "b": [3.0, 4.0]}
-    failures = {"a": [False, True], "b": [False, False]}
-    assert minus_penalties(rewards, failures, 0.5) == {"a": [1.0, 1.5], "b": [3.0, 4.0]}
 
 
 @pytest.mark.parametrize("name", ["cooperative", "competitive", "mixed", "hierarchical"])

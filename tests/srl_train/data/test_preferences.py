@@ -9,6 +9,7 @@ from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.tiny.dialogues import random_dialogues
 from srl_agents.llm.tiny.tokenizer import build_tokenizer
 from srl_envs import coop_compete_v0
+from srl_train.advantages.estimate import shaped_game
 from srl_train.data.demonstrations import KEPT, parts_of
 from srl_train.data.preferences import is_preference_file, preferences, read_preferences
 from srl_train.errors import DataError
@@ -44,7 +45,7 @@ def game(seed, actions, rewards, seat="agent_0", texts=None, extra=None):
 
 
 def raw(episode):
-    return {seat: [step.reward for step in episode.steps_of(seat)] for seat in episode.seats}
+    return shaped_game(episode, tuple(episode.seats), lambda rewards: rewards, 0.0)
 
 
 def found(episodes, view, chat, **settings):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import AgentStep, Decision, End, Episode, Tokens
+from srl_train.advantages.estimate import shaped_game
 from srl_train.advantages.gae import actions_of, generalised_advantages
 from srl_train.data.samples import TokenSample, complete_groups, per_token, sample_of, samples_for
 
@@ -22,9 +23,14 @@ def episode(*turns, seed=5, failure=None, seats=("a",)):
     return Episode("g", seed, dict.fromkeys(seats, "m"), tuple(turns), failure)
 
 
+def sampled(played, agent, rewards, discount=1.0, advantages=None):
+    """The agent's sample, its turns paid these rewards."""
+    one = shaped_game(played, (agent,), lambda raw: {agent: rewards}, 0.0)[agent]
+    return sample_of(replace(one, advantages=advantages), discount=discount, round_number=0)
+
+
 def test_one_turn():
-    sample = sample_of(episode((step("a", FIRST),)), "a", [1.5], discount=0.5,
-                       group=(0, 5, "a"))  # fmt: skip
+    sample = sampled(episode((step("a", FIRST),)), "a", [1.5], discount=0.5)
     assert sample == TokenSample(
         prompt_ids=(1, 2, 3),
         completion_ids=(10, 11),
@@ -43,8 +49,7 @@ def test_one_turn():
 def test_later_turns_are_appended_and_what_was_told_is_masked():
     turns = [(step("a", FIRST), step("b", CHOSEN)), (step("a", SECOND),), (step("a", CHOSEN),)]
     played = episode(*turns, seats=("a", "b"))
-    sample = sample_of(played, "a", [1.0, 2.0, 4.0], discount=0.5, advantages=[3.0, 0.0, -1.0],
-                       group=(0, 5, "a"))  # fmt: skip
+    sample = sampled(played, "a", [1.0, 2.0, 4.0], discount=0.5, advantages=(3.0, 0.0, -1.0))
     assert sample.prompt_ids == (1, 2, 3)
     #                               answer | told | answer | told | constrained answer
     assert sample.completion_ids == (10, 11, 4, 5, 12, 6, 13, 14)
@@ -63,19 +68,16 @@ def test_what_was_shown_last_is_beside_the_completion():
         states=(np.zeros(2, np.float32),),
         ends={"a": End(True, "seen", (7, 8), np.full(2, 0.5, np.float32)), "b": End(False)},
     )
-    cut, over = (
-        sample_of(played, seat, [1.0], discount=0.5, group=(0, 5, seat)) for seat in ("a", "b")
-    )
+    cut, over = (sampled(played, seat, [1.0], discount=0.5) for seat in ("a", "b"))
     assert (cut.closing_ids, cut.closing_state) == ((7, 8), (0.5, 0.5))
     assert (over.closing_ids, over.closing_state) == (None, None)
-    assert replace(cut, closing_ids=None, closing_state=None) == sample_of(
-        replace(played, ends={}), "a", [1.0], discount=0.5, group=(0, 5, "a")
+    assert replace(cut, closing_ids=None, closing_state=None) == sampled(
+        replace(played, ends={}), "a", [1.0], discount=0.5
     )
 
 
 def test_a_constrained_seat_from_its_first_turn():
-    sample = sample_of(episode((step("a", CHOSEN),)), "a", [0.0], discount=1.0,
-                       group=(0, 5, "a"))  # fmt: skip
+    sample = sampled(episode((step("a", CHOSEN),)), "a", [0.0])
     assert sample.prompt_ids == (6,)
     assert sample.allowed == ((13, 15), (14,))
 
@@ -84,14 +86,7 @@ def test_a_constrained_seat_from_its_first_turn():
 def test_a_decision_without_tokens_cannot_be_trained_on(turns):
     played = episode(*[(step("a", tokens),) for tokens in turns])
     with pytest.raises(ValueError, match=f"a answered turn {len(turns) - 1} without tokens"):
-        sample_of(played, "a", [0.0] * len(turns), discount=1.0, group=(0, 5, "a"))
-
-
-@pytest.mark.parametrize("rewards, advantages", [([], None), ([0.0, 1.0], None), ([0.0], [])])
-def test_every_turn_has_one_reward_and_one_advantage(rewards, advantages):
-    with pytest.raises(ValueError, match="a has 1 turns and"):
-        sample_of(episode((step("a", FIRST),)), "a", rewards, discount=1.0, advantages=advantages,
-                  group=(0, 5, "a"))  # fmt: skip
+        sampled(played, "a", [0.0] * len(turns))
 
 
 def test_samples_go_seat_by_seat_with_groups_together():
@@ -100,10 +95,11 @@ def test_samples_go_seat_by_seat_with_groups_together():
         episode((step("a", FIRST), step("b", SECOND)), seed=seed, seats=seats)
         for seed in (7, 7, 8, 8)
     ]
-    shaped = [{"a": [float(i)], "b": [10.0 + i]} for i in range(4)]
-    samples, left_out = samples_for(
-        ("b", "a"), played, shaped, group_size=2, discount=1.0, round_number=2
-    )
+    games = [
+        shaped_game(one, seats, lambda raw, i=i: {"a": [float(i)], "b": [10.0 + i]}, 0.0)
+        for i, one in enumerate(played)
+    ]
+    samples, left_out = samples_for(("b", "a"), games, group_size=2, discount=1.0, round_number=2)
     assert left_out == {"a": 0, "b": 0}
     assert [s.group for s in samples] == [
         *[(2, 7, "b")] * 2, *[(2, 8, "b")] * 2, *[(2, 7, "a")] * 2, *[(2, 8, "a")] * 2,
@@ -116,7 +112,7 @@ def test_samples_go_seat_by_seat_with_groups_together():
 def test_the_version_is_that_of_the_oldest_turn():
     older = replace(SECOND, model="a model@with an at@2")
     played = episode((step("a", FIRST),), (step("a", older),), (step("a", CHOSEN),))
-    assert sample_of(played, "a", [0.0] * 3, discount=1.0, group=(0, 5, "a")).version == 2
+    assert sampled(played, "a", [0.0] * 3).version == 2
 
 
 def not_asked(agent):
@@ -129,8 +125,8 @@ def test_turns_without_being_asked_leave_their_rewards_to_the_turn_before():
     played = replace(
         episode(*[(one,) for one in turns]), states=tuple(np.full(1, float(n)) for n in range(6))
     )
-    sample = sample_of(played, "a", [64.0, 1.0, 2.0, 4.0, 8.0, 16.0], discount=0.5,
-                       group=(0, 5, "a"), advantages=[0.0, 1.0, 0.0, 0.0, 2.0, 0.0])  # fmt: skip
+    sample = sampled(played, "a", [64.0, 1.0, 2.0, 4.0, 8.0, 16.0], discount=0.5,
+                     advantages=(0.0, 1.0, 0.0, 0.0, 2.0, 0.0))  # fmt: skip
     assert sample.prompt_ids == (1, 2, 3) and sample.completion_ids == (10, 11, 6, 13, 14)
     assert sample.turns == ((0, 2), (3, 5)) and sample.elapsed == (3, 2)
     assert sample.rewards == (1 + 2 / 2 + 4 / 4, 8 + 16 / 2)
@@ -146,17 +142,15 @@ def test_turns_without_being_asked_leave_their_rewards_to_the_turn_before():
 def test_a_seat_that_was_never_asked_has_no_sample():
     played = episode((not_asked("a"), step("b", FIRST)), seats=("a", "b", "c"))
     for seat, rewards in (("a", [1.0]), ("c", [])):
-        assert sample_of(played, seat, rewards, discount=1.0, group=(0, 5, seat)) is None
+        assert sampled(played, seat, rewards) is None
 
 
 def test_groups_in_which_a_seat_was_never_asked_are_left_out_for_it_alone():
     both, alone = (step("a", FIRST), step("b", SECOND)), (step("a", FIRST),)
     played = [episode(turn, seed=number // 2, seats=("a", "b"))
               for number, turn in enumerate((both, both, both, alone, alone, alone))]  # fmt: skip
-    shaped = [{seat: [0.0] * len(one.steps_of(seat)) for seat in "ab"} for one in played]
-    samples, left_out = samples_for(
-        "ab", played, shaped, group_size=2, discount=1.0, round_number=0
-    )
+    games = [shaped_game(one, "ab", lambda raw: raw, 0.0) for one in played]
+    samples, left_out = samples_for("ab", games, group_size=2, discount=1.0, round_number=0)
     assert [one.group for one in samples] == [
         *[(0, start, "a") for start in (0, 0, 1, 1, 2, 2)], (0, 0, "b"), (0, 0, "b"),
     ]  # fmt: skip

@@ -9,6 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
+from srl_train.advantages.estimate import shaped_game
 from srl_train.data.samples import sample_of
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import CRITICS
@@ -35,7 +36,7 @@ def without(samples):
 def observed(one, samples):
     """What a learner's trainer adds to the batch, before it is shuffled."""
     seen, made = [], one._trainer._estimates
-    one._trainer._estimates = lambda batch: seen.append(made(batch)) or seen[-1]
+    one._trainer._estimates = lambda *rows: seen.append(made(*rows)) or seen[-1]
     first_gradients(one, samples)
     del one._trainer._estimates
     return seen[0]
@@ -167,10 +168,13 @@ def endless_samples():
     seat = TextPolicy(ScriptedBackend(lambda request: "yes"), endless().text_view)
     episodes = play_many(endless, {"a": seat}, [0, 1, 4, 11])
     assert [len(episode.turns) for episode in episodes] == [4, 2, 3, 1]
-    return [
-        sample_of(episode, "a", [1.0] * len(episode.turns), discount=0.5, group=(0, 0, "a"))
-        for episode in episodes
-    ]
+    games = [shaped_game(episode, ("a",), one_per_turn, 0.0) for episode in episodes]
+    samples = [sample_of(game["a"], discount=0.5, round_number=0) for game in games]
+    return [dataclasses.replace(sample, group=(0, 0, "a")) for sample in samples]
+
+
+def one_per_turn(raw):
+    return {agent: [1.0] * len(rewards) for agent, rewards in raw.items()}
 
 
 def values_after_learning(samples):

@@ -15,8 +15,7 @@ def sampled_and_recomputed(run, number):
     pairs = []
     for model, learner in run.learners.items():
         samples, _ = samples_for(
-            run.seats_of(model), episodes,
-            [{seat: [0.0] * len(e.steps_of(seat)) for seat in run.seats} for e in episodes],
+            run.seats_of(model), [run.game(episode) for episode in episodes],
             group_size=run.config.rollout.group_size, discount=1.0, round_number=number,
         )  # fmt: skip
         learner.begin_update(samples, 0, run.versions[model])

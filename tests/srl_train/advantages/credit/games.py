@@ -1,13 +1,23 @@
 """Games as credit sees them."""
 
-from srl_train.advantages.credit import Game
+from srl_agents.episode import AgentStep, Decision
+from srl_train.data.trajectory import Trajectory
 
 
-def game(rewards, actions=None):
-    """Seat -> its rewards; everyone chose 0 throughout where no actions are given."""
-    return Game(rewards, actions or {seat: [0] * len(own) for seat, own in rewards.items()})
+def game(rewards, actions=None, environment=""):
+    """Agent -> its rewards; everyone chose 0 throughout where no actions are given."""
+    actions = actions or {agent: [0] * len(own) for agent, own in rewards.items()}
+    return {
+        agent: Trajectory(
+            agent,
+            tuple(AgentStep(agent, None, Decision(action), 0.0) for action in actions[agent]),
+            tuple(own),
+            environment=environment,
+        )
+        for agent, own in rewards.items()
+    }
 
 
-def alone(*rewards):
-    """A group in which one seat, 'a', earns these rewards in each game."""
-    return [game({"a": list(own)}) for own in rewards]
+def alone(*rewards, environment=""):
+    """A group in which one agent, 'a', earns these rewards in each game."""
+    return [game({"a": list(own)}, environment=environment) for own in rewards]

@@ -32,7 +32,7 @@ def test_per_agent_is_what_trl_computes(short_run, scale):
     batches = watched(run)
     kept = run_round(run, 0).episodes
     [seat] = run.seats_of("model_0")
-    returns = [sum(run.shape(episode)[seat]) for episode in kept]
+    returns = [sum(run.game(episode)[seat].shaped) for episode in kept]
     expected = [*compared(returns[:4], scale), *compared(returns[4:], scale)]
     assert len(set(expected)) > 2
     # TRL's are float32.
@@ -44,13 +44,13 @@ def test_every_assignment_trains_on_its_own_advantages(short_run, name):
     mode = "hierarchical" if name == "hierarchical" else "cooperative"
     run = assemble(short_run(credit__name=name, mode__name=mode))
     batches, start = watched(run), weights(run)
-    inner, given = run.credit.assign, []
+    inner, given = run.credit, []
 
     def assign(groups, seating, state):
         given.append(inner(groups, seating, state))
         return given[-1]
 
-    object.__setattr__(run.credit, "assign", assign)
+    run.credit = assign
     run_round(run, 0)
     [seat] = run.seats_of("model_0")
     [(advantages, _)] = given

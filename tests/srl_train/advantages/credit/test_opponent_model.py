@@ -67,13 +67,13 @@ def test_a_partner_that_follows_from_the_round_before_has_no_luck():
         own = rng.integers(2, size=5).tolist()
         games.append((own, [1, *own[:-1]], rng.normal(size=5).tolist()))  # tit for tat
     group = group_of(*games)
-    assert without_luck(group, "a", TWO) == [g.rewards["a"] for g in group]
+    assert without_luck(group, "a", TWO) == [list(g["a"].shaped) for g in group]
 
 
 def test_it_is_agent_turn_of_what_is_left():
     group = group_of(([1], [1], [4.0]), ([1], [0], [0.0]), ([1], [1], [6.0]), ([0], [0], [2.0]))
     made = ASSIGNMENTS["opponent_model"](CreditConfig(name="opponent_model"), 1.0)
-    [found], _ = made.assign([group], TWO, made.init())
+    [found], _ = made([group], TWO, {})
     # 1, .5, 4, 2: mean 1.875, squares .765625 + 1.890625 + 4.515625 + .015625, over 3
     deviation = math.sqrt(7.1875 / 3) + 1e-4
     assert [own["a"] for own in found] == [
@@ -98,9 +98,9 @@ def played(rng, games, turns=2):
 def gradient(name, group):
     """Of the logit of choosing 1 in the first turn: mean of (a - 1/2) * advantage."""
     made = ASSIGNMENTS[name](CreditConfig(name=name, scale="none"), 1.0)
-    [found], _ = made.assign([group], TWO, made.init())
+    [found], _ = made([group], TWO, {})
     pushes = [
-        (one.actions["a"][0] - 0.5) * own["a"][0] for one, own in zip(group, found, strict=True)
+        (one["a"].actions[0] - 0.5) * own["a"][0] for one, own in zip(group, found, strict=True)
     ]
     return sum(pushes) / len(pushes)
 
@@ -144,10 +144,10 @@ def against(partner, rng, games=16, turns=8):
 def push(name, scale, group):
     """Towards cooperating: sum over turns of (a - 1/2) * advantage, mean over games."""
     made = ASSIGNMENTS[name](CreditConfig(name=name, scale=scale), 1.0)
-    [found], _ = made.assign([group], TWO, made.init())
+    [found], _ = made([group], TWO, {})
     return np.mean(
         [
-            sum((a - 0.5) * x for a, x in zip(one.actions["a"], own["a"], strict=True))
+            sum((a - 0.5) * x for a, x in zip(one["a"].actions, own["a"], strict=True))
             for one, own in zip(group, found, strict=True)
         ]
     )

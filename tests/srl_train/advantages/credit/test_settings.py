@@ -72,7 +72,7 @@ def test_every_setting_changes_what_its_readers_assign(name):
     groups = [[game({"a": [1, 2], "b": [0, 3]}), game({"a": [0, 5], "b": [2, 2]})]]
     for reader in readers:
         plain, changed = (
-            ASSIGNMENTS[reader](own, 1.0).assign(groups, seating, {})[0]
+            ASSIGNMENTS[reader](own, 1.0)(groups, seating, {})[0]
             for own in (CreditConfig(name=reader), CreditConfig(name=reader, **{name: value}))
         )
         assert plain != changed
