@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from srl_agents.episode import Decision
 from srl_agents.errors import BackendError
 from srl_agents.policy import Seen
-from srl_envs.text.view import (
-    LISTED,
-    NOT_LEGAL_NOW,
-    ParseFailure,
-    TextView,
-    default_in_words,
-    view_for,
-)
+from srl_envs.text.view import LISTED, ParseFailure, TextView, read_answer, view_for
 
 HELP, QUIT, SAY = "?", ("q", "quit"), "say "
 WIDTH = 88  # characters of a line
@@ -93,13 +85,11 @@ class Human:
                     self._keep(plain[len(SAY) :].strip(), words)
                     continue
             answer = "\n".join([*words, plain])
-            action = self._read(seen, answer)
+            action = read_answer(self._view, seen.agent, seen.observation, answer, seen.action_mask)
             if not isinstance(action, ParseFailure):
                 return Decision(action, text=answer)
-            default = default_in_words(
-                view_for(self._view, seen.observation), seen.agent, seen.action_mask
-            )
-            instead = "lost its turn" if default is None else f"played {default!r} now"
+            answers = self._view.answers(seen.agent)
+            instead = f"played {answers[action.instead]!r} now" if answers else "lost its turn"
             self._tell(
                 f"That was not read: {action.reason}. A model would have {instead}; "
                 f"you may try again ({HELP} shows the rules and the legal answers)."
@@ -115,12 +105,6 @@ class Human:
     def _legal(self, seen: Seen) -> list[str]:
         answers, mask = self._view.answers(seen.agent), seen.action_mask
         return [words for action, words in enumerate(answers) if mask is None or mask[action]]
-
-    def _read(self, seen: Seen, answer: str) -> Any | ParseFailure:
-        action = view_for(self._view, seen.observation).parse(seen.agent, answer)
-        if isinstance(action, ParseFailure) or seen.action_mask is None:
-            return action
-        return action if seen.action_mask[action] else ParseFailure(NOT_LEGAL_NOW)
 
     def _tell_rules(self, seen: Seen) -> None:
         rules = view_for(self._view, seen.observation).rules(seen.agent)

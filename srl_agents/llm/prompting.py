@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from srl_agents.episode import Decision, Tokens
 from srl_agents.policy import Seen
 from srl_envs.loading.untrusted import printable
-from srl_envs.text.view import (
-    NOT_LEGAL_NOW,
-    ParseFailure,
-    TextView,
-    feedback,
-    in_place_of_unread,
-    view_for,
-)
+from srl_envs.text.view import ParseFailure, TextView, feedback, read_answer, view_for
 
 
 def rules_for(view: TextView, seen: Seen) -> str:
@@ -29,9 +21,7 @@ def situation(
     """Why the seat's last answer was not read, what it heard, its situation, and a note on it."""
     lines = []
     if failure is not None:
-        answers = view.answers(seen.agent)
-        played = view.default_action if failure.instead is None else failure.instead
-        lines.append(feedback(failure, answers[played] if answers else None))
+        lines.append(feedback(view, seen.agent, failure))
     # On one line each: nobody's words can pass for a line of the situation, or of somebody else.
     lines += [
         f"{speaker} says: {printable(words, multiline=False)}" for speaker, words in seen.heard
@@ -43,14 +33,8 @@ def situation(
 
 
 def read(view: TextView, seen: Seen, text: str) -> Any | ParseFailure:
-    """The action that an answer names, or why none was read and what is played instead; what the
-    action mask forbids is not read either."""
-    action, mask = view_for(view, seen.observation).parse(seen.agent, text), seen.action_mask
-    if not isinstance(action, ParseFailure):
-        if mask is None or mask[action]:
-            return action
-        action = ParseFailure(NOT_LEGAL_NOW)
-    return replace(action, instead=in_place_of_unread(view_for(view, seen.observation), mask))
+    """The action that an answer names, or why none was read and what is played instead."""
+    return read_answer(view, seen.agent, seen.observation, text, seen.action_mask)
 
 
 def decided(text: str, action: Any | ParseFailure, tokens: Tokens | None = None) -> Decision:

@@ -19,42 +19,29 @@ Round 3 of 8. ...
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 ANSWER_SHOWN = 500  # characters of an answer that is told again: its end, where the choice stands
 
 
-@dataclass(frozen=True)
-class PastTurn:
-    """What a seat read and answered in a turn."""
-
-    number: int
-    """Counted from 1 in every episode."""
-    situation: str
-    answer: str
-    unread: str | None = None
-    """Why the answer was not read; None where it was."""
-
-    def __str__(self) -> str:
-        answer = self.answer.strip()
-        if len(answer) > ANSWER_SHOWN:
-            answer = f"... {answer[-ANSWER_SHOWN:].lstrip()}"
-        lines = [f"Turn {self.number}:", self.situation, f"You answered: {answer}".rstrip()]
-        return "\n".join(lines if self.unread is None else [*lines, f"Not read: {self.unread}."])
-
-
 class TextHistory:
-    """One seat's last `turns` turns of an episode, told within `length` characters."""
+    """One agent's last `turns` turns of an episode, told within `length` characters."""
 
     def __init__(self, turns: int, length: int) -> None:
         self._length = length
-        self._turns: deque[PastTurn] = deque(maxlen=turns)
+        self._turns: deque[str] = deque(maxlen=turns)
         self._played = 0
 
     def add(self, situation: str, answer: str, unread: str | None) -> None:
-        """Remember a turn; where there are more than are told, the oldest is forgotten."""
+        """Remember a turn; where there are more than are told, the oldest is forgotten.
+
+        `unread` says why the answer was not read; None where it was.
+        """
         self._played += 1
-        self._turns.append(PastTurn(self._played, situation, answer, unread))
+        answer = answer.strip()
+        if len(answer) > ANSWER_SHOWN:
+            answer = f"... {answer[-ANSWER_SHOWN:].lstrip()}"
+        told = f"Turn {self._played}:\n{situation}\n{f'You answered: {answer}'.rstrip()}"
+        self._turns.append(told if unread is None else f"{told}\nNot read: {unread}.")
 
     def standing_alone(self, rules: str, now: str) -> str:
         """Rules, past turns and what is to be read now; of the turns the newest that have room.
@@ -63,8 +50,7 @@ class TextHistory:
         """
         told = [f"Now:\n{now}"]
         room = self._length - len(f"{rules}\n\n{told[0]}")
-        for turn in reversed(self._turns):
-            said = str(turn)
+        for said in reversed(self._turns):
             room -= len(said) + len("\n\n")
             if room < 0:
                 break

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
+from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs.errors import EnvError
 from srl_envs.text.answer_extraction import readings, statements_in
 from srl_envs.text.history import TextHistory
-from srl_envs.validation import Step, asks_nothing, told, whole_number
+from srl_envs.validation import Step, told, whole_number
 
 BINARY_ANSWERS = ("compete", "cooperate")
 """In action order: 0 competes, 1 cooperates."""
@@ -164,13 +165,13 @@ def cost_of_unread(penalty: float) -> str:
     return f" What cannot be read costs {penalty:g}." if penalty else ""
 
 
-def feedback(failure: ParseFailure, default_answer: str | None) -> str:
-    """What the seat is told, before its next situation, about an answer that could not be read.
-
-    `default_answer` was played instead; None where nothing was.
-    """
-    said = f"Your last answer was not read: {failure.reason}."
-    return said if default_answer is None else f"{said} So {default_answer} was played."
+def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
+    """What an agent is told, before its next situation, about an answer that could not be read."""
+    told, answers = f"Your last answer was not read: {failure.reason}.", view.answers(agent)
+    if not answers:
+        return told
+    played = view.default_action if failure.instead is None else failure.instead
+    return f"{told} So {answers[played]} was played."
 
 
 def view_for(view: TextView, observation: Any) -> TextView:
@@ -202,10 +203,18 @@ def in_place_of_unread(view: TextView, mask: Any = None) -> Any:
     return default if legal is None or mask is None else legal(default, mask)
 
 
-def default_in_words(view: TextView, agent: str, mask: Any = None) -> str | None:
-    """What is played in place of an answer that could not be read; None where nothing is."""
-    answers = view.answers(agent)
-    return answers[in_place_of_unread(view, mask)] if answers else None
+def read_answer(
+    view: TextView, agent: str, observation: Any, text: str, mask: Any = None
+) -> Any | ParseFailure:
+    """The action that an answer to `observation` names, or why none was read and what is played
+    instead; what the action mask forbids is not read either."""
+    own = view_for(view, observation)
+    action = own.parse(agent, text)
+    if not isinstance(action, ParseFailure):
+        if mask is None or mask[action]:
+            return action
+        action = ParseFailure(NOT_LEGAL_NOW)
+    return replace(action, instead=in_place_of_unread(own, mask))
 
 
 class TextSpace(spaces.Text):
@@ -233,22 +242,22 @@ class TextSpace(spaces.Text):
         return f"TextSpace({self.max_length})"
 
 
-class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class TextEnv(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
     """Any environment that has a TextView, observed and answered in words.
 
     The first observation of an episode is the rules and the situation; later ones are what is
     new: the situation, after a word of feedback where the last answer could not be read, or named
     what is not legal now. With `history`, for readers that keep no conversation, every observation
-    stands by itself: the rules, up to that many of the seat's own last turns in this episode, the
+    stands by itself: the rules, up to that many of the agent's own last turns in this episode, the
     feedback and the situation (laid out as in srl_envs.text.history). None is longer than
     TEXT_LENGTH: the oldest turns are left out first.
 
     An answer that is not read plays the view's default action (see `in_place_of_unread`) and costs
     `parse_penalty`; its reason is in `infos[agent]["parse_failure"]` (None where the answer was
     read). `infos[agent]["action"]` is the action that was played. The environment gets actions as
-    Spoken.
+    Spoken. All else is the environment's own.
 
-    Raises EnvError for what is no ParallelEnv with a text view, and for a missing or unknown seat.
+    Raises EnvError for what is no ParallelEnv with a text view, and for a missing or unknown agent.
     """
 
     def __init__(self, env: Any, *, history: int | None = None) -> None:
@@ -258,39 +267,14 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
             )
         if getattr(env.unwrapped, "text_view", None) is None:
             raise EnvError(f"{env} has no text view: give it a `text_view` (see TextView)")
-        self.env = env
+        super().__init__(env)
         self.history = None if history is None else whole_number("history", history, low=0)
-        self.metadata = env.metadata
-        self.possible_agents: list[str] = list(env.possible_agents)
-        self.observation_spaces = {a: TextSpace(TEXT_LENGTH) for a in self.possible_agents}
-        self.action_spaces = {a: TextSpace(ANSWER_LENGTH) for a in self.possible_agents}
+        self.observation_spaces = {agent: TextSpace(TEXT_LENGTH) for agent in env.possible_agents}
+        self.action_spaces = {agent: TextSpace(ANSWER_LENGTH) for agent in env.possible_agents}
         self._masks: dict[str, Any] = {}
         self._seen: dict[str, Any] = {}
         self._situations: dict[str, str] = {}
         self._past: dict[str, TextHistory] = {}
-
-    @property
-    def agents(self) -> list[str]:
-        """The seats now in play."""
-        agents: list[str] = self.env.agents
-        return agents
-
-    @property
-    def unwrapped(self) -> Any:
-        """The environment itself, without wrappers."""
-        return self.env.unwrapped
-
-    @property
-    def render_mode(self) -> str | None:
-        """The environment's own."""
-        mode: str | None = self.env.render_mode
-        return mode
-
-    @property
-    def state_space(self) -> spaces.Space[Any]:
-        """The environment's own."""
-        space: spaces.Space[Any] = self.env.state_space
-        return space
 
     def observation_space(self, agent: str) -> TextSpace:
         """The same object on every call."""
@@ -311,81 +295,56 @@ class TextEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         return self._standing_alone(self._situations), infos
 
     def step(self, actions: Mapping[str, str]) -> Step:
-        """Play one round with one answer in words per seat."""
+        """Play one round with one answer in words per agent."""
         if not isinstance(actions, Mapping):
-            raise EnvError(f"actions must be a mapping seat -> answer, got {told(actions)}")
-        if asks_nothing(bool(self._past), self.agents, actions):
-            return {}, {}, {}, {}, {}
-        view = self._view()
+            raise EnvError(f"actions must be a mapping agent -> answer, got {told(actions)}")
+        view: TextView = self.env.unwrapped.text_view
         played: dict[str, Any] = {}
         failures: dict[str, ParseFailure] = {}
+        said: dict[str, str] = {}
         for agent, answer in actions.items():
             if agent not in self.agents:
                 raise EnvError(f"an answer for {agent!r}, who is not among {self.agents}")
-            action = self._read(agent, answer)
+            seen = self._seen[agent]
+            action = read_answer(view, agent, seen, answer, self._masks[agent])
             if isinstance(action, ParseFailure):
-                failures[agent] = action
-                action = in_place_of_unread(self._view_of(agent), self._masks.get(agent))
+                failures[agent], action = action, action.instead
+                said[agent] = feedback(view_for(view, seen), agent, failures[agent]) + "\n"
             played[agent] = action
         spoken = {agent: spoken_as(action, actions[agent]) for agent, action in played.items()}
-        said = {
-            agent: feedback(
-                failure, default_in_words(self._view_of(agent), agent, self._masks.get(agent))
-            )
-            for agent, failure in failures.items()
-        }
         observations, rewards, terminations, truncations, infos = self.env.step(spoken)
         for agent, answer in actions.items():
             unread = failures[agent].reason if agent in failures else None
             self._past[agent].add(self._situations[agent], str(answer), unread)
-        self._keep(observations, infos)
-        texts = dict(self._situations)
         for agent, info in infos.items():
             info["action"], info["parse_failure"] = played.get(agent), None
         for agent, failure in failures.items():
-            texts[agent] = f"{said[agent]}\n{texts[agent]}"[:TEXT_LENGTH]
             rewards[agent] -= view.parse_penalty
             infos[agent]["parse_failure"] = failure.reason
+        self._keep(observations, infos)
+        texts = {
+            agent: (said.get(agent, "") + now)[:TEXT_LENGTH]
+            for agent, now in self._situations.items()
+        }
         if self.history is not None:
             texts = self._standing_alone(texts)
         return texts, rewards, terminations, truncations, infos
 
-    def state(self) -> np.ndarray:
-        """The environment's own."""
-        state: np.ndarray = self.env.state()
-        return state
-
-    def render(self) -> Any:
-        """The environment's own."""
-        return self.env.render()
-
-    def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
-
-    def _read(self, agent: str, answer: str) -> Any | ParseFailure:
-        action, mask = self._view_of(agent).parse(agent, answer), self._masks.get(agent)
-        if isinstance(action, ParseFailure) or mask is None or mask[action]:
-            return action
-        return ParseFailure(NOT_LEGAL_NOW)
-
     def _standing_alone(self, texts: Mapping[str, str]) -> dict[str, str]:
+        view: TextView = self.env.unwrapped.text_view
         return {
-            agent: self._past[agent].standing_alone(self._view_of(agent).rules(agent), now)
+            agent: self._past[agent].standing_alone(
+                view_for(view, self._seen[agent]).rules(agent), now
+            )
             for agent, now in texts.items()
         }
 
     def _keep(self, seen: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> None:
-        view, self._seen = self._view(), dict(seen)
-        self._situations = {a: view.describe(a, seen[a])[:TEXT_LENGTH] for a in seen}
-        # Masks of our own, because the infos are the caller's to write into.
-        masks = {agent: info.get("action_mask") for agent, info in infos.items()}
-        self._masks = {a: None if mask is None else mask.copy() for a, mask in masks.items()}
-
-    def _view(self) -> TextView:
         view: TextView = self.env.unwrapped.text_view
-        return view
-
-    def _view_of(self, agent: str) -> TextView:
-        """The view that the seat's last observation is read with."""
-        return view_for(self._view(), self._seen[agent])
+        self._seen = dict(seen)
+        self._situations = {
+            agent: view.describe(agent, seen[agent])[:TEXT_LENGTH] for agent in seen
+        }
+        # Masks of our own, because the infos are the caller's to write into.
+        masks = {agent: infos.get(agent, {}).get("action_mask") for agent in seen}
+        self._masks = {a: None if mask is None else mask.copy() for a, mask in masks.items()}

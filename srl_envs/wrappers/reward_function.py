@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import Any, TypedDict
 
 import numpy as np
-from gymnasium import spaces
 from pettingzoo import ParallelEnv
+from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text.view import Spoken
-from srl_envs.validation import Step, asks_nothing, told
+from srl_envs.validation import Step, told
 
 
 class RewardContext(TypedDict):
@@ -42,8 +42,8 @@ RewardFunction = Callable[[Any, RewardContext], float]
 (a text environment's action, or the words an action carries), else the action."""
 
 
-class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
-    """Any PettingZoo ParallelEnv, rewarded by a function of yours.
+class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
+    """Any PettingZoo ParallelEnv, rewarded by a function of yours; all else is the environment's.
 
     `reward_function` may be set at any time; with None the environment's own rewards pass. Those
     are always in `infos[agent]["environment_reward"]`. Raises EnvError for a reward that is not a
@@ -54,12 +54,9 @@ class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
     def __init__(self, env: Any, reward_function: RewardFunction | None = None) -> None:
         if not isinstance(env, ParallelEnv):
             raise EnvConfigError(f"CustomRewards got {told(env)}: give a PettingZoo ParallelEnv")
-        self.env = env
+        super().__init__(env)
         self.reward_function = reward_function
-        self.metadata = env.metadata
-        self.possible_agents: list[str] = list(env.possible_agents)
         self._observations: dict[str, Any] = {}
-        self._begun = False
         self._round = 0
 
     @property
@@ -76,59 +73,23 @@ class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
             )
         self._reward_function = function
 
-    @property
-    def agents(self) -> list[str]:
-        """The seats now in play."""
-        agents: list[str] = self.env.agents
-        return agents
-
-    @property
-    def unwrapped(self) -> Any:
-        """The environment itself, without wrappers."""
-        return self.env.unwrapped
-
-    @property
-    def render_mode(self) -> str | None:
-        """The environment's own."""
-        mode: str | None = getattr(self.env, "render_mode", None)
-        return mode
-
-    @property
-    def state_space(self) -> spaces.Space[Any]:
-        """The environment's own."""
-        space: spaces.Space[Any] = self.env.state_space
-        return space
-
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The environment's own."""
-        space: spaces.Space[Any] = self.env.observation_space(agent)
-        return space
-
-    def action_space(self, agent: str) -> spaces.Space[Any]:
-        """The environment's own."""
-        space: spaces.Space[Any] = self.env.action_space(agent)
-        return space
-
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode."""
         observations, infos = self.env.reset(seed=seed, options=options)
         # Copies, here and below: what is handed out is the caller's to write into.
-        self._begun, self._round = True, 0
-        self._keep(observations)
+        self._observations, self._round = _copied(observations), 0
         return observations, infos
 
     def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one round."""
-        if asks_nothing(self._begun, self.agents, actions):
-            return {}, {}, {}, {}, {}
-        observations, rewards, terminations, truncations, infos = self.env.step(actions)
-        own, rewards = rewards, dict(rewards)
+        observations, own, terminations, truncations, infos = self.env.step(actions)
+        rewards = dict(own)
         for agent in own:
             if self.reward_function is not None and agent in actions:
                 context = RewardContext(
-                    environment=str(self.metadata.get("name") or type(self.env.unwrapped).__name__),
+                    environment=str(self.metadata.get("name") or type(self.unwrapped).__name__),
                     agent=agent,
                     round=self._round,
                     observation=self._observations[agent],
@@ -139,25 +100,8 @@ class CustomRewards(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
                     self.reward_function(_output(actions[agent]), context), agent
                 )
             infos[agent]["environment_reward"] = float(own[agent])
-        self._round += 1
-        self._keep(observations)
+        self._observations, self._round = _copied(observations), self._round + 1
         return observations, rewards, terminations, truncations, infos
-
-    def _keep(self, observations: Mapping[str, Any]) -> None:
-        self._observations = {agent: _copied(seen) for agent, seen in observations.items()}
-
-    def state(self) -> np.ndarray:
-        """The environment's own."""
-        state: np.ndarray = self.env.state()
-        return state
-
-    def render(self) -> Any:
-        """The environment's own."""
-        return self.env.render()
-
-    def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
 
 
 def _output(action: Any) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils import BaseParallelWrapper
 from pettingzoo.utils.conversions import (
     aec_to_parallel,
     turn_based_aec_to_parallel,
@@ -164,7 +165,7 @@ class ThirdPartyView:
         return int(np.argmax(mask)) if allowed is None else allowed
 
 
-class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class GameWithText(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
     """A third party's game with a `text_view`; `env` is the game, as a ParallelEnv. See with_text.
 
     Actions count from 0. Every info has an int8 "action_mask", which is also in the observation
@@ -184,7 +185,7 @@ class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
     def __init__(
         self, env: Any, view: ThirdPartyView, observed: Mapping[str, spaces.Space[Any]]
     ) -> None:
-        self.env = env
+        super().__init__(env)
         self.text_view = view
         own = env.metadata
         self.metadata = {**own, "name": own.get("name") or type(env.unwrapped).__name__}
@@ -198,10 +199,9 @@ class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         self._masks: dict[str, np.ndarray] = {}
 
     @property
-    def state_space(self) -> spaces.Space[Any] | None:
-        """The game's own, None where it has none."""
-        space: spaces.Space[Any] | None = getattr(self.env, "state_space", None)
-        return space
+    def unwrapped(self) -> GameWithText:
+        """The game with its text view: the game in `env` has none."""
+        return self
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """The seat's observation space, the same object on every call."""
@@ -246,19 +246,6 @@ class GameWithText(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
             {agent: bool(ended) for agent, ended in truncations.items()},
             told,
         )
-
-    def state(self) -> np.ndarray:
-        """The game's own."""
-        state: np.ndarray = self.env.state()
-        return state
-
-    def render(self) -> Any:
-        """As the game does."""
-        return self.env.render()
-
-    def close(self) -> None:
-        """Close the game."""
-        self.env.close()
 
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]

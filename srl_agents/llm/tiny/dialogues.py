@@ -11,14 +11,7 @@ import numpy as np
 
 from srl_agents.evaluation.progress import LongWork
 from srl_agents.llm.opponent_notes import History, PartnerNotes
-from srl_envs.text.view import (
-    ParseFailure,
-    TextView,
-    default_in_words,
-    feedback,
-    in_place_of_unread,
-    view_for,
-)
+from srl_envs.text.view import ParseFailure, TextView, feedback, read_answer, view_for
 
 UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
 UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers
@@ -106,11 +99,11 @@ def _play(
             failure = None
             if rng.random() < UNREADABLE_SHARE:
                 answer = UNREADABLE[rng.integers(len(UNREADABLE))]
-                failure = view_for(view, observations[agent]).parse(agent, answer)
+                failure = read_answer(view, agent, observations[agent], answer, mask)
             if isinstance(failure, ParseFailure):
+                actions[agent] = failure.instead
                 own = view_for(view, observations[agent])
-                actions[agent] = in_place_of_unread(own, mask)
-                feedbacks[agent] = feedback(failure, default_in_words(own, agent, mask)) + "\n"
+                feedbacks[agent] = feedback(own, agent, failure) + "\n"
             else:
                 failure = None
                 answer = answers[chosen]

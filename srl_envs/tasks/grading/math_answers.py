@@ -98,6 +98,25 @@ def same_answer(truth: str, said: str, units: Collection[str] = ()) -> bool:
     return same_reading(read(truth, units), read(said, units))
 
 
+def same_value(truth: str, said: str, units: Collection[str] = ()) -> bool:
+    """Whether two texts say the same: as numbers where both are one, else but for case and spaces.
+
+    For answers that are numbers or words, never expressions: 2024-01-05 is no difference.
+    """
+    right, answer = (_number_alone(text, frozenset(units)) for text in (truth, said))
+    if right is not None and answer is not None:
+        return same_reading(right, answer)
+    words, others = (" ".join(text.casefold().split()).strip(" .\"'`*") for text in (truth, said))
+    return bool(words) and words == others
+
+
+def _number_alone(text: str, units: frozenset[str]) -> Reading | None:
+    try:
+        return _number(_plain(text.strip("*`\"' \t\n")[: LONGEST + 1]), units)
+    except (Unreadable, ZeroDivisionError):
+        return None
+
+
 def _named_by_signs(truth: str) -> frozenset[str]:
     signs = {
         "$": ("dollar", "dollars"),
@@ -149,9 +168,14 @@ def words_of(question: str) -> frozenset[str]:
     return frozenset(words) - _MULTIPLES
 
 
+def _plain(text: str) -> str:
+    plain = expressions.plain(text.strip().rstrip("."))
+    return plain.replace("\\{", "{").replace("\\}", "}")
+
+
 @lru_cache(maxsize=4096)
 def _read(text: str, units: frozenset[str]) -> Reading:
-    plain = expressions.plain(text.strip().rstrip(".")).replace("\\{", "{").replace("\\}", "}")
+    plain = _plain(text)
     plain = plain.replace("\\leqslant", "<=").replace("\\geqslant", ">=")
     plain = plain.replace("\\leq", "<=").replace("\\geq", ">=").replace("\\le", "<=")
     plain = plain.replace("\\ge", ">=").replace("\\lt", "<").replace("\\gt", ">")

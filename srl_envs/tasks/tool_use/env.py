@@ -13,8 +13,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,12 +26,12 @@ from srl_envs.games import base
 from srl_envs.loading import references
 from srl_envs.loading.untrusted import framed
 from srl_envs.tasks.base import Graded, Problem, Task, TaskEnv, TaskView, Work
-from srl_envs.tasks.grading.math_answers import words_of
+from srl_envs.tasks.grading.math_answers import same_value, words_of
 from srl_envs.tasks.tool_use.errors import ToolError
 from srl_envs.tasks.tool_use.file_store import FileStore, JailedFolder, MemoryFiles
 from srl_envs.tasks.tool_use.generators import FAMILIES
 from srl_envs.tasks.tool_use.parsing import CLOSE, OPEN, ToolCall, read_turn
-from srl_envs.tasks.tool_use.registry import RESULT_LENGTH, Tool, ToolResult
+from srl_envs.tasks.tool_use.registry import Tool, ToolResult
 from srl_envs.tasks.tool_use.search import SearchProvider
 from srl_envs.tasks.tool_use.session import Session
 from srl_envs.tasks.tool_use.toolbox import TOOLS, WITHOUT_SANDBOX, Toolbox
@@ -44,13 +43,10 @@ TURNS = 8
 HISTORY = 4  # earlier turns that are told again
 HISTORY_LENGTH = 600  # characters of each
 LAST_TURN = "This is your last turn: answer now."
-ROUNDED = Fraction(1, 10**9)
 NUMBERS_IN_SIGHT = 6
 OF_A_KIND = 4  # sample answers
 MARKS = {"+": "+", "plus": "+", "-": "-", "minus": "-", "*": "*", "times": "*"}
 
-_COUNTED = re.compile(r"(\S*\d)((?: [A-Za-z]+){1,3})")
-_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
 _NUMBER_IN_SIGHT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])")
 _FILE_IN_SIGHT = re.compile(r"(?<![\w-])[\w-]+\.txt\b")
 _NAME_IN_SIGHT = re.compile(r"(?<!^)(?<![.?] )\b[A-Z][a-z]+\b")
@@ -160,9 +156,9 @@ class ToolUse(Task):
         return Graded(score, right, "", True, _counts(session))
 
     def grade(self, problem: Problem, answer: str) -> Graded:
-        """Right or not: numbers by value, with words of the question as units, else as text."""
+        """Right or not: numbers by value, with words of the question as units, else text."""
         units = words_of(problem.question) - {"fewer", "more"}  # which turn a number round
-        right = same_answer(str(problem.answer), answer, units)
+        right = same_value(str(problem.answer), answer, units)
         return Graded.right() if right else Graded.wrong()
 
     def end(self, work: Work) -> None:
@@ -228,7 +224,7 @@ class ToolUse(Task):
                 found = files.read(path)
             except ToolError:
                 return False
-            if not same_answer(content, found):
+            if not same_value(content, found):
                 return False
         return True
 
@@ -260,33 +256,9 @@ class ToolUseEnv(TaskEnv):
         return tuple(text for text in samples if isinstance(read_turn(text), str))
 
 
-def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
-    """Whether two texts say the same: as numbers (1,000.0 is 1000), or but for case and spaces.
-
-    Whole numbers must be exact; others may differ by ROUNDED, and by ROUNDED of the truth.
-    `units` are words, in lower case, that may stand behind a number.
-    """
-    right, said = _value(truth, units), _value(answer, units)
-    if right is not None and said is not None:
-        rounded = Fraction(0) if right.denominator == 1 else ROUNDED * min(Fraction(1), abs(right))
-        return abs(said - right) <= rounded
-    plain = [" ".join(text.casefold().split()).strip(" .\"'`*") for text in (truth, answer)]
-    return bool(plain[0]) and plain[0] == plain[1]
-
-
 def _things(text: str) -> list[str]:
     """The numbers and names in a text."""
     return _NUMBER_IN_SIGHT.findall(text)[-NUMBERS_IN_SIGHT:] + _NAME_IN_SIGHT.findall(text)
-
-
-def _value(text: str, units: Collection[str]) -> Fraction | None:
-    stripped = text.strip(" \t\n*`\"'").removesuffix(".").replace("\N{MINUS SIGN}", "-")
-    counted = _COUNTED.fullmatch(stripped)
-    if counted is not None and set(counted[2].casefold().split()) <= set(units):
-        stripped = counted[1]
-    if len(stripped) > RESULT_LENGTH or not _NUMBER.fullmatch(stripped):
-        return None
-    return Fraction(stripped.replace(",", ""))
 
 
 def _response(result: ToolResult, among: int) -> str:

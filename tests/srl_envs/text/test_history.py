@@ -4,7 +4,7 @@ import pytest
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.text.history import ANSWER_SHOWN, PastTurn, TextHistory
+from srl_envs.text.history import ANSWER_SHOWN, TextHistory
 from srl_envs.text.view import TEXT_LENGTH, TextEnv
 
 
@@ -68,9 +68,11 @@ def test_it_stays_within_its_length_and_drops_the_oldest_turns_first():
 
 
 def test_long_answers_are_told_by_their_end():
-    said = str(PastTurn(1, "Rain.", "x" * 5000 + "\ngo"))
+    history = TextHistory(1, TEXT_LENGTH)
+    history.add("Rain.", "x" * 5000 + "\ngo", None)
+    said = history.standing_alone("Go.", "Sun.").removesuffix("\n\nNow:\nSun.")
     assert said.endswith("xxx\ngo") and len(said) < ANSWER_SHOWN + 50
-    assert said.startswith("Turn 1:\nRain.\nYou answered: ... xxx")
+    assert said.startswith("Go.\n\nTurn 1:\nRain.\nYou answered: ... xxx")
 
 
 @pytest.mark.parametrize("room", [5, 40, 60, 90, 200])

@@ -128,7 +128,8 @@ def test_answers_that_look_dressed_themselves():
 
 def test_feedback_shows_nothing_of_the_answer():
     failure = parse_choice("ignore the rules, I won", BINARY_ANSWERS)
-    assert feedback(failure, "compete") == (
+    view = registry.make("coop_compete_pair_v0").text_view
+    assert feedback(view, "agent_0", failure) == (
         "Your last answer was not read: no legal choice stood alone on the last line. "
         "So compete was played."
     )
@@ -256,7 +257,7 @@ def test_text_env_refuses():
         env.step({"agent_0": "compete"})
     with pytest.raises(EnvError, match="'agent_9', who is not among"):
         env.step({"agent_0": "compete", "agent_1": "compete", "agent_9": "compete"})
-    with pytest.raises(EnvError, match="actions must be a mapping seat -> answer, got \\['a'\\]"):
+    with pytest.raises(EnvError, match="actions must be a mapping agent -> answer, got \\['a'\\]"):
         env.step(["a"])
     bare = registry.make("coop_compete_v0")
     bare.text_view = None

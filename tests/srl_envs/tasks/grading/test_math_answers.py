@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srl_envs.tasks.grading.math_answers import LONGEST, read, same_answer, words_of
+from srl_envs.tasks.grading.math_answers import LONGEST, read, same_answer, same_value, words_of
 
 QUESTION = "How many apples and dozens does Ada have after 3 weeks, in km per hour or dollars?"
 
@@ -178,3 +178,35 @@ def test_units_are_words_of_the_question_only():
 def test_words_that_turn_a_number_round_are_no_units():
     units = words_of("How many degrees below zero is it, if it was 3 degrees above?")
     assert same_answer("5", "5 degrees", units) and not same_answer("5", "5 below zero", units)
+
+
+@pytest.mark.parametrize(
+    ("truth", "said", "same"),
+    [
+        ("1000", "1,000.0", True),
+        ("0.3", "0.30", True),
+        ("0.5", "1/2", True),
+        ("35", "7 * 5", False),  # the work is not done
+        ("35", "35.", True),
+        ("35", "**35**", True),
+        ("35", "-35", False),
+        ("-35", "\u221235", True),
+        ("35", "35 apples", False),  # no word of the question
+        ("35", "35 towns", True),
+        ("35", "35 fewer towns", False),
+        ("Tessin", " tessin ", True),
+        ("Tessin", "the river Tessin", False),
+        ("2024-01-05", "2018", False),  # no expression
+        ("2024-01-05", "2024-01-05.", True),
+        ("35", "", False),
+        ("1", "1" * 5000, False),
+        ("12345678901", "12345678902", False),
+        ("12345678901", "12345678901.0", True),
+        ("12345678901.5", "12345678901.6", False),
+        ("0.333333333333333", "0.3333", True),
+        ("0.333333333333333", "0.33", False),
+        ("0", "0.0000000001", False),
+    ],
+)
+def test_numbers_and_words_are_compared_by_value(truth, said, same):
+    assert same_value(truth, said, {"towns"}) is same

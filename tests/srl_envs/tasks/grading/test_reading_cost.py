@@ -47,7 +47,7 @@ readers = (
     lambda said: judge.named(said, "pro"),
     lambda said: rules.content_words(said) or rules._END.split(said),
     lambda said: text.parse_choice(said, ("compete", "cooperate")),
-    lambda said: tool_use_v0.same_answer("42", said, {"a", "cm"}),
+    lambda said: answers.same_value("42", said, {"a", "cm"}),
     lambda said: trading.text_view.parse("agent_0", said),
     lambda said: bargaining.text_view.parse("agent_0", said),
 )
