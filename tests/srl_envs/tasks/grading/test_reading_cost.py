@@ -18,11 +18,14 @@ from srl_envs.tasks.grading.expressions import parse, same
 READERS = """
 import itertools, signal, sys
 from srl_agents.llm import judge
-from srl_envs import answers, cheap_talk, code_v0, expressions, final_answers, text, tool_use_v0
+from srl_envs.games import cheap_talk
 from srl_envs.registry import make
-from srl_envs.tasks.debate import rules
-from srl_envs.tasks.tool_use import calculator, calls, search
+from srl_envs.tasks.debate import heuristic_judge
+from srl_envs.tasks.grading import expressions, extract, math_answers
+from srl_envs.tasks.programming import env as programming
+from srl_envs.tasks.tool_use import calculator, env as tool_use, parsing, search
 from srl_envs.tasks.tool_use.errors import ToolError
+from srl_envs.text import view
 
 def computed(said):
     try:
@@ -31,23 +34,23 @@ def computed(said):
         pass
 
 def compared(said):
-    answers.same_answer("42", said[: answers.LONGEST - 1] + said[-1:], {"a", "cm"})
-    answers.same_answer(said[: answers.LONGEST - 1] + said[-1:], "42")
+    math_answers.same_answer("42", said[: math_answers.LONGEST - 1] + said[-1:], {"a", "cm"})
+    math_answers.same_answer(said[: math_answers.LONGEST - 1] + said[-1:], "42")
 
 def sampled(said):
-    tool_use_v0._things(said)
+    tool_use._things(said)
     list(tools._in_sight(said))
 
 tools = make("tool_use_v0").task
 trading, bargaining = make("social_trading_v0"), make("social_negotiation_v0")
 readers = (
-    answers.words_of, cheap_talk.message_in, compared, computed, expressions.plain, sampled,
-    final_answers.boxed, final_answers.final_answer, calls.read_turn, rules.words_of, search._words,
-    lambda said: code_v0.Programming.read(None, said),
+    math_answers.words_of, cheap_talk.message_in, compared, computed, expressions.plain, sampled,
+    extract.boxed, extract.final_answer, parsing.read_turn, heuristic_judge.words_of, search._words,
+    lambda said: programming.Programming.read(None, said),
     lambda said: judge.named(said, "pro"),
-    lambda said: rules.content_words(said) or rules._END.split(said),
-    lambda said: text.parse_choice(said, ("compete", "cooperate")),
-    lambda said: answers.same_value("42", said, {"a", "cm"}),
+    lambda said: heuristic_judge.content_words(said) or heuristic_judge._END.split(said),
+    lambda said: view.parse_choice(said, ("compete", "cooperate")),
+    lambda said: math_answers.same_value("42", said, {"a", "cm"}),
     lambda said: trading.text_view.parse("agent_0", said),
     lambda said: bargaining.text_view.parse("agent_0", said),
 )
