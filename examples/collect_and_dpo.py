@@ -6,7 +6,7 @@ from pathlib import Path
 from srl_agents.episode import write_jsonl
 from srl_train.config.offline import DpoConfig
 from srl_train.config.run import EnvironmentConfig, LoggingConfig, ModelsConfig, RunConfig
-from srl_train.data.collect import cast, play_games
+from srl_train.data.collect import build_policies, play_games
 from srl_train.engine.environment import environment_maker
 from srl_train.trainer import MultiModelTrainer
 
@@ -25,7 +25,7 @@ def main() -> None:
     )
     # The same as: srl collect CONFIG --episodes 64 --group-size 16 --out games.jsonl
     make_env = environment_maker(config)
-    games = play_games(make_env, cast(config, make_env, {}), 64, seed=0, group_size=16)
+    games = play_games(make_env, build_policies(config, make_env, {}), 64, seed=0, group_size=16)
     path = Path("runs/collect_and_dpo/games.jsonl")
     write_jsonl(path, games)
 

@@ -14,7 +14,7 @@ from srl_agents.evaluation.scenarios import score
 from srl_agents.llm.sampling import Sampling
 from srl_envs.scenarios import lookup
 from srl_train.config.run import EnvironmentConfig, ModelsConfig, RunConfig
-from srl_train.data.collect import cast, filtered, play_games
+from srl_train.data.collect import build_policies, filtered, play_games
 from srl_train.engine.environment import environment_maker
 
 TASK = EnvironmentConfig("code_v0", {"families": "returns", "difficulty": 1, "max_cycles": 1})
@@ -26,7 +26,7 @@ def main() -> None:
     models = ModelsConfig(count=1, sampling=Sampling(max_new_tokens=24))
     config = RunConfig(environment=TASK, models=models)
     make_env = environment_maker(config)
-    policies = cast(config, make_env, {})
+    policies = build_policies(config, make_env, {})
 
     # Much the same as: srl eval --scenario code_v0.one_line_unseen --focal tiny --episodes 12
     #                            --samples 8 --pass-at 1 4 8 --max-new-tokens 24

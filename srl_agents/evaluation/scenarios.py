@@ -145,6 +145,7 @@ def score(
     *,
     samples: int = 1,
     pass_at: Sequence[int] = (),
+    background: Mapping[str, Policy] | None = None,
 ) -> ScenarioScore:
     """Play `episodes` games of the scenario with `focal` in its focal seats, and score them.
 
@@ -152,12 +153,14 @@ def score(
     where the last one left off, so that each plays. The same seed gives the same games to
     everyone. With `samples`, each of the games is played that often from the same start, by the
     same policies: a task's problem is then answered that often. `pass_at` are the k of pass@k.
+    `background`: agent -> policy, for a scenario whose background names others than scripted
+    policies (srl_train's resolver builds them).
 
     Raises ValueError for less than one episode, policy or sample, a wrong seed, and (as
     PolicyError) what is no policy; EnvConfigError for a scenario that does not name every seat
     once, RolloutError where every episode fails, and as `solved` does for `pass_at`.
     """
-    played = play_scenario(scenario, focal, episodes, seed, samples=samples)
+    played = play_scenario(scenario, focal, episodes, seed, samples=samples, background=background)
     return scored(scenario, played, seed, pass_at=pass_at)
 
 
@@ -168,6 +171,7 @@ def play_scenario(
     seed: int = 0,
     *,
     samples: int = 1,
+    background: Mapping[str, Policy] | None = None,
 ) -> list[Episode]:
     """The episodes that `score` scores, in order, those of one start in a row; `seats` and `extra`
     say who played what."""
@@ -191,7 +195,14 @@ def play_scenario(
                 f"{', '.join(scenario.background) or 'nobody'} as background seats: name each of "
                 f"{', '.join(env.possible_agents)} once, at least one as focal"
             )
-        background = {who: classic_policy(who, env) for who in set(scenario.background.values())}
+        if background is None:
+            scripted = {w: classic_policy(w, env) for w in set(scenario.background.values())}
+            background = {agent: scripted[who] for agent, who in scenario.background.items()}
+    if background.keys() != scenario.background.keys():
+        raise ValueError(
+            f"background has policies for {', '.join(background) or 'nobody'}: give one for each "
+            f"of {', '.join(scenario.background) or 'nobody'}"
+        )
     rng = generator(seed, "scenario")
     starts = np.repeat(rng.integers(2**31, size=episodes), samples).tolist()
     courses = rng.integers(2**63, size=episodes * samples).tolist()
@@ -201,7 +212,7 @@ def play_scenario(
         by_shift.setdefault(number // samples * seats % len(team), []).append(number)
     played: dict[int, Episode] = {}
     for shift, numbers in by_shift.items():
-        dealt = {seat: background[who] for seat, who in scenario.background.items()}
+        dealt = dict(background)
         for place, seat in enumerate(scenario.focal):
             dealt[seat] = team[(shift + place) % len(team)]
         together = play_many(

@@ -30,7 +30,8 @@ class Scenario:
     focal: tuple[str, ...]
     """The seats that are scored."""
     background: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """Seat -> the classic policy that sits there: all seats that are not focal."""
+    """Agent -> who plays it, for all agents that are not focal: in this library's scenarios
+    scripted policies, in one's own any player's name, such as that of a run's folder."""
     options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """Keyword arguments of the environment."""
     held_out_partners: tuple[str, ...] = ()

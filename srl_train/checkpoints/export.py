@@ -18,13 +18,13 @@ from srl_train.checkpoints.model_cards import write_card
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError, HubError
 from srl_train.players.checkpoint_models import checkpoint_modules
-from srl_train.players.load import Loading, load_backend
-from srl_train.players.model_specs import NamedModels, is_checkpoint
-from srl_train.players.trained_models import config_tree, models_section
+from srl_train.players.load import load_backend
+from srl_train.players.model_specs import PlayerSpec, is_checkpoint
+from srl_train.players.trained_models import Loading, config_tree, settings_of_run
 
 
 def export(
-    named: NamedModels, name: str, folder: Path, *, merge: bool = False, trusted: bool = False
+    named: PlayerSpec, name: str, folder: Path, *, merge: bool = False, trusted: bool = False
 ) -> None:
     """Write the model `name` of `named` into `folder`, whole or not at all: a whole model, or an
     adapter, with `merge` added to its base; its tokenizer with the chat template; a README.md.
@@ -90,13 +90,13 @@ def push(folder: Path, repository: str, *, private: bool = False) -> str:
     return str(address)
 
 
-def _loaded(named: NamedModels, name: str, trusted: bool) -> HuggingFaceBackend:
+def _loaded(named: PlayerSpec, name: str, trusted: bool) -> HuggingFaceBackend:
     source = named.sources[name]
     if named.run is not None and is_checkpoint(named.run):
         backends, modules = checkpoint_modules(named.run, [name], "cpu", trusted)
         return backends[name].with_model(modules[name])
-    how = Loading("cpu") if named.run is None else Loading("cpu", models_section(named.run).dtype)
-    return load_backend(source, _no_environment, how)
+    dtype = "auto" if named.run is None else settings_of_run(named.run).loading.dtype
+    return load_backend(source, _no_environment, Loading("cpu", dtype))
 
 
 def _no_environment() -> Any:

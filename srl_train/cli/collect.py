@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from srl_agents.scripted.registry import POLICIES
 from srl_train.cli.notices import tell
+from srl_train.cli.options import add_trust, players_of
 from srl_train.cli.train import setting
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_levels
-from srl_train.players.model_specs import named_models, refuse_missing_folder
+from srl_train.players.model_specs import PLAYERS, parse_player, refuse_missing_folder
 from srl_train.players.trained_models import config_tree
 
 if TYPE_CHECKING:
@@ -44,15 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--players", nargs="+", default=[], metavar="WHO",
-        help="WHO for every seat, or SEAT=WHO: a classic policy, 'tiny', a model's folder or hub "
-        "name, a run's folder, RUN:model_0, or openai:MODEL and the like (default: as the config "
-        "seats them)",
+        help=f"WHO for every agent, or AGENT=WHO: {PLAYERS} (default: as the config says)",
     )  # fmt: skip
-    parser.add_argument(
-        "--trust", action="store_true",
-        help="of a run's folder: import the code, open the files and ask the models elsewhere that "
-        "its configuration names (a configuration file that you give is trusted)",
-    )  # fmt: skip
+    add_trust(parser)
     parser.add_argument("--episodes", type=int, default=64, metavar="N", help="(default: 64)")
     parser.add_argument(
         "--group-size", type=int, default=1, metavar="G",
@@ -89,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     from srl_agents.episode import write_jsonl
     from srl_agents.errors import RolloutError
     from srl_train.data.chats import as_lines
-    from srl_train.data.collect import cast, filtered, play_games
+    from srl_train.data.collect import build_policies, filtered, play_games
     from srl_train.data.demonstrations import parts_of
     from srl_train.engine.environment import environment_maker
     from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
@@ -102,10 +97,10 @@ def run(args: argparse.Namespace) -> int:
     for seat in args.seats or ():
         if seat not in agents:
             raise ConfigError(f"--seat: no seat {seat!r}: the seats are {', '.join(agents)}")
-    wanted = _wanted(args.players, agents)
+    wanted = players_of("--players", args.players, agents)
     _refuse_unread(args.overrides, wanted, agents)
     refuse_unwritable("--out", args.out)
-    policies = cast(config, make_env, wanted, trained, trusted=args.trust)
+    policies = build_policies(config, make_env, wanted, trained, trusted=args.trust)
     played = play_games(make_env, policies, args.episodes, config.seed, group_size=args.group_size)
     failed = [episode.failure for episode in played if episode.failure is not None]
     if len(failed) == len(played):
@@ -119,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     )
     with asked_for("--out", args.out):
         if args.format == "messages":
-            notes = notes_of(config.models, env)
+            notes = notes_of(config.models.partner_notes, env)
             parts = parts_of(kept)
             write_whole(args.out, as_lines(kept, parts, env.unwrapped.text_view, notes))
         else:
@@ -170,19 +165,6 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
     return config, trained
 
 
-def _wanted(words: Sequence[str], agents: Sequence[str]) -> Mapping[str, str]:
-    """Seat -> who, from WHO for every seat and SEAT=WHO for one, which may be given once each."""
-    everyone: dict[str, str] = {}
-    wanted: dict[str, str] = {}
-    for word in words:
-        seat, equals, who = word.partition("=") if "=" in word else ("every seat", "", word)
-        given = wanted if equals else everyone
-        if seat in given:
-            raise ConfigError(f"--players seats {given[seat]} and {who} in {seat}: give one")
-        given[seat] = who
-    return {agent: who for agent in agents for who in everyone.values()} | wanted
-
-
 def _refuse_unread(
     overrides: Sequence[str], wanted: Mapping[str, str], agents: Sequence[str]
 ) -> None:
@@ -191,7 +173,7 @@ def _refuse_unread(
     if not models or set(wanted) != set(agents):
         return
     for key in dict(map(setting, overrides)):
-        if key.startswith(OF_ANSWERS) and all(named_models(who).kind == "run" for who in models):
+        if key.startswith(OF_ANSWERS) and all(parse_player(who).kind == "run" for who in models):
             raise ConfigError(
                 f"--set {key}: a run's models answer as they trained; give the model's folder, "
                 "such as RUN/models/model_0, to set it here"
@@ -202,7 +184,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.config is None and args.environment is None:
         raise ConfigError("give a configuration, a run's folder, or --environment ENV")
     if args.config is None and not args.players:
-        raise ConfigError("give --players WHO: a classic policy, 'tiny', a model's or run's folder")
+        raise ConfigError(f"give --players WHO: {PLAYERS}")
     for name in ("episodes", "group_size"):
         value = getattr(args, name)
         if value < 1:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from srl_agents.seeding import MOST
 from srl_train.cli.notices import tell
+from srl_train.cli.options import (
+    add_constrained,
+    add_trust,
+    players_of,
+    prepare_torch,
+    refuse_unread,
+)
 from srl_train.errors import ConfigError
+from srl_train.players.model_specs import PLAYERS
 
 if TYPE_CHECKING:
     from srl_agents.evaluation.scenarios import ScenarioScore
     from srl_agents.evaluation.solved import Solved
     from srl_envs.scenarios.scenario import Scenario
-    from srl_train.players.evaluated import Focal
+    from srl_train.players.model_specs import PlayerSpec
+    from srl_train.resolver import Resolver
 
 HELD_OUT = {"only": True, "none": False, "all": None}
-SCHEMA_VERSION = 2
-"""2 added `samples`, and `solved` to every score."""
+SCHEMA_VERSION = 3
+"""2 added `samples`, and `solved` to every score; 3 calls scripted policies so in `focal.kind`."""
 OF_MODELS = ("temperature", "max_new_tokens", "constrained")
 OF_MODELS_HERE = ("device", "threads")
 """Options that only models read, and only models that run on this machine."""
@@ -45,8 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--focal", metavar="WHO",
-        help="who is scored: a classic policy, 'tiny' (the embedded model), a model's folder or "
-        "hub name, a run's folder, RUN:model_0, or openai:MODEL and the like",
+        help=f"who is scored: {PLAYERS}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--background", action="append", default=[], metavar="WHO",
+        help="who plays the other agents, in place of the scenario's own partners; AGENT=WHO for "
+        "one of them; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--episodes", type=int, default=64, metavar="N",
@@ -77,21 +90,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-new-tokens", type=int, metavar="N",
         help="of models' answers (default: as the run trained, else 32)",
     )  # fmt: skip
-    parser.add_argument(
-        "--constrained", action=argparse.BooleanOptionalAction,
-        help="let models write legal answers only (default: as the run trained, else not)",
-    )  # fmt: skip
+    add_constrained(parser)
+    add_trust(parser)
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), help="models run there (default: auto)"
     )
     parser.add_argument(
         "--threads", type=int, metavar="N", help="CPU threads of torch (default: 1)"
     )
-    parser.add_argument(
-        "--trust", action="store_true",
-        help="import the code that a checkpoint's configuration names, where its model needs the "
-        "environment; by default nothing outside the catalogue is touched",
-    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list scenarios and stop")
     parser.add_argument("--quiet", action="store_true", help="print no table")
 
@@ -107,20 +113,26 @@ def run(args: argparse.Namespace) -> int:
             tell(f"{name}  [{', '.join(found.tags)}]  {found.description}")
         return 0
     _check(args, names)
-    chosen_scenarios = [lookup.scenario(name) for name in dict.fromkeys(names)]
+    chosen_scenarios = [
+        _with_background(lookup.scenario(name), args.background) for name in dict.fromkeys(names)
+    ]
     pass_at = _pass_at(args, chosen_scenarios)
 
     from srl_agents.episode import write_jsonl
     from srl_agents.evaluation.scenarios import play_scenario, scored
     from srl_train.engine.run_files import asked_for, refuse_unwritable, versions, write_whole
-    from srl_train.players.evaluated import Answering, ModelFocal, focal
+    from srl_train.players.model_specs import parse_player
+    from srl_train.resolver import Resolver, SamplingOverrides
 
-    answering = Answering(
-        args.temperature, args.max_new_tokens, args.constrained, args.device or "auto",
-        args.trust,
-    )  # fmt: skip
-    who = focal(args.focal, answering)
-    _refuse_unread(args, who)
+    focal = parse_player(args.focal)
+    others = {who for one in chosen_scenarios for who in one.background.values()}
+    players = {focal.name: focal} | {who: parse_player(who) for who in others}
+    resolver = Resolver(
+        overrides=SamplingOverrides(args.temperature, args.max_new_tokens, args.constrained),
+        device=args.device or "auto",
+        trusted=args.trust,
+    )
+    _check_settings(args, resolver, list(players.values()))
     records = {}
     if args.record is not None:
         records = {one.name: args.record / f"{one.name}.jsonl" for one in chosen_scenarios}
@@ -128,12 +140,18 @@ def run(args: argparse.Namespace) -> int:
         refuse_unwritable("--record", path)
     if args.out is not None:
         refuse_unwritable("--out", args.out)
-    if isinstance(who, ModelFocal):
-        _prepare_torch(args.threads or 1)
+    if any(player.is_local_model for player in players.values()):
+        prepare_torch(args.threads or 1)
     scores, unwritten = [], None
     for scenario in chosen_scenarios:
+        background = {agent: players[who] for agent, who in scenario.background.items()}
         played = play_scenario(
-            scenario, who.policies(scenario), args.episodes, args.seed, samples=args.samples
+            scenario,
+            resolver.policies(focal, scenario.make, scenario.focal),
+            args.episodes,
+            args.seed,
+            samples=args.samples,
+            background=resolver.by_agent(background, scenario.make),
         )
         if path := records.get(scenario.name):
             try:
@@ -147,7 +165,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         record = {
             "schema_version": SCHEMA_VERSION,
-            "focal": {"name": args.focal, **who.record()},
+            "focal": {"name": args.focal, **resolver.record(focal)},
             "episodes": args.episodes,
             "samples": args.samples,
             "seed": args.seed,
@@ -262,7 +280,7 @@ def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
     from srl_train.config.run import MOST_THREADS
 
     if args.focal is None:
-        raise ConfigError("give --focal WHO: a classic policy, 'tiny', a model's or run's folder")
+        raise ConfigError(f"give --focal WHO: {PLAYERS}")
     for option in ("episodes", "samples", "threads"):
         value = getattr(args, option)
         if value is not None and value < 1:
@@ -273,19 +291,31 @@ def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
         raise ConfigError(f"--seed is {args.seed}: give 0 to {MOST}")
 
 
-def _refuse_unread(args: argparse.Namespace, who: Focal) -> None:
-    """Raise ConfigError for options that this focal policy does not read."""
-    from srl_train.players.evaluated import ApiFocal, ModelFocal
+def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
+    """The scenario with other partners, none of which it holds out from training."""
+    if not words:
+        return scenario
+    if not scenario.background:
+        raise ConfigError(f"--background: every agent of {scenario.name} is focal, leave it out")
+    own = players_of("--background", words, list(scenario.background))
+    return dataclasses.replace(
+        scenario, background={**scenario.background, **own}, held_out_partners=()
+    )
 
-    unread: dict[str, str] = {}
-    if not isinstance(who, ModelFocal):
-        unread |= dict.fromkeys(OF_MODELS_HERE, f" that run here, and {args.focal} does not")
-        if not isinstance(who, ApiFocal):
-            unread |= dict.fromkeys(OF_MODELS, f", and {args.focal} is none")
-    for option, why in unread.items():
-        if getattr(args, option) is not None:
-            flag = option.replace("_", "-")
-            raise ConfigError(f"--{flag} is for models{why}: leave it out")
+
+def _check_settings(
+    args: argparse.Namespace, resolver: Resolver, players: Sequence[PlayerSpec]
+) -> None:
+    """Raise ConfigError for settings that no player reads, or that one cannot have."""
+    models = [player for player in players if player.sources]
+    if not models:
+        given = {name: getattr(args, name) for name in (*OF_MODELS_HERE, *OF_MODELS)}
+        refuse_unread(given, f"models, and {args.focal} is none")
+    if not any(player.is_local_model for player in models):
+        here = {name: getattr(args, name) for name in OF_MODELS_HERE}
+        refuse_unread(here, f"models that run here, and {args.focal} does not")
+    for player in models:
+        resolver.settings_of(player)
 
 
 def _pass_at(args: argparse.Namespace, chosen: Sequence[Scenario]) -> list[int]:
@@ -305,13 +335,3 @@ def _pass_at(args: argparse.Namespace, chosen: Sequence[Scenario]) -> list[int]:
         except ValueError as error:
             raise ConfigError(f"--samples, --pass-at: {error}") from error
     return sorted({*(args.pass_at or (1, args.samples))})
-
-
-def _prepare_torch(threads: int) -> None:
-    # Its threads cost more than they save on batches of a few short texts.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    import torch
-    from transformers.utils import logging as transformers_logging
-
-    torch.set_num_threads(threads)
-    transformers_logging.disable_progress_bar()  # its bars would be drawn over the table

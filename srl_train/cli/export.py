@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 
 from srl_train.cli.notices import tell
+from srl_train.cli.options import add_trust
 from srl_train.errors import ConfigError
-from srl_train.players.model_specs import named_models
+from srl_train.players.model_specs import parse_player
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,18 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--push-to-hub", metavar="REPO", help="upload the folder there, such as you/model"
     )
-    parser.add_argument(
-        "--trust", action="store_true",
-        help="of a checkpoint trained from 'tiny': run the code that its configuration names as "
-        "its environment",
-    )  # fmt: skip
+    add_trust(parser)
     parser.add_argument("--private", action="store_true", help="make REPO a private one")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the models, and say where they are."""
-    named = named_models(args.who)
-    if named.kind in ("tiny", "api"):
+    named = parse_player(args.who)
+    if named.kind in ("scripted", "tiny", "api"):
         raise ConfigError(f"{args.who} has no weights of its own to write: give a run or a folder")
     if args.push_to_hub is not None and len(named.sources) > 1:
         raise ConfigError(

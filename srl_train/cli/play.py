@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +18,20 @@ from srl_agents.rollout import play_many, policy_name
 from srl_envs import registry
 from srl_envs.games.cheap_talk import message_in
 from srl_envs.loading.untrusted import printable
-from srl_envs.scenarios.scenario import Scenario
 from srl_envs.text.view import Spoken
 from srl_train.cli.notices import tell
+from srl_train.cli.options import (
+    add_constrained,
+    add_trust,
+    players_of,
+    prepare_torch,
+    refuse_unread,
+)
 from srl_train.cli.train import setting
 from srl_train.engine.run_files import asked_for, refuse_unwritable
 from srl_train.errors import ConfigError
-from srl_train.players.evaluated import Answering, ModelFocal, focal
+from srl_train.players.model_specs import PLAYERS, parse_player
+from srl_train.resolver import Resolver, SamplingOverrides
 
 LONG = 50  # rounds: from here on a person is told how to play fewer
 ENDINGS = ("winner", "outcome")  # in the last infos of games that have them
@@ -38,15 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seat", help="yours (default: the first)")
     parser.add_argument(
         "--against", action="append", default=[], metavar="WHO",
-        help="who sits in the other seats: a classic policy, 'tiny', a model's folder or hub "
-        "name, a run's folder, RUN:model_0, or openai:MODEL; SEAT=WHO for one seat; may be "
-        "repeated (default: uniform, any legal move)",
+        help=f"who plays the other agents: {PLAYERS}; AGENT=WHO for one agent; may be repeated "
+        "(default: uniform, any legal move)",
     )  # fmt: skip
-    parser.add_argument(
-        "--constrained",
-        action=argparse.BooleanOptionalAction,
-        help="let models write legal answers only (default: as they trained, else not)",
-    )
+    add_constrained(parser)
+    add_trust(parser)
     parser.add_argument(
         "--set", dest="options", action="append", default=[], metavar="KEY=VALUE",
         help="an option of the environment, such as max_cycles=10; may be repeated",
@@ -58,11 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="of the first game (default: another each time)")
     parser.add_argument("--episodes", type=int, default=1, metavar="N", help="games (default: 1)")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the games as JSON lines")
-    parser.add_argument(
-        "--trust", action="store_true",
-        help="import the code that a checkpoint's configuration names, where its model needs the "
-        "environment; by default nothing outside the catalogue is touched",
-    )  # fmt: skip
     parser.add_argument(
         "--no-picture", action="store_true",
         help="words only: a picture shows the whole game, also what your seat cannot see",
@@ -100,8 +96,7 @@ def _play(
         refuse_unwritable("--record", args.record)
     human = Human(env.unwrapped.text_view, _ask, tell, hears_words=_talks(env))
     others = [agent for agent in env.possible_agents if agent != seat]
-    answering = Answering(constrained=args.constrained, trusted=args.trust)
-    seats = _opponents(args.env, others, args.against, options, answering)
+    seats = _opponents(others, args, make_env)
     seats[seat] = human
     rounds = getattr(env.unwrapped, "max_cycles", 0)
     if rounds > LONG and "max_cycles" not in options:
@@ -199,40 +194,14 @@ def _ask(prompt: str) -> str | None:
 
 
 def _opponents(
-    env_name: str,
-    others: Sequence[str],
-    given: Sequence[str],
-    options: Mapping[str, Any],
-    answering: Answering,
+    others: Sequence[str], args: argparse.Namespace, make_env: Callable[[], Any]
 ) -> dict[str, Policy]:
-    """Seat -> policy for all seats but the person's; a run's models are dealt to its seats."""
-    who = dict.fromkeys(others, "uniform")
-    for text in given:
-        place, equals, name = text.partition("=")
-        if not equals:
-            who = dict.fromkeys(others, text)
-        elif place in others:
-            who[place] = name
-        else:
-            raise ConfigError(f"--against {text}: the other seats are {', '.join(others)}")
-    seated: dict[str, Policy] = {}
-    models = False
-    for name in dict.fromkeys(who.values()):
-        seats = [agent for agent in others if who[agent] == name]
-        game = Scenario(name, env_name, "a person's opponents", tuple(seats), {}, options)
-        someone = focal(name, answering)
-        if isinstance(someone, ModelFocal):
-            models = True
-            _prepare_torch()
-        seated |= zip(seats, cycle(someone.policies(game)), strict=False)
-    if answering.constrained is not None and not models:
-        raise ConfigError("--constrained is for models that run here, and none plays: leave it out")
-    return seated
-
-
-def _prepare_torch() -> None:
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    # Only now: a person who plays classic policies needs no torch.
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
+    """Agent -> policy, for all agents but the person's."""
+    who = dict.fromkeys(others, "uniform") | players_of("--against", args.against, others)
+    players = {agent: parse_player(name) for agent, name in who.items()}
+    if any(player.is_local_model for player in players.values()):
+        prepare_torch()
+    else:
+        refuse_unread({"constrained": args.constrained}, "models that run here, and none plays")
+    overrides = SamplingOverrides(constrained=args.constrained)
+    return Resolver(overrides=overrides, trusted=args.trust).by_agent(players, make_env)

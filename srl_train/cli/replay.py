@@ -11,6 +11,7 @@ from srl_agents.episode import Episode, read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.replay import remade, replay
 from srl_train.cli.notices import tell
+from srl_train.cli.options import add_trust
 from srl_train.errors import ConfigError
 
 SUFFIXES = (".gif", ".html")
@@ -31,11 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--turns", metavar="FIRST:LAST", help="only these turns; 0 is the start (default: all)"
     )
-    parser.add_argument(
-        "--trust", action="store_true",
-        help="import the code and open the files that the record names; by default nothing outside "
-        "the catalogue is touched",
-    )  # fmt: skip
+    add_trust(parser)
     parser.add_argument("--fps", type=float, help="frames per second (default: the game's own)")
 
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from srl_train.cli.notices import tell
+from srl_train.cli.options import add_trust
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--plots", type=Path, metavar="FOLDER",
         help="also write each run's figures there as PNG files",
     )  # fmt: skip
-    parser.add_argument(
-        "--trust", action="store_true",
-        help="import the code and open the files that the run's configuration names, to show its "
-        "episodes in the game's words",
-    )  # fmt: skip
+    add_trust(parser)
 
 
 def run(args: argparse.Namespace) -> int:

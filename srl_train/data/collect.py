@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
-from srl_agents.llm.backends.registry import api_model, is_api_name
-from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_agents.policy import Policy, Seen
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_agents.scripted.registry import POLICIES, classic_policy
 from srl_agents.scripted.registry import names as policy_names
 from srl_agents.seating import deal
 from srl_agents.seeding import generator
+from srl_envs.errors import UntrustedError
+from srl_envs.loading import references
 from srl_envs.text.view import TextView
-from srl_train.config.models import ModelsConfig
 from srl_train.config.run import RunConfig
 from srl_train.data.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
-from srl_train.players.api_models import chat_policy, refuse_constrained
-from srl_train.players.model_specs import models_of_run, named_models
-from srl_train.players.trained_models import as_trained, models_section, notes_of
+from srl_train.players.model_specs import PlayerSpec, models_of_run, parse_player
+from srl_train.players.trained_models import ModelSettings
+from srl_train.resolver import Resolver
 
 
 class InWords:
@@ -131,7 +130,7 @@ def filtered(
     ]
 
 
-def cast(
+def build_policies(
     config: RunConfig,
     make_env: Callable[[], Any],
     wanted: Mapping[str, str],
@@ -139,106 +138,68 @@ def cast(
     *,
     trusted: bool = False,
 ) -> dict[str, Policy]:
-    """Seat -> policy.
+    """Agent -> policy.
 
-    `wanted` says who sits where: a classic policy, 'tiny', a model's folder or hub name, a run's
-    folder (its models in turn), 'RUN:model_0' for one of them, or a model behind an API, such as
-    'openai:gpt-5-mini'. The other seats are held as `config` says, by the models of the run in
-    `trained`, or by their bases. A run's models of `wanted` answer as they trained, all others as
-    `config.models` says. With `trained`, the configuration is that run's, and may be anybody's:
-    models elsewhere that it names are loaded, or asked behind an API, only where it is `trusted`.
-    Raises ConfigError, also for seats of a pool of past versions, and for
-    policies that are kept for evaluation: what is collected is trained on.
+    `wanted` says who plays which agent, by a name as `parse_player` takes it; a run's models are
+    dealt to its agents in turn. The other agents are played as `config` says, by the models of the
+    run in `trained`, or by their bases. A run's models of `wanted` answer as they trained, all
+    others as `config.models` says. With `trained`, the configuration is that run's, and may be
+    anybody's: models elsewhere that it names are loaded, or asked behind an API, only where it is
+    `trusted`. Raises ConfigError, also for agents of a pool of past versions, and for policies
+    that are kept for evaluation: what is collected is trained on.
     """
     with closing(make_env()) as env:
-        return _cast(config, make_env, env, wanted, trained, trusted)
+        players = _players(config, env.possible_agents, wanted, trained, trusted)
+    resolver = Resolver(
+        ModelSettings.of(config.models),
+        device=config.models.device,
+        trusted=trusted,
+        full_names=True,
+        scripted=classic_player,
+    )
+    return resolver.by_agent(players, make_env)
 
 
-def _cast(
+def _players(
     config: RunConfig,
-    make_env: Callable[[], Any],
-    env: Any,
+    agents: Sequence[str],
     wanted: Mapping[str, str],
     trained: Path | None,
     trusted: bool,
-) -> dict[str, Policy]:
-    agents, view = list(env.possible_agents), env.unwrapped.text_view
-    for seat in wanted:
-        if seat not in agents:
-            raise ConfigError(f"no seat {seat!r}: the seats are {', '.join(agents)}")
-    try:
-        seated = deal(agents, config.models.names, config.seats)
-    except ValueError as error:
-        if set(wanted) != set(agents):
+) -> dict[str, PlayerSpec]:
+    for agent in wanted:
+        if agent not in agents:
+            raise ConfigError(f"no agent {agent!r}: the agents are {', '.join(agents)}")
+    assigned: Mapping[str, str] = {}
+    if set(wanted) != set(agents):
+        try:
+            assigned = deal(agents, config.models.names, config.seats)
+        except ValueError as error:
             raise ConfigError(f"seats: {error}") from error
-        seated = {}
-    own = dict(zip(config.models.names, config.models.bases, strict=True))
-    own |= config.models.frozen
     there = {} if trained is None else models_of_run(trained)
-    own |= there
-    loaded: dict[tuple[Path | None, str], Policy] = {}
-    found: dict[str, Policy] = {}
-    taken: dict[str, int] = {}
-    for seat in agents:
-        who = wanted.get(seat) or own.get(seated[seat], seated[seat])
-        if who in POLICIES:
-            found[seat] = classic_player(who, env)
-            continue
-        if who in config.pools:
+    named = dict(zip(config.models.names, config.models.bases, strict=True))
+    named |= config.models.frozen
+    players = {}
+    for agent in agents:
+        name = assigned.get(agent, "")
+        if agent in wanted:
+            players[agent] = parse_player(wanted[agent])
+        elif name in there:
+            players[agent] = parse_player(there[name])
+        elif name in config.pools:
             raise ConfigError(
-                f"{seat} is held by the pool {who!r}, and past versions of models are only played "
-                f"while a run trains: give --players {seat}=WHO, such as "
-                f"{seat}={trained or 'RUN'}:{config.pools[who].of[0]} for a model as it ended"
+                f"{agent} is held by the pool {name!r}, and past versions of models are only "
+                f"played while a run trains: give --players {agent}=WHO, such as "
+                f"{agent}={trained or 'RUN'}:{config.pools[name].of[0]} for a model as it ended"
             )
-        of_the_run = seat in wanted or who in ("tiny", *there.values())
-        if not (of_the_run or trained is None or trusted):
-            raise ConfigError(
-                f"{trained}/config.yaml seats {who} in {seat}, which is not of that run: give "
-                f"--players {seat}=WHO, or --trust (trusted=True) to have it as it says"
-            )
-        named = named_models(who)
-        taken[who] = taken.get(who, -1) + 1  # the models of a run are taken in turn
-        name, source = list(named.sources.items())[taken[who] % len(named.sources)]
-        if (named.run, source) not in loaded:
-            models = config.models
-            if named.run is not None:
-                models = as_trained(named.run, models_section(named.run), name)
-                models = dataclasses.replace(models, device=config.models.device)
-            notes = notes_of(models, env, named.run)
-            loaded[named.run, source] = _writer(source, models, notes, make_env, view, trusted)
-        found[seat] = loaded[named.run, source]
-    return found
-
-
-def _writer(
-    source: str,
-    models: ModelsConfig,
-    notes: PartnerNotes | None,
-    make_env: Callable[[], Any],
-    view: TextView,
-    trusted: bool,
-) -> Policy:
-    if is_api_name(source):
-        if models.constrained:
-            refuse_constrained(source, "models.constrained")
-        return chat_policy(api_model(source), view, models.sampling, models.seat_sampling, notes)
-
-    from srl_agents.llm.text_policy import TextPolicy
-    from srl_train.players.load import Loading, load_all
-
-    [(_, backend, adapter)] = load_all(
-        {Path(source).name: source},
-        make_env,
-        dataclasses.replace(Loading.of(models), trusted=trusted),
-        notes=notes,
-    )
-    return TextPolicy(
-        backend,
-        view,
-        sampling=models.sampling,
-        per_seat=models.seat_sampling,
-        adapter=adapter,
-        constrained=models.constrained,
-        notes=notes,
-        name=source,
-    )
+        else:
+            who = named.get(name, name)
+            try:
+                with nullcontext() if trained is None or trusted else references.closed():
+                    players[agent] = parse_player(who)
+            except UntrustedError as error:
+                raise ConfigError(
+                    f"{trained}/config.yaml gives {agent} to {who}, which is not of that run: give "
+                    f"--players {agent}=WHO, or --trust (trusted=True) to have it as it says"
+                ) from error
+    return players

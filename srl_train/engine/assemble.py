@@ -98,7 +98,7 @@ def _assembled(
         view=view,
         teams=teams,
         seats=seats,
-        policies=policies_of_seats(config, env, seats, players, view, sampling),
+        policies=policies_of_seats(config, make_env, seats, players, view, sampling),
         learners=learners,
         buffers={
             name: SampleBuffer(

@@ -146,7 +146,7 @@ class Run:
     def end_round(self, episodes: Sequence[Episode]) -> None:
         """Move the mode's balance, the pools' win rates and the totals by what was played."""
         for pool in self.pools.values():
-            pool.account(episodes, tuple(self.learners))
+            pool.record_results(episodes, tuple(self.learners))
         steps = [step for episode in episodes for turn in episode.turns for step in turn]
         rate = cooperation_rate(steps)
         self.mode_state = self.mode.update(self.mode_state, rate)

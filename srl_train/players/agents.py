@@ -19,19 +19,18 @@ from srl_agents.llm.backends.registry import api_model, is_api_name
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
-from srl_agents.scripted.registry import classic_policy
 from srl_agents.seating import deal
 from srl_train.checkpoints.adapter_folders import adapter_base, go_on_from, merged
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.learners.lora import adapter_models, side_by_side
-from srl_train.players.api_models import chat_policy
 from srl_train.players.holdout import refuse_partners
-from srl_train.players.load import Loading, load_backend
-from srl_train.players.model_specs import TINY
+from srl_train.players.load import load_backend
+from srl_train.players.model_specs import TINY, PlayerSpec
 from srl_train.players.opponent_pool import OpponentPool
-from srl_train.players.trained_models import notes_of
+from srl_train.players.trained_models import Loading, ModelSettings, notes_of
+from srl_train.resolver import Resolver
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +59,7 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
     models = config.models
     chat_models = {n: api_model(base) for n, base in models.frozen.items() if is_api_name(base)}
     with closing(make_env()) as env:
-        notes = notes_of(models, env)
+        notes = notes_of(models.partner_notes, env)
 
     how = Loading.of(models)
     frozen = {
@@ -79,7 +78,7 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
         trained = [n for n, p in trees[name].named_parameters() if p.requires_grad]
         trees[name].requires_grad_(False)
         pools[name] = OpponentPool(
-            name, settings, _chair(trees[name], trained, backends[name], name, adapted)
+            name, settings, _snapshot_loader(trees[name], trained, backends[name], name, adapted)
         )
     modules = {name: trees[name] for name in models.names}
     return Players({**backends, **frozen}, modules, pools, adapted, chat_models)
@@ -94,7 +93,7 @@ def learning_models(
     its own base for one that trains as a whole. Raises ConfigError for adapters of other settings
     than `models.adapters`, and for several bases of adapters.
     """
-    how, notes = Loading.of(models), notes_of(models, make_env())
+    how, notes = Loading.of(models), notes_of(models.partner_notes, make_env())
     if models.adapters is None:
         whole = dataclasses.replace(how, quantization=None)
         own = {
@@ -157,13 +156,15 @@ def sampling_of_seats(config: RunConfig, seats: Mapping[str, str]) -> dict[str, 
 
 def policies_of_seats(
     config: RunConfig,
-    env: Any,
+    make_env: Callable[[], Any],
     seats: Mapping[str, str],
     players: Players,
     view: Any,
     sampling: Mapping[str, Sampling],
 ) -> dict[str, Policy]:
-    """Seat -> policy; one object per backend, so that its seats are answered in one batch."""
+    """Agent -> policy; one object per backend, so that its agents are answered in one batch."""
+    with closing(make_env()) as env:
+        notes = notes_of(config.models.partner_notes, env)
     adapters = {
         seat: who
         for seat, who in seats.items()
@@ -177,49 +178,41 @@ def policies_of_seats(
             adapter={s: w for s, w in adapters.items() if players.backends.get(w) is backend}
             or None,
             constrained=config.models.constrained,
-            notes=notes_of(config.models, env),
+            notes=notes,
         )
         for backend in players.backends.values()
     }
-    asked = {
-        name: chat_policy(
-            model,
-            view,
-            per_seat={seat: sampling[seat] for seat, who in seats.items() if who == name},
-            notes=notes_of(config.models, env),
-        )
-        for name, model in players.chat_models.items()
+    settings = dataclasses.replace(ModelSettings.of(config.models), per_agent=sampling)
+    others = {
+        agent: PlayerSpec(who, "api", {who: config.models.frozen[who]})
+        if who in players.chat_models
+        else PlayerSpec(who, "scripted")
+        for agent, who in seats.items()
+        if who not in players.backends
     }
-    policies: dict[str, Policy] = {}
-    for seat, who in seats.items():
-        if who in asked:
-            policies[seat] = asked[who]
-        elif who in players.backends:
-            policies[seat] = writers[id(players.backends[who])]
-        else:
-            policies[seat] = _classic(who, env)
-    return policies
-
-
-def _classic(name: str, env: Any) -> Policy:
     try:
-        return classic_policy(name, env)
+        resolver = Resolver(settings, chat_models=dict(players.chat_models))
+        built = resolver.by_agent(others, make_env)
     except PolicyError as error:
         raise ConfigError(f"seats: {error}") from error
+    return {
+        agent: built[agent] if agent in built else writers[id(players.backends[who])]
+        for agent, who in seats.items()
+    }
 
 
-def _chair(
+def _snapshot_loader(
     module: Any, trained: list[str], backend: HuggingFaceBackend, name: str, adapted: bool
 ) -> Callable[[Mapping[str, Tensor], str], None]:
     parameters = dict(module.named_parameters())
 
-    def sit_down(weights: Mapping[str, Tensor], version: str) -> None:
+    def load_snapshot(weights: Mapping[str, Tensor], version: str) -> None:
         with torch.no_grad():
             for parameter in trained:
                 parameters[parameter].copy_(weights[parameter])
         _announce(backend, name, version, adapted)
 
-    return sit_down
+    return load_snapshot
 
 
 def _announce(backend: HuggingFaceBackend, name: str, version: int | str, adapted: bool) -> None:

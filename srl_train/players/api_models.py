@@ -1,16 +1,10 @@
-"""Models behind an API in seats: what they are refused, and their policies."""
+"""What models behind an API are refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from srl_agents.errors import PolicyError
-from srl_agents.llm.backends.chat_backend import ChatModel
 from srl_agents.llm.backends.registry import is_api_name
-from srl_agents.llm.chat_policy import ChatPolicy
-from srl_agents.llm.opponent_notes import PartnerNotes
-from srl_agents.llm.sampling import Sampling
-from srl_envs.text.view import TextView
 from srl_train.errors import ConfigError
 
 
@@ -33,17 +27,3 @@ def refuse_constrained(name: str, asked_by: str) -> None:
         f"{asked_by} lets models write legal answers only, and {name} cannot be held to that "
         "over its API: leave it off"
     )
-
-
-def chat_policy(
-    model: ChatModel,
-    view: TextView,
-    sampling: Sampling | None = None,
-    per_seat: Mapping[str, Sampling] | None = None,
-    notes: PartnerNotes | None = None,
-) -> ChatPolicy:
-    """The model in a seat; raises ConfigError for sampling settings that its API does not know."""
-    try:
-        return ChatPolicy(model, view, sampling=sampling, per_seat=per_seat, notes=notes)
-    except PolicyError as error:
-        raise ConfigError(f"{error} (models.seat_sampling, or --temperature)") from error

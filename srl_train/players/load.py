@@ -1,49 +1,20 @@
-"""Which backend a model's name in a configuration, or on the command line, stands for."""
+"""Backends of models: the embedded one, folders, hub names, adapters on their base, checkpoints."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from srl_agents.evaluation.progress import announced
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.quantization import Quantization
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_agents.llm.tiny import model as tiny_model
 from srl_train.checkpoints.adapter_folders import adapter_base, attach, own_tokenizer
-from srl_train.config.models import ModelsConfig
 from srl_train.errors import ConfigError
 from srl_train.players.model_specs import TINY, is_checkpoint, refuse_missing_folder
-
-
-@dataclass(frozen=True)
-class Loading:
-    """How models are loaded."""
-
-    device: str = "auto"
-    dtype: str = "auto"
-    """'auto' is as the weights were saved."""
-    quantization: Quantization | None = None
-    """Of what never trains."""
-    attn_implementation: str | None = None
-    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    trusted: bool = False
-    """Whether the code that a checkpoint's configuration names may run (the environment that 'tiny'
-    was built for)."""
-
-    @classmethod
-    def of(cls, models: ModelsConfig) -> Loading:
-        """As a configuration says."""
-        return cls(
-            models.device,
-            models.dtype,
-            models.quantization,
-            models.attn_implementation,
-            models.chat_template_kwargs,
-        )
+from srl_train.players.trained_models import Loading
 
 
 def load_backend(
@@ -85,12 +56,13 @@ def load_all(
     how: Loading,
     *,
     notes: PartnerNotes | None = None,
+    trusted: bool = False,
 ) -> list[tuple[str, HuggingFaceBackend, str | None]]:
     """(name, its backend, its adapter there or None) for each of `folders`, in order.
 
     PEFT adapters of one base share it, loaded once, in 4 or 8 bits if `how.quantization` says so;
-    whole models are loaded as they are. Raises BackendError for what cannot be loaded, and
-    CheckpointError for a damaged checkpoint.
+    whole models are loaded as they are. `trusted` is as in `checkpoint_modules`. Raises
+    BackendError for what cannot be loaded, and CheckpointError for a damaged checkpoint.
     """
     unquantised = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -121,7 +93,7 @@ def load_all(
     for checkpoint, names in saved.items():
         from srl_train.players.checkpoint_models import load_checkpoint
 
-        loaded = load_checkpoint(checkpoint, list(names.values()), how.device, how.trusted)
+        loaded = load_checkpoint(checkpoint, list(names.values()), how.device, trusted)
         found |= {name: loaded[model] for name, model in names.items()}
     return [(name, *found[name]) for name in folders]
 

@@ -1,73 +1,96 @@
-"""Which models a name on a command line, in a configuration or in a stage's settings stands for."""
+"""Player specs: what a name on a command line, in a configuration or in a scenario stands for."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.scripted.registry import POLICIES
+from srl_envs.errors import UntrustedError
+from srl_envs.loading import references
 from srl_train.errors import ConfigError
 
 TINY = "tiny"  # the embedded model, warm-started for the environment
+PLAYERS = (
+    "a scripted policy, 'tiny' (the embedded model), a model's folder or hub name, a run's folder "
+    "or a checkpoint's, RUN:model_0, or openai:MODEL and the like"
+)
+"""What a player may be called, for help texts."""
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 _MODEL = re.compile(r"model_(\d+)")
 
 
 @dataclass(frozen=True)
-class NamedModels:
-    """One model, or the models of a run or of one of its checkpoints."""
+class PlayerSpec:
+    """Who plays: what one name stands for."""
 
-    kind: Literal["tiny", "folder", "hub", "run", "api"]
-    sources: Mapping[str, str]
-    """Name -> 'tiny', a folder, a hub name, 'CHECKPOINT:model_0' or a name behind an API, in
-    order."""
+    name: str
+    """As it was written."""
+    kind: Literal["scripted", "tiny", "folder", "hub", "run", "api"]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Model -> 'tiny', a folder, a hub name, 'CHECKPOINT:model_0' or a name behind an API, in
+    order; several only where the name stands for all models of a run."""
     run: Path | None = None
     """The folder of the run, or of its checkpoint, for models of one."""
 
+    @property
+    def is_local_model(self) -> bool:
+        """Whether models play that run in this process."""
+        return bool(self.sources) and self.kind != "api"
 
-def named_models(who: str) -> NamedModels:
-    """Whom `who` means: 'tiny', a folder with a model (a Hugging Face folder or a PEFT adapter), a
-    hub name (NAME or NAME@REVISION), a run's folder or the folder of one of its checkpoints,
-    'RUN:model_2' for one model of either, or a model behind an API, such as 'openai:gpt-5-mini'.
 
-    Raises ConfigError for nobody.
+def parse_player(name: str) -> PlayerSpec:
+    """Whom `name` means: a scripted policy, 'tiny', a folder with a model (a Hugging Face folder or
+    a PEFT adapter), a hub name (NAME or NAME@REVISION), a run's folder or the folder of one of its
+    checkpoints, 'RUN:model_2' for one model of either, or a model behind an API, such as
+    'openai:gpt-5-mini'.
+
+    Raises ConfigError for nobody, and UntrustedError within `outside.closed` for whoever is not
+    part of this library.
     """
-    if who == TINY:
-        return NamedModels("tiny", {TINY: TINY})
-    if is_api_name(who):
-        return NamedModels("api", {who: who})
-    path, wanted = who, None
-    if not Path(path).expanduser().exists() and ":" in who:
-        path, _, wanted = who.rpartition(":")
+    if name in POLICIES:
+        return PlayerSpec(name, "scripted")
+    if name == TINY:
+        return PlayerSpec(name, "tiny", {TINY: TINY})
+    if references.is_closed():
+        raise UntrustedError(
+            f"{name!r:.200} is a player that a record names, and is neither loaded nor asked: "
+            f"{references.WAY_OUT}"
+        )
+    if is_api_name(name):
+        return PlayerSpec(name, "api", {name: name})
+    path, wanted = name, None
+    if not Path(path).expanduser().exists() and ":" in name:
+        path, _, wanted = name.rpartition(":")
     place = Path(path).expanduser()
     if (place / "models").is_dir() or (place / "config.yaml").is_file():
         there = models_of_run(place)
         if wanted is not None and wanted not in there:
             raise ConfigError(f"{place} has no model {wanted!r}, only {', '.join(there)}")
         chosen = there if wanted is None else {wanted: there[wanted]}
-        return NamedModels("run", chosen, place)
+        return PlayerSpec(name, "run", chosen, place)
     if wanted is None and _is_model(place):
-        return NamedModels("folder", {place.resolve().name: str(place)})
+        return PlayerSpec(name, "folder", {place.resolve().name: str(place)})
     refuse_missing_folder(path)
-    if wanted is None and not place.exists() and _HUB_NAME.fullmatch(who):
-        return NamedModels("hub", {who.rpartition("/")[2]: who})
-    if wanted is None and place.is_dir() and os.sep in who:
+    if wanted is None and not place.exists() and _HUB_NAME.fullmatch(name):
+        return PlayerSpec(name, "hub", {name.rpartition("/")[2]: name})
+    if wanted is None and place.is_dir() and os.sep in name:
         raise ConfigError(
-            f"{who} holds neither a model nor a run: give a model's folder, a run's or that of one "
-            "of its checkpoints"
+            f"{name} holds neither a model nor a run: give a model's folder, a run's or that of "
+            "one of its checkpoints"
         )
     runs = [path for folder in (Path(), Path("runs")) for path in folder.glob("*/config.yaml")]
-    known = {name: name for name in POLICIES} | {p.parent.name: str(p.parent) for p in runs}
-    close = get_close_matches(who, known, n=1, cutoff=0.6)
+    known = {one: one for one in POLICIES} | {p.parent.name: str(p.parent) for p in runs}
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
     guess = f" (did you mean {known[close[0]]!r}?)" if close else ""
     raise ConfigError(
-        f"unknown player {who!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
+        f"unknown player {name!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
         f"folder (RUN or RUN:model_0), openai:MODEL or anthropic:MODEL, or one of "
         f"{', '.join(POLICIES)}"
     )
@@ -78,19 +101,20 @@ def base_named(setting: str, base: str) -> str:
     or a name behind an API.
 
     Raises ConfigError, which begins with `setting`, for a folder that is not there or holds no
-    model, and for a name that stands for several.
+    model, and for a name that stands for several or for no model.
     """
-    if base == TINY or is_api_name(base):
-        return base
-    if not ("/" in base or ":" in base or Path(base).exists()):  # one of the hub's oldest names
+    if not any(mark in base for mark in "/:") and base != TINY and not Path(base).exists():
+        # One of the hub's oldest names.
         here = [path.name for path in Path().iterdir() if path.is_dir()]
         if near := get_close_matches(base, [TINY, *here], n=1, cutoff=0.8):
             raise ConfigError(f"{setting} is {base!r}: did you mean {near[0]!r}?")
         return base
     try:
-        named = named_models(base)
+        named = parse_player(base)
     except ConfigError as error:
         raise ConfigError(f"{setting}: {error}") from error
+    if not named.sources:
+        raise ConfigError(f"{setting}: {base} is no model: give a model's folder or hub name")
     first = next(iter(named.sources))
     if len(named.sources) > 1:
         raise ConfigError(
@@ -102,7 +126,7 @@ def base_named(setting: str, base: str) -> str:
             f"srl export {named.run}:{first} FOLDER"
         )
     source = named.sources[first]
-    return source if named.kind == "hub" else os.path.abspath(source)
+    return os.path.abspath(source) if named.kind in ("folder", "run") else source
 
 
 def refuse_missing_folder(name: str) -> None:
@@ -116,19 +140,17 @@ def refuse_missing_folder(name: str) -> None:
     if place.exists() or not (os.sep in name or name.startswith("~")):
         return
     surely = name.startswith(("/", ".", "~", "runs/")) or name.count(os.sep) > 1
-    if surely or place.parent.is_dir():
-        known = place.parent
-        while not known.is_dir():
-            known = known.parent
-        part = place.relative_to(known).parts[0]
-        there = sorted(path.name for path in known.iterdir() if path.is_dir())
-        near = get_close_matches(part, there, n=3, cutoff=0.5) or there[:3]
-        offered = ", ".join(str(known / one) for one in near)
-        raise ConfigError(
-            f"there is no folder {name}" + (f": there is {offered}" if offered else "")
-            + ("; a model of that name on the hub has to be downloaded first, or the command run "
-               f"where there is no folder {known}" if not surely else "")
-        )  # fmt: skip
+    if not (surely or place.parent.is_dir()):
+        return
+    known = next(parent for parent in place.parents if parent.is_dir())
+    there = sorted(path.name for path in known.iterdir() if path.is_dir())
+    near = get_close_matches(place.relative_to(known).parts[0], there, n=3, cutoff=0.5)
+    offered = ", ".join(str(known / one) for one in near)
+    raise ConfigError(
+        f"there is no folder {name}" + (f": there is {offered}" if offered else "")
+        + ("; a model of that name on the hub has to be downloaded first, or the command run "
+           f"where there is no folder {known}" if not surely else "")
+    )  # fmt: skip
 
 
 def is_checkpoint(place: Path) -> bool:

@@ -21,7 +21,7 @@ from srl_train.config.models import PoolConfig
 
 Weights = Mapping[str, Tensor]
 
-HARDNESS = 2.0
+PFSP_EXPONENT = 2.0
 """Prioritized draws: the exponent p of (1 - win rate)**p (Vinyals et al. 2019, f_hard)."""
 
 
@@ -43,7 +43,7 @@ class Snapshot:
         return f"{self.model}@{self.round}"
 
     @property
-    def beaten(self) -> float:
+    def win_rate(self) -> float:
         """The learners' win rate against it, with one won and one lost game to start from."""
         return (self.won + 1.0) / (self.games + 2.0)
 
@@ -52,16 +52,16 @@ class OpponentPool:
     """Snapshots of one or more models, one of which sits in the pool's seats at a time."""
 
     def __init__(
-        self, name: str, config: PoolConfig, sit_down: Callable[[Weights, str], None]
+        self, name: str, config: PoolConfig, load_snapshot: Callable[[Weights, str], None]
     ) -> None:
-        """`sit_down(weights, version)` puts weights into the model that plays for the pool; their
-        version is the snapshot's name."""
+        """`load_snapshot(weights, version)` puts weights into the model that plays for the pool;
+        their version is the snapshot's name."""
         self.name = name
         self.seated: Snapshot | None = None
         self.snapshots: list[Snapshot] = []
         """Oldest first; the very first of each model is never dropped."""
         self._config = config
-        self._sit_down = sit_down
+        self._load_snapshot = load_snapshot
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
         """Take snapshots of the pool's models, where `rounds` learned rounds make them due and
@@ -91,13 +91,13 @@ class OpponentPool:
             newest = self.snapshots[-1].round
             scores = [float(snapshot.round == newest) for snapshot in self.snapshots]
         elif self._config.draw == "prioritized":
-            scores = [(1.0 - snapshot.beaten) ** HARDNESS for snapshot in self.snapshots]
+            scores = [(1.0 - snapshot.win_rate) ** PFSP_EXPONENT for snapshot in self.snapshots]
         else:
             scores = [1.0] * len(self.snapshots)
         total = math.fsum(scores)
         return [score / total for score in scores]
 
-    def account(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
+    def record_results(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
         """Who won against the seated snapshot: mean return of `learners`' seats against the pool's.
 
         Games without a seat of either side say nothing.
@@ -123,6 +123,6 @@ class OpponentPool:
         self.seated = None
 
     def _seat(self, snapshot: Snapshot) -> Snapshot:
-        self._sit_down(snapshot.weights, snapshot.name)
+        self._load_snapshot(snapshot.weights, snapshot.name)
         self.seated = snapshot
         return snapshot

@@ -1,12 +1,14 @@
-"""How models answer in seats, as a configuration or the run that trained them says."""
+"""How models are loaded and answer, as a configuration or the run that trained them says."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from srl_agents.llm.opponent_notes import PartnerNotes, notes_for
+from srl_agents.llm.sampling import Sampling
 from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_train.config import yaml_file
 from srl_train.config.models import ModelsConfig
@@ -14,7 +16,83 @@ from srl_train.errors import ConfigError
 from srl_train.players.model_specs import is_checkpoint
 
 
-def models_section(place: Path) -> ModelsConfig:
+@dataclass(frozen=True)
+class Loading:
+    """How models are loaded."""
+
+    device: str = "auto"
+    dtype: str = "auto"
+    """'auto' is as the weights were saved."""
+    quantization: Literal["nf4", "int8"] | None = None
+    """Of what never trains."""
+    attn_implementation: str | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, models: ModelsConfig) -> Loading:
+        """As a configuration says."""
+        return cls(
+            models.device,
+            models.dtype,
+            models.quantization,
+            models.attn_implementation,
+            models.chat_template_kwargs,
+        )
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """How models are loaded and answer, whoever plays them."""
+
+    sampling: Sampling
+    per_agent: Mapping[str, Sampling] = field(default_factory=dict)
+    """Agent -> its own, in place of `sampling`."""
+    constrained: bool = False
+    notes: bool = False
+    """Whether they are told what the others did so far."""
+    loading: Loading = field(default_factory=Loading)
+
+    @classmethod
+    def of(cls, models: ModelsConfig) -> ModelSettings:
+        """As a configuration says."""
+        return cls(
+            models.sampling,
+            models.seat_sampling,
+            models.constrained,
+            models.partner_notes,
+            Loading.of(models),
+        )
+
+    def on_device(self, device: str) -> ModelSettings:
+        """The same, on 'auto', 'cpu' or 'cuda'."""
+        return replace(self, loading=replace(self.loading, device=device))
+
+    def as_trained(self, run: Path | None, model: str) -> ModelSettings:
+        """The same for one model of the run, or checkpoint, that these settings are from: as an
+        agent that it was in training it answers as there, as any other as the first of those.
+
+        Raises ConfigError where the run does not say which agents it was.
+        """
+        if run is None or not self.per_agent:
+            return self
+        path = run / "summary.json"
+        try:
+            if is_checkpoint(run):
+                states = _metadata(run)["model_states"]
+            else:
+                states = read_json(read_bytes(path))["models"]
+            agents = states[model]["seats"]
+            own = {agent: self.per_agent.get(agent, self.sampling) for agent in agents}
+            first = next(iter(own.values()))
+        except (OSError, ValueError, LookupError, TypeError, StopIteration) as error:
+            raise ConfigError(
+                f"{path} does not say which seats {model} held, and models.seat_sampling goes by "
+                f"seats: give {run}/models/{model} to seat it without"
+            ) from error
+        return replace(self, sampling=first, per_agent=own)
+
+
+def settings_of_run(place: Path) -> ModelSettings:
     """How the models of the run, or of the checkpoint, in this folder answer.
 
     Only that section is read: the others may name parts that the run was handed as objects.
@@ -22,7 +100,7 @@ def models_section(place: Path) -> ModelsConfig:
     """
     tree = config_tree(place)
     section = tree.get("models") if isinstance(tree, dict) else None
-    return yaml_file.section_from_tree(ModelsConfig, section or {}, "models")
+    return ModelSettings.of(yaml_file.section_from_tree(ModelsConfig, section or {}, "models"))
 
 
 def config_tree(place: Path) -> Any:
@@ -38,31 +116,6 @@ def config_tree(place: Path) -> Any:
     return yaml_file.read_tree(path)
 
 
-def as_trained(place: Path, models: ModelsConfig, name: str) -> ModelsConfig:
-    """`models` of a run, or of a checkpoint, as its model `name` answers them in any game.
-
-    In a seat that it held it answers as it did there, in every other as in the first of those.
-    Raises ConfigError where the run does not say which it held.
-    """
-    if not models.seat_sampling:
-        return models
-    path = place / "summary.json"
-    try:
-        if is_checkpoint(place):
-            states = _metadata(place)["model_states"]
-        else:
-            states = read_json(read_bytes(path))["models"]
-        seats = states[name]["seats"]
-        own = {seat: models.seat_sampling.get(seat, models.sampling) for seat in seats}
-        first = next(iter(own.values()))
-    except (OSError, ValueError, LookupError, TypeError, StopIteration) as error:
-        raise ConfigError(
-            f"{path} does not say which seats {name} held, and models.seat_sampling goes by "
-            f"seats: give {place}/models/{name} to seat it without"
-        ) from error
-    return replace(models, sampling=first, seat_sampling=own)
-
-
 def _metadata(checkpoint: Path) -> dict[str, Any]:
     from srl_train.checkpoints import (
         checkpoint as checkpoints,  # torch, which nobody needs to be told of a name
@@ -71,13 +124,13 @@ def _metadata(checkpoint: Path) -> dict[str, Any]:
     return checkpoints.load_metadata(checkpoint.parent, checkpoint.name)
 
 
-def notes_of(models: ModelsConfig, env: Any, run: Path | None = None) -> PartnerNotes | None:
-    """What the models are told of the others; None where they are told nothing.
+def notes_of(wanted: bool, env: Any, run: Path | None = None) -> PartnerNotes | None:
+    """What models are told of the others; None where they are told nothing.
 
-    `run` is where the section is from, if not from a configuration at hand. Raises ConfigError for
-    an environment that no notes can be read off.
+    `run` is whose configuration says so, if not one at hand. Raises ConfigError for an environment
+    that no notes can be read off.
     """
-    if not models.partner_notes:
+    if not wanted:
         return None
     try:
         return notes_for(env)

@@ -65,7 +65,7 @@ def test_a_classic_policy_is_scored_and_told(tmp_path, capsys):
     record = evaluated([*words, "--focal", "tit_for_tat", "--episodes", "4"], tmp_path)
     names = [score["scenario"]["name"] for score in record["scores"]]
     assert tuple(names) == lookup.names("coop_compete_pair_v0", held_out=True)
-    assert record["focal"] == {"name": "tit_for_tat", "kind": "classic"}
+    assert record["focal"] == {"name": "tit_for_tat", "kind": "scripted"}
     assert (record["seed"], record["episodes"]) == (0, 4) and "numpy" in record["versions"]
     pavlov = record["scores"][0]
     assert pavlov["cooperation_rate"] == 1.0
@@ -161,7 +161,7 @@ DIGITS = ["--scenario", "math_v0.one_digit_unseen"]
 def test_problems_are_sampled_and_what_was_solved_is_told(tmp_path, tiny_folder, capsys):
     words = [*DIGITS, "--focal", tiny_folder, "--max-new-tokens", "8", "--episodes", "3"]
     record = evaluated([*words, "--samples", "4", "--pass-at", "2", "4"], tmp_path)
-    assert (record["schema_version"], record["episodes"], record["samples"]) == (2, 3, 4)
+    assert (record["schema_version"], record["episodes"], record["samples"]) == (3, 3, 4)
     [score] = record["scores"]
     assert len(score["episodes"]) == 12
     found = score["solved"]
@@ -296,3 +296,19 @@ def test_a_broken_folder_is_refused(trained, tmp_path, capsys):
     settings["base_model_name_or_path"] = str(tmp_path / "gone")
     (moved / "adapter_config.json").write_text(json.dumps(settings))
     assert "its base: there is no folder" in refused([*FEW, "--focal", str(moved)], capsys)
+
+
+def test_any_player_takes_the_background(trained, tmp_path, capsys):
+    words = [*FEW, "--focal", "tit_for_tat", "--background"]
+    run = f"{trained['full']}:model_1"
+    record = evaluated([*words, run], tmp_path)
+    [score] = record["scores"]
+    assert score["scenario"]["background"] == {"agent_1": run}
+    assert score["scenario"]["held_out_partners"] == []
+    assert [one["seats"]["agent_1"] for one in score["episodes"]] == [run, run]
+    scripted = evaluated([*words, "agent_1=always_compete"], tmp_path)["scores"][0]
+    # Tit for tat cooperates once, then competes like its partner.
+    assert 0 < scripted["cooperation_rate"] < 1 and score["episodes"] != scripted["episodes"]
+    assert "no agent 'agent_0', give one of agent_1" in refused([*words, "agent_0=tiny"], capsys)
+    alone = ["--scenario", "maze_v0.small", "--focal", "explorer", "--background", "explorer"]
+    assert "every agent of maze_v0.small is focal" in refused(alone, capsys)

@@ -147,7 +147,10 @@ def test_several_games_are_recorded_and_play_again(play, tmp_path):
         (["maze_race_v0", "--against", "explorer", "--no-constrained"], "--constrained is for"),
         (["maze_race_v0", "--against", "nobody"], "unknown player 'nobody': give 'tiny'"),
         (["maze_race_v0", "--against", "pavlov"], "pavlov cannot play maze_v0"),
-        (["maze_race_v0", "--against", "agent_0=uniform"], "the other seats are agent_1"),
+        (
+            ["maze_race_v0", "--against", "agent_0=uniform"],
+            "no agent 'agent_0', give one of",
+        ),
         (["social_trading_v0", "--set", "messages=true"], "needs obs_mode='llm'"),
     ],
 )

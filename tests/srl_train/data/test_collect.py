@@ -11,7 +11,7 @@ from srl_agents.scripted.registry import classic_policy
 from srl_envs import bandit_v0, coop_compete_v0
 from srl_envs.scenarios.lookup import scenario
 from srl_train.cli import main
-from srl_train.data.collect import cast, classic_player, filtered, play_games
+from srl_train.data.collect import build_policies, classic_player, filtered, play_games
 from srl_train.data.demonstrations import KEPT, parts_of
 from srl_train.errors import ConfigError
 
@@ -120,16 +120,19 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
 
     def seated(*who):
         config = short_run()
-        return [p.name for p in cast(config, make_env, dict(zip(SEATS, who, strict=True))).values()]
+        return [
+            p.name
+            for p in build_policies(config, make_env, dict(zip(SEATS, who, strict=True))).values()
+        ]
 
     assert seated(str(folder), str(folder)) == list(models.values())
     assert seated(f"{folder}:model_1", "uniform") == [models["agent_1"], "uniform"]
     with pytest.raises(ConfigError, match=r"has no model 'model_7', only model_0, model_1"):
         seated(f"{folder}:model_7", "uniform")
     # Whoever is not named stays who the configuration says, one object for equal models.
-    policies = cast(short_run(), make_env, {"agent_0": "always_cooperate"})
+    policies = build_policies(short_run(), make_env, {"agent_0": "always_cooperate"})
     assert policies["agent_1"].name == tiny_folder
-    both = cast(short_run(), make_env, {})
+    both = build_policies(short_run(), make_env, {})
     assert both["agent_0"] is both["agent_1"]
 
 
@@ -140,7 +143,10 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
         (["--environment", "coop_compete_v0"], "give --players WHO"),
         ([*GAME, "--players", "tests/srl_train"], "holds neither a model nor a run"),
         ([*GAME, "--players", "tit_for_tit"], "unknown player 'tit_for_tit'"),
-        ([*GAME, "--players", "agent_9=uniform"], "no seat 'agent_9': the seats are agent_0"),
+        (
+            [*GAME, "--players", "agent_9=uniform"],
+            "no agent 'agent_9', give one of agent_0",
+        ),
         ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes is 0"),
         ([*GAME, "--players", "uniform", "--group-size", "0"], "--group-size is 0"),
         ([*GAME, "--players", "uniform", "--group-size", "5"], "give a multiple of --group-size"),
@@ -148,11 +154,11 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
         ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return is nan: give a"),
         (
             [*GAME, "--players", "agent_0=uniform", "agent_1=tiny", "agent_0=tiny"],
-            "--players seats uniform and tiny in agent_0: give one",
+            "--players gives agent_0 to uniform and to tiny: give one",
         ),
         (
             [*GAME, "--players", "uniform", "tiny"],
-            "--players seats uniform and tiny in every seat: give one",
+            "--players gives every agent to uniform and to tiny: give one",
         ),
         ([*GAME, "--players", "uniform", "--seat", "agent_7"], "no seat 'agent_7'"),
         (["--environment", "coop", "--players", "uniform"], "environment: "),

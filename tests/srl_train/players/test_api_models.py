@@ -15,7 +15,8 @@ from srl_train.data.preferences import preferences
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
-from srl_train.players.evaluated import Answering, ApiFocal, focal
+from srl_train.players.model_specs import parse_player
+from srl_train.resolver import Resolver, SamplingOverrides
 from srl_train.trainer import MultiModelTrainer
 from tests.chat_server import chat_server
 from tests.srl_train.engine.run_state import same, weights
@@ -124,15 +125,19 @@ def test_it_is_evaluated_without_torch(server, tmp_path):
     assert {body["max_tokens"] for body in server.bodies} == {2048}
 
 
-def test_how_a_focal_model_answers_can_be_set(server):
-    made = focal("anthropic:m", Answering(max_new_tokens=9))
-    assert isinstance(made, ApiFocal) and made.record()["sampling"]["max_new_tokens"] == 9
+def test_how_a_model_answers_can_be_set(server):
     from srl_envs.scenarios.lookup import scenario
 
+    def resolved(name, **overrides):
+        resolver, player = Resolver(overrides=SamplingOverrides(**overrides)), parse_player(name)
+        resolver.policies(player, scenario(PAVLOV).make)
+        return resolver.record(player)
+
+    assert resolved("anthropic:m", max_new_tokens=9)["sampling"]["max_new_tokens"] == 9
     with pytest.raises(ConfigError, match=r"temperature is 0\.5"):
-        focal("anthropic:m", Answering(temperature=0.5)).policies(scenario(PAVLOV))
+        resolved("anthropic:m", temperature=0.5)
     with pytest.raises(ConfigError, match=r"--constrained .* openai:m cannot be held"):
-        focal("openai:m", Answering(constrained=True))
+        resolved("openai:m", constrained=True)
 
 
 def test_a_missing_key_is_told_before_anything_is_played(server, monkeypatch, capsys, short_run):
@@ -194,18 +199,18 @@ def test_stages_before_the_rounds_keep_its_own_words(server, short_run):
 
 
 def test_collecting_seats_the_frozen_ones_of_a_config(server, short_run):
-    from srl_train.data.collect import cast
+    from srl_train.data.collect import build_policies
     from srl_train.engine.environment import environment_maker
 
     config = short_run(**COACH)
-    found = cast(
+    found = build_policies(
         config, environment_maker(config), dict.fromkeys(("agent_0", "agent_1"), "uniform")
     )
     assert found["agent_2"].name == "openai:m"
     constrained = short_run(**GAME, models__constrained=True)
     everyone = dict.fromkeys(("agent_0", "agent_1", "agent_2"), "openai:m")
     with pytest.raises(ConfigError, match=r"models\.constrained"):
-        cast(constrained, environment_maker(constrained), everyone)
+        build_policies(constrained, environment_maker(constrained), everyone)
 
 
 def test_sampling_of_the_run_is_the_default_of_its_seats(server, short_run):

@@ -1,6 +1,5 @@
 """The models of a checkpoint play as they stood in it, by every command that seats models."""
 
-import dataclasses
 import json
 import shutil
 
@@ -11,9 +10,9 @@ from srl_envs import coop_compete_v0
 from srl_train.cli import main
 from srl_train.engine.assemble import assemble
 from srl_train.errors import CheckpointError, ConfigError
-from srl_train.players.load import Loading, load_all
-from srl_train.players.model_specs import named_models
-from srl_train.players.trained_models import as_trained, models_section
+from srl_train.players.load import load_all
+from srl_train.players.model_specs import parse_player
+from srl_train.players.trained_models import Loading, settings_of_run
 from srl_train.trainer import MultiModelTrainer
 
 ADAPTERS = {"rank": 2}
@@ -40,9 +39,9 @@ def trained(request, short_run, tmp_path):
 
 def test_every_model_has_the_weights_of_that_moment(trained):
     trainer, saved, then = trained
-    named = named_models(str(saved))
+    named = parse_player(str(saved))
     assert named.kind == "run" and list(named.sources) == ["model_0", "model_1"]
-    how = dataclasses.replace(Loading.of(models_section(saved)), device="cpu")
+    how = settings_of_run(saved).on_device("cpu").loading
     found = load_all(named.sources, make_env, how)
     for name, backend, adapter in found:
         parameters = dict(backend.model.named_parameters())
@@ -55,9 +54,9 @@ def test_every_model_has_the_weights_of_that_moment(trained):
 
 def test_one_model_of_a_checkpoint_is_named_as_one_of_a_run(trained, capsys, tmp_path):
     _, saved, _ = trained
-    assert list(named_models(f"{saved}:model_1").sources) == ["model_1"]
+    assert list(parse_player(f"{saved}:model_1").sources) == ["model_1"]
     with pytest.raises(ConfigError, match="has no model 'model_9', only model_0, model_1"):
-        named_models(f"{saved}:model_9")
+        parse_player(f"{saved}:model_9")
     out = tmp_path / "scores.json"
     scenario = ["--environment", "coop_compete_pair_v0", "--episodes", "1", "--quiet"]
     assert main(["eval", *scenario, "--focal", f"{saved}:model_1", "--out", str(out)]) == 0
@@ -74,7 +73,7 @@ def test_damaged_weights_are_refused(trained):
     damaged[-1] ^= 1
     weights.write_bytes(damaged)
     with pytest.raises(CheckpointError):
-        load_all(named_models(str(saved)).sources, make_env, Loading("cpu"))
+        load_all(parse_player(str(saved)).sources, make_env, Loading("cpu"))
 
 
 def test_models_answer_as_they_trained_there(short_run, tmp_path):
@@ -82,7 +81,7 @@ def test_models_answer_as_they_trained_there(short_run, tmp_path):
     trainer = MultiModelTrainer(config, tmp_path / "run")
     trainer.fit()
     [saved] = trainer.files.checkpoints.iterdir()
-    own = as_trained(saved, models_section(saved), "model_1")
+    own = settings_of_run(saved).as_trained(saved, "model_1")
     assert own.sampling.top_k == 2
 
 
@@ -92,7 +91,7 @@ def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_pat
     [saved] = trainer.files.checkpoints.iterdir()
     shutil.rmtree(trainer.files.models)
     with pytest.raises(ConfigError, match=f"or give a checkpoint, {saved}"):
-        named_models(str(tmp_path / "run"))
+        parse_player(str(tmp_path / "run"))
     with pytest.raises(ConfigError, match="srl export"):
         assemble(short_run(models__base=f"{saved}:model_0"))
 

@@ -7,7 +7,7 @@ import pytest
 from srl_train.cli import main
 from srl_train.engine.assemble import assemble
 from srl_train.errors import ConfigError
-from srl_train.players.model_specs import base_named, named_models
+from srl_train.players.model_specs import base_named, parse_player
 from srl_train.trainer import MultiModelTrainer
 
 
@@ -40,33 +40,33 @@ MISTYPED = [
 @pytest.mark.parametrize("name", MISTYPED)
 def test_a_path_that_is_not_there_is_refused_at_once(name, here):
     with pytest.raises(ConfigError, match="there is no folder"):
-        named_models(name)
+        parse_player(name)
     with pytest.raises(ConfigError, match=r"models\.base: there is no folder"):
         base_named("models.base", name)
 
 
 def test_the_nearest_names_that_are_there_are_told(here):
     with pytest.raises(ConfigError, match=r"no folder runs/dmeo: there is runs/demo$"):
-        named_models("runs/dmeo")
+        parse_player("runs/dmeo")
 
 
 def test_the_nearest_run_or_policy_of_one_word_is_told(here):
     (here / "runs" / "demo" / "config.yaml").write_text("")
     for word, near in (("demoo", "runs/demo"), ("tit_for_tit", "tit_for_tat")):
         with pytest.raises(ConfigError, match=f"unknown player '{word}' .did you mean '{near}'"):
-            named_models(word)
+            parse_player(word)
 
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B@v1.0", "a/b@refs/pr/1"])
 def test_hub_names_stay_hub_names(name, here):
-    assert named_models(name).kind == "hub"
+    assert parse_player(name).kind == "hub"
     assert base_named("models.base", name) == name
 
 
 def test_a_hub_name_whose_first_half_is_a_folder_here_is_refused_with_a_way_out(here):
     (here / "Qwen").mkdir()
     with pytest.raises(ConfigError, match="downloaded first"):
-        named_models("Qwen/Qwen3-0.6B")
+        parse_player("Qwen/Qwen3-0.6B")
 
 
 @pytest.mark.parametrize(

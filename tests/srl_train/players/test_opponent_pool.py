@@ -84,10 +84,10 @@ def test_prioritized_draws_prefer_whom_one_loses_to():
     for rounds in range(3):
         made.grow(rounds, weights(rounds))
     made.seated = made.snapshots[0]
-    made.account([game(1.0, 0.0)] * 4 + [game(2.0, 2.0)] * 2, ["model_0"])  # 5 of 6
+    made.record_results([game(1.0, 0.0)] * 4 + [game(2.0, 2.0)] * 2, ["model_0"])  # 5 of 6
     made.seated = made.snapshots[1]
-    made.account([game(0.0, 1.0)] * 2, ["model_0"])  # none of 2
-    assert [s.beaten for s in made.snapshots] == [6 / 8, 1 / 4, 1 / 2]
+    made.record_results([game(0.0, 1.0)] * 2, ["model_0"])  # none of 2
+    assert [s.win_rate for s in made.snapshots] == [6 / 8, 1 / 4, 1 / 2]
     scores = np.array([(2 / 8) ** 2, (3 / 4) ** 2, (1 / 2) ** 2])
     assert made.chances() == pytest.approx(scores / scores.sum())
 

@@ -10,11 +10,13 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.quantization import shared_states, weight_bytes
 from srl_train.config.models import AdapterConfig, ModelsConfig
 from srl_train.engine.assemble import assemble
+from srl_train.engine.environment import environment_maker
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from srl_train.learners.critics import SeparateCritic
 from srl_train.learners.lora import adapter_models, side_by_side
-from srl_train.players.evaluated import focal
+from srl_train.players.model_specs import parse_player
+from srl_train.resolver import Resolver
 from srl_train.trainer import MultiModelTrainer
 from tests.srl_train.engine.run_state import everything, same
 from tests.srl_train.players.test_agents_at_work import sampled_and_recomputed
@@ -200,9 +202,10 @@ def test_resumed_to_the_bit_and_evaluated_on_the_same_base(kind, short_run, tmp_
     resumed.fit()
     assert same(everything(resumed.run), everything(whole.run))
 
-    who = focal(f"{tmp_path / 'whole'}:model_1")
-    assert who.record()["quantization"] == kind
-    [(_, backend, adapter)] = who._backends(config.environment)
+    resolver, player = Resolver(), parse_player(f"{tmp_path / 'whole'}:model_1")
+    assert resolver.record(player)["quantization"] == kind
+    [policy] = resolver.policies(player, environment_maker(config))
+    backend, adapter = policy._backend, policy._adapter
     backend.model.set_adapter(adapter)
     trained = whole.run.learners["model_1"]._trainer.model.eval()
     assert torch.equal(logits(backend.model), logits(trained))

@@ -11,10 +11,10 @@ from srl_envs import registry
 from srl_envs.scenarios.scenario import Scenario
 from srl_train.cli import main
 from srl_train.config import yaml_file
-from srl_train.data.collect import cast
+from srl_train.data.collect import build_policies
 from srl_train.errors import ConfigError
-from srl_train.players.evaluated import Answering, focal
-from srl_train.players.model_specs import named_models
+from srl_train.players.model_specs import parse_player
+from srl_train.resolver import Resolver, SamplingOverrides
 
 SEATS = ("agent_0", "agent_1")
 GAME = {"num_agents": 2, "max_cycles": 3}
@@ -62,11 +62,12 @@ def asked(policies):
 
 def collected(who, **sections):
     config = yaml_file.from_tree(sections)
-    return list(cast(config, make_env, dict.fromkeys(SEATS, str(who))).values())
+    return list(build_policies(config, make_env, dict.fromkeys(SEATS, str(who))).values())
 
 
 def scored(who, **answering):
-    team = focal(str(who), Answering(**answering)).policies(FREE)
+    resolver = Resolver(overrides=SamplingOverrides(**answering))
+    team = resolver.policies(parse_player(str(who)), FREE.make)
     return (team * 2)[:2]
 
 
@@ -116,7 +117,7 @@ def test_what_is_asked_for_takes_the_place_of_it_in_every_seat(run_folder):
     run = run_folder(models={"seat_sampling": {"agent_0": {"temperature": 0.01}}})
     found = asked(scored(run, temperature=0.7, max_new_tokens=2))
     assert {one for one, _ in found.values()} == {Sampling(0.7, max_new_tokens=2)}
-    record = focal(str(run)).record()
+    record = Resolver().record(parse_player(str(run)))
     assert record["seat_sampling"]["agent_0"]["temperature"] == 0.01
     assert record["partner_notes"] is False
 
@@ -133,10 +134,10 @@ def test_notes_that_a_game_has_not_are_refused_with_a_way_out(run_folder):
     says = r"models\.partner_notes: .*maze_v0's observations.*give a folder, .*/models/model_0"
     alone = Scenario("maze", "maze_v0", "one seat", SEATS[:1], {}, {})
     with pytest.raises(ConfigError, match=says):
-        focal(str(run)).policies(alone)
+        Resolver().policies(parse_player(str(run)), alone.make)
     with pytest.raises(ConfigError, match=says):
         make_maze = alone.make
-        cast(yaml_file.from_tree({}), make_maze, {"agent_0": str(run)})
+        build_policies(yaml_file.from_tree({}), make_maze, {"agent_0": str(run)})
 
 
 @pytest.mark.parametrize(
@@ -156,14 +157,14 @@ def test_a_pool_is_told_apart_from_nobody(trained, run_folder, monkeypatch):
     )
     monkeypatch.setattr("srl_train.data.collect.models_of_run", lambda folder: {})
     with pytest.raises(ConfigError, match=rf"pool 'past'.*agent_1={trained or 'RUN'}:model_0"):
-        cast(config, make_env, {"agent_0": "uniform"}, trained)
+        build_policies(config, make_env, {"agent_0": "uniform"}, trained)
 
 
 @pytest.mark.parametrize("who", ["", ":model_0"])
 def test_a_run_that_has_not_ended_says_so(who, tmp_path):
     (tmp_path / "config.yaml").write_text("rounds: 2\n")
     with pytest.raises(ConfigError, match="has the run ended"):
-        named_models(f"{tmp_path}{who}")
+        parse_player(f"{tmp_path}{who}")
 
 
 @pytest.mark.parametrize(
@@ -174,15 +175,13 @@ def test_a_damaged_configuration_is_told(text, says, run_folder):
     run = run_folder()
     (run / "config.yaml").write_text(text)
     with pytest.raises(ConfigError, match=says):
-        focal(str(run))
+        Resolver().settings_of(parse_player(str(run)))
 
 
 def test_a_run_of_others_seats_no_model_elsewhere_unless_trusted(run_folder, monkeypatch):
     asked = []
     monkeypatch.setattr("srl_train.data.collect.models_of_run", lambda folder: {"model_0": "there"})
-    monkeypatch.setattr(
-        "srl_train.data.collect.named_models", lambda who: asked.append(who) or 1 / 0
-    )
+    monkeypatch.setattr("srl_train.resolver.api_model", lambda who: asked.append(who) or 1 / 0)
     config = yaml_file.from_tree(
         {
             "models": {"count": 1, "frozen": {"wise": "openai:gpt-5-mini"}},
@@ -190,11 +189,11 @@ def test_a_run_of_others_seats_no_model_elsewhere_unless_trusted(run_folder, mon
         }
     )
     given, run = {"agent_0": "uniform"}, Path("runs/of_others")
-    with pytest.raises(ConfigError, match=r"seats openai:gpt-5-mini in agent_1.*--players agent_1"):
-        cast(config, make_env, given, run)
+    with pytest.raises(ConfigError, match=r"gives agent_1 to openai:gpt-5-mini.*--players agent_1"):
+        build_policies(config, make_env, given, run)
     assert not asked
     with pytest.raises(ZeroDivisionError):
-        cast(config, make_env, given, run, trusted=True)
+        build_policies(config, make_env, given, run, trusted=True)
     assert asked == ["openai:gpt-5-mini"]
 
 
