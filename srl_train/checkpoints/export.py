@@ -19,7 +19,7 @@ from srl_train.config import yaml_file
 from srl_train.errors import ConfigError, HubError
 from srl_train.players.checkpoint_models import checkpoint_modules
 from srl_train.players.load import load_backend
-from srl_train.players.model_specs import PlayerSpec, is_checkpoint
+from srl_train.players.player_spec import PlayerSpec, is_checkpoint
 from srl_train.players.trained_models import Loading, config_tree, settings_of_run
 
 

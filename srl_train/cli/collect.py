@@ -19,7 +19,7 @@ from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_levels
-from srl_train.players.model_specs import PLAYERS, parse_player, refuse_missing_folder
+from srl_train.players.player_spec import PLAYERS, parse_player, refuse_missing_folder
 from srl_train.players.trained_models import config_tree
 
 if TYPE_CHECKING:

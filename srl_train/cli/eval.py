@@ -19,14 +19,14 @@ from srl_train.cli.options import (
     refuse_unread,
 )
 from srl_train.errors import ConfigError
-from srl_train.players.model_specs import PLAYERS
+from srl_train.players.player_spec import PLAYERS
 
 if TYPE_CHECKING:
     from srl_agents.evaluation.scenarios import ScenarioScore
     from srl_agents.evaluation.solved import Solved
     from srl_envs.scenarios.scenario import Scenario
-    from srl_train.players.model_specs import PlayerSpec
-    from srl_train.resolver import Resolver
+    from srl_train.players.player_spec import PlayerSpec
+    from srl_train.players.resolver import Resolver
 
 HELD_OUT = {"only": True, "none": False, "all": None}
 SCHEMA_VERSION = 3
@@ -121,8 +121,8 @@ def run(args: argparse.Namespace) -> int:
     from srl_agents.episode import write_jsonl
     from srl_agents.evaluation.scenarios import play_scenario, scored
     from srl_train.engine.run_files import asked_for, refuse_unwritable, versions, write_whole
-    from srl_train.players.model_specs import parse_player
-    from srl_train.resolver import Resolver, SamplingOverrides
+    from srl_train.players.player_spec import parse_player
+    from srl_train.players.resolver import Resolver, SamplingOverrides
 
     focal = parse_player(args.focal)
     others = {who for one in chosen_scenarios for who in one.background.values()}

@@ -9,7 +9,7 @@ from pathlib import Path
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_trust
 from srl_train.errors import ConfigError
-from srl_train.players.model_specs import parse_player
+from srl_train.players.player_spec import parse_player
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,9 +22,9 @@ from srl_envs.text.view import TextView
 from srl_train.config.run import RunConfig
 from srl_train.data.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
-from srl_train.players.model_specs import PlayerSpec, models_of_run, parse_player
+from srl_train.players.player_spec import PlayerSpec, models_of_run, parse_player
+from srl_train.players.resolver import Resolver
 from srl_train.players.trained_models import ModelSettings
-from srl_train.resolver import Resolver
 
 
 class InWords:

@@ -27,7 +27,7 @@ from srl_train.players.agents import (
     seat_players,
 )
 from srl_train.players.holdout import refuse_levels
-from srl_train.players.model_specs import base_named
+from srl_train.players.player_spec import base_named
 from srl_train.updates import STRATEGIES, UpdateStrategy
 from srl_train.updates.scores import roles_of
 

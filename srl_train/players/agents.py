@@ -27,10 +27,10 @@ from srl_train.errors import ConfigError
 from srl_train.learners.lora import adapter_models, side_by_side
 from srl_train.players.holdout import refuse_partners
 from srl_train.players.load import load_backend
-from srl_train.players.model_specs import TINY, PlayerSpec
 from srl_train.players.opponent_pool import OpponentPool
+from srl_train.players.player_spec import TINY, PlayerSpec
+from srl_train.players.resolver import Resolver
 from srl_train.players.trained_models import Loading, ModelSettings, notes_of
-from srl_train.resolver import Resolver
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_agents.llm.tiny import model as tiny_model
 from srl_train.checkpoints.adapter_folders import adapter_base, attach, own_tokenizer
 from srl_train.errors import ConfigError
-from srl_train.players.model_specs import TINY, is_checkpoint, refuse_missing_folder
+from srl_train.players.player_spec import TINY, is_checkpoint, refuse_missing_folder
 from srl_train.players.trained_models import Loading
 
 

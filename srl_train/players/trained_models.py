@@ -13,7 +13,7 @@ from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_train.config import yaml_file
 from srl_train.config.models import ModelsConfig
 from srl_train.errors import ConfigError
-from srl_train.players.model_specs import is_checkpoint
+from srl_train.players.player_spec import is_checkpoint
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from srl_train.data.preferences import preferences
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
-from srl_train.players.model_specs import parse_player
-from srl_train.resolver import Resolver, SamplingOverrides
+from srl_train.players.player_spec import parse_player
+from srl_train.players.resolver import Resolver, SamplingOverrides
 from srl_train.trainer import MultiModelTrainer
 from tests.chat_server import chat_server
 from tests.srl_train.engine.run_state import same, weights

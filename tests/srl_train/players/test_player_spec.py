@@ -7,7 +7,7 @@ import pytest
 from srl_train.cli import main
 from srl_train.engine.assemble import assemble
 from srl_train.errors import ConfigError
-from srl_train.players.model_specs import base_named, parse_player
+from srl_train.players.player_spec import base_named, parse_player
 from srl_train.trainer import MultiModelTrainer
 
 

@@ -19,7 +19,7 @@ from srl_agents.scripted.registry import classic_policy
 from srl_envs.text.view import TextView
 from srl_train.errors import ConfigError
 from srl_train.players.api_models import refuse_constrained
-from srl_train.players.model_specs import TINY, PlayerSpec
+from srl_train.players.player_spec import TINY, PlayerSpec
 from srl_train.players.trained_models import ModelSettings, notes_of, settings_of_run
 
 if TYPE_CHECKING:
