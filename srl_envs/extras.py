@@ -11,6 +11,7 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "matplotlib": "plots",
     "PIL": "render",
     "mpmath": "tasks",
+    "math_verify": "math-verify",
     "jsonschema": "tasks",
     "bm25s": "tasks",
     "pyseccomp": "sandbox",

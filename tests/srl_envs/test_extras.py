@@ -36,4 +36,6 @@ def test_every_package_is_in_its_extra():
     for package, extra in EXTRAS.items():
         wanted = project["optional-dependencies"][extra]
         names = {re.split(r"[^\w-]", one)[0] for one in wanted}
-        assert {"PIL": "pillow"}.get(package, package) in names | {"tokenizers"}
+        assert {"PIL": "pillow", "math_verify": "math-verify"}.get(package, package) in names | {
+            "tokenizers"
+        }

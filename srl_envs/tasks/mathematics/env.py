@@ -19,11 +19,11 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
 from srl_envs.loading import references
 from srl_envs.tasks.base import Graded, Problem, Task, TaskEnv, Work
-from srl_envs.tasks.grading import expressions, math_answers
+from srl_envs.tasks.grading import expressions, math_answers, math_verify_answers
 from srl_envs.tasks.grading.extract import final_answer
 from srl_envs.tasks.mathematics import algebra, arithmetic, datasets, multi_step, word_problems
 from srl_envs.text.view import ParseFailure
-from srl_envs.validation import parallel_form, some_of
+from srl_envs.validation import one_of, parallel_form, some_of
 
 Draw = Callable[[np.random.Generator, int], Problem]
 
@@ -41,6 +41,7 @@ FORM = (
     "(42, -3.5 or 3/4); decimals that do not end need at least four places."
 )
 EXPANDED = "That is equal, but not expanded and collected."
+GRADERS = ("exact", "math_verify")
 TOO_FAR = 4  # steps that a warm start counts past the end, at most
 LARGEST_GUESS = 18  # of the answers that a warm start gives
 
@@ -51,8 +52,19 @@ class Mathematics(Task):
     name: ClassVar[str] = "math_v0"
 
     def __init__(
-        self, families: Sequence[str] | None = None, problems: Sequence[Problem] | None = None
+        self,
+        families: Sequence[str] | None = None,
+        problems: Sequence[Problem] | None = None,
+        grader: str = "exact",
     ) -> None:
+        self.grader: str = one_of("grader", grader, GRADERS)
+        if self.grader == "math_verify":
+            if problems is None:
+                raise EnvConfigError(
+                    "grader='math_verify' is for problems of files, and these are generated: give "
+                    "a path, or grader='exact'"
+                )
+            math_verify_answers.same_answer("1", "1")  # says so where it is missing
         chosen = tuple(FAMILIES) if families is None else families
         self.families = some_of("families", chosen, FAMILIES)
         self.problems = None if problems is None else tuple(problems)
@@ -86,6 +98,9 @@ class Mathematics(Task):
     def grade(self, problem: Problem, answer: str) -> Graded:
         """Right or not; the feedback says no more than that."""
         truth = str(problem.answer)
+        if self.grader == "math_verify":
+            same = math_verify_answers.same_answer(truth, answer)
+            return Graded.right() if same else Graded.wrong()
         if not math_answers.same_answer(truth, answer, math_answers.words_of(problem.question)):
             return Graded.wrong()
         if problem.data.get("expanded") and not _is_collected(answer, truth):
@@ -135,6 +150,7 @@ def parallel_env(
     *,
     families: Sequence[str] | str | None = None,
     path: str | os.PathLike[str] | None = None,
+    grader: str = "exact",
     num_agents: int = 1,
     difficulty: int | Sequence[int] | None = None,
     split: str | None = None,
@@ -148,7 +164,9 @@ def parallel_env(
     """The environment, as a PettingZoo ParallelEnv; see TaskEnv.
 
     `families` are one or several of FAMILIES, all where not given. `path` is a file of problems in
-    GSM8K's or MATH's layout in their place. Raises EnvConfigError for wrong arguments.
+    GSM8K's or MATH's layout in their place, whose answers `grader` may leave to "math_verify" (see
+    srl_envs.tasks.grading.math_verify_answers for what that costs). Raises EnvConfigError for
+    wrong arguments.
     """
     if path is not None and families is not None:
         raise EnvConfigError(
@@ -157,7 +175,7 @@ def parallel_env(
     chosen = [families] if isinstance(families, str) else families
     problems = None if path is None else datasets.load(references.place(path, "path"))
     return TaskEnv(
-        Mathematics(chosen, problems),
+        Mathematics(chosen, problems, grader),
         num_agents=num_agents,
         difficulty=difficulty,
         split=split,
