@@ -1,21 +1,25 @@
-"""How training goes, while it goes: a refreshed block on a terminal, plain lines elsewhere."""
+"""Progress of a run: a block that rich redraws on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import math
 import os
-import shutil
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, TextIO
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TextIO
 
+from srl_envs.extras import needed_by
 from srl_envs.loading.untrusted import printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
 
 RECENT_ROUNDS = 10
 """Seconds per round, and with them the time left, are means over this many rounds."""
-BAR_CELLS = 24
 MISSING = "\N{EN DASH}"
 
 
@@ -38,9 +42,9 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._log_every = log_every
         self._clock = clock
-        self._live = self._stream.isatty() and os.environ.get("TERM") != "dumb"
-        self._drawn = 0
-        self._shown: list[str] = []
+        self._on_terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._live: Live | None = None
+        self._block: list[RenderableType] = []
         self._seconds: deque[float] = deque(maxlen=RECENT_ROUNDS)
         self._last: float | None = None
         self._first_reward: float | None = None
@@ -50,96 +54,106 @@ class Progress:
         if "stage" in row:
             self.say(_stage_line(row))
             return
-        now = self._clock()
+        now, done = self._clock(), row["round"] + 1
+        first = self._last is None
         # Before the first row stand warm start and evaluation: they say nothing about a round.
-        spent = sum(row["seconds"].values()) if self._last is None else now - self._last
+        self._seconds.append(
+            sum(row["seconds"].values()) if self._last is None else now - self._last
+        )
         self._last = now
-        self._seconds.append(spent)
-        if self._first_reward is None:
+        if first:
             self._first_reward = row["environment"]["raw_reward"]
-        if self._live:
-            self._shown = self._block(row)
-            self._redraw(self._shown)
-            return
-        done = row["round"] + 1
-        if self._drawn == 0 or done % self._log_every == 0 or done == self._rounds:
-            self._drawn += 1
-            self._write([self._plain_line(row)])
+        if self._on_terminal:
+            self._block = self._drawn(row, done)
+            self._draw()
+        elif first or done % self._log_every == 0 or done == self._rounds:
+            parts = [f"round {done}/{self._rounds}", *_play(row), _updates(row), self._pace(done)]
+            self._print(" | ".join(parts))
 
     def status(self, line: str) -> None:
         """Show what is going on: on a terminal below the block, until the next row."""
-        if self._live:
-            self._redraw([*self._shown, line])
+        if self._on_terminal:
+            self._draw(line)
         else:
-            self._write([line])
+            self._print(line)
 
     def say(self, line: str) -> None:
-        """Show a line that stays."""
-        if self._live:  # above the block; it is not cut, for it will not be redrawn
-            self._redraw([])
-            self._write([line])
-            self._redraw(self._shown)
+        """Show a line that stays, on a terminal above the block."""
+        if self._live is None:
+            self._print(line)
         else:
-            self.status(line)
+            self._live.console.print(_text(line), soft_wrap=True)
 
     def close(self) -> None:
         """Leave the last block standing; what is printed next starts below it."""
+        if self._live is not None:
+            self._live.stop()
+            self._live, self._block = None, []
         self._stream.flush()
 
-    def _redraw(self, lines: list[str]) -> None:
-        width = shutil.get_terminal_size().columns
-        up = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
-        # A line that wrapped would take two rows, and the next redraw would climb too little.
-        self._stream.write(up)
-        self._write(lines, width - 1)
-        self._drawn = len(lines)
-
-    def _write(self, lines: list[str], width: int | None = None) -> None:
-        """Lines in which names and words of others steer no terminal."""
-        shown = [printable(line, multiline=False)[:width] for line in lines]
-        self._stream.write("".join(line + "\n" for line in shown))
+    def _print(self, line: str) -> None:
+        self._stream.write(printable(line, multiline=False) + "\n")
         self._stream.flush()
 
-    def _block(self, row: Mapping[str, Any]) -> list[str]:
-        done, environment = row["round"] + 1, row["environment"]
-        filled = round(BAR_CELLS * min(1.0, done / self._rounds))
-        bar = "█" * filled + "░" * (BAR_CELLS - filled)
-        failed = environment.get("failed_episodes") or 0
-        play = [
-            f"raw reward {_number(environment['raw_reward'])}"
-            f" (began at {_number(self._first_reward)})",
-            f"cooperation {_share(environment.get('cooperation_rate'))}",
-            f"parse failures {_share(environment.get('parse_failures'))}",
-        ]
-        if failed:
-            play.append(f"failed episodes {failed} of {environment['episodes']}")
-        return [
-            f"{bar} round {done}/{self._rounds}   {self._pace(done)}",
-            "   ".join(play),
-            f"updates   {self._updates(row, '   ')}",
-        ]
+    def _draw(self, below: str | None = None) -> None:
+        from rich.console import Group
 
-    def _plain_line(self, row: Mapping[str, Any]) -> str:
-        done, environment = row["round"] + 1, row["environment"]
-        parts = [
-            f"round {done}/{self._rounds}",
-            f"raw reward {_number(environment['raw_reward'])}",
-            f"cooperation {_share(environment.get('cooperation_rate'))}",
-            f"parse failures {_share(environment.get('parse_failures'))}",
-            f"updates {self._updates(row, ', ')}",
-            self._pace(done),
-        ]
-        if failed := environment.get("failed_episodes"):
-            parts.insert(4, f"failed episodes {failed} of {environment['episodes']}")
-        return " | ".join(parts)
+        lines = [*self._block, *([] if below is None else [_text(below)])]
+        if self._live is None:
+            self._live = _live_on(self._stream)
+        self._live.update(Group(*lines), refresh=True)
 
-    def _updates(self, row: Mapping[str, Any], between: str) -> str:
-        return between.join(f"{name} {model['updates']}" for name, model in row["models"].items())
+    def _drawn(self, row: Mapping[str, Any], done: int) -> list[RenderableType]:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        head = Table.grid(padding=(0, 1))
+        pace = _text(f"round {done}/{self._rounds}   {self._pace(done)}")
+        head.add_row(ProgressBar(self._rounds, done, width=24), pace)
+        began = f"(began at {_number(self._first_reward)})"
+        return [head, _text("   ".join([*_play(row), began])), _text(_updates(row))]
 
     def _pace(self, done: int) -> str:
         seconds = sum(self._seconds) / len(self._seconds)
         left = max(0, self._rounds - done)
-        return f"{seconds:.2f} s/round   {_clock_time(seconds * left)} left"
+        return f"{seconds:.2f} s/round   {timedelta(seconds=round(seconds * left))} left"
+
+
+def _live_on(stream: TextIO) -> Live:
+    with needed_by("progress on a terminal"):
+        from rich.console import Console
+        from rich.live import Live
+
+    console = Console(file=stream, markup=False, emoji=False, highlight=False)
+    # Only a row or a notice changes what is shown: no thread draws beside the training's.
+    live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+    live.start()
+    console.show_cursor(True)  # rich hides it until the end, which a crash would skip
+    return live
+
+
+def _text(line: str) -> Any:
+    """A line in which names and words of others are neither markup nor control sequences."""
+    from rich.text import Text
+
+    return Text(printable(line, multiline=False), no_wrap=True, overflow="ellipsis")
+
+
+def _play(row: Mapping[str, Any]) -> list[str]:
+    environment = row["environment"]
+    parts = [
+        f"raw reward {_number(environment['raw_reward'])}",
+        f"cooperation {_share(environment.get('cooperation_rate'))}",
+        f"parse failures {_share(environment.get('parse_failures'))}",
+    ]
+    if failed := environment.get("failed_episodes"):
+        parts.append(f"failed episodes {failed} of {environment['episodes']}")
+    return parts
+
+
+def _updates(row: Mapping[str, Any]) -> str:
+    told = ", ".join(f"{name} {model['updates']}" for name, model in row["models"].items())
+    return f"updates {told}"
 
 
 def _stage_line(row: Mapping[str, Any]) -> str:
@@ -155,9 +169,3 @@ def _number(value: float | None) -> str:
 
 def _share(value: float | None) -> str:
     return MISSING if value is None or not math.isfinite(value) else f"{100 * value:.1f} %"
-
-
-def _clock_time(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
