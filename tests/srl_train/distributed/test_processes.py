@@ -189,7 +189,7 @@ def assert_same_end(one, other):
 
 CHECKS = """
 import sys, torch
-from srl_train import processes
+from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 assert processes.start("cpu") == processes.count() == 2
 place = processes.index()

@@ -53,7 +53,7 @@ def test_the_library_can_still_be_imported():
 SOLVER = """
 import sys
 sys.path += {places!r}
-from srl_envs.tasks.programming import families
+from srl_envs.tasks.programming import generators
 def f(x): return 'learnt'
 """
 
@@ -77,12 +77,13 @@ def test_the_filter_that_goes_with_what_there_is(namespaces, landlock, left):
 
 KERNEL = """
 import os, sys
-from srl_envs.sandbox import kernel, syscalls
+from srl_envs.sandbox import seccomp
+from srl_envs.sandbox.guest import kernel
 
 path, version, filtered = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "filtered"
 if version > kernel.landlock_version():
     sys.exit("skip")
-program = syscalls.compiled("readable") if filtered else b""
+program = seccomp.compiled("readable") if filtered else b""
 rules = kernel.file_rules(version, [path], [])
 kernel.drop_capabilities()
 kernel.forbid_new_privileges()
