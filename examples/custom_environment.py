@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from srl_envs import check_environment
 from srl_envs.games.base import SimultaneousGame, vector_of
-from srl_envs.text.view import TextEnv, parse_choice
+from srl_envs.text.env import TextEnv
+from srl_envs.text.view import parse_choice
 
 SIGNS = ("rock", "paper", "scissors")  # each beats the one before it
 WIN, DRAW, LOSS = 1.0, 0.0, -1.0

@@ -8,7 +8,7 @@ It is played here by a scripted seat that makes a mistake first; train a model o
 
 from srl_envs import check_environment
 from srl_envs.tasks.base import Graded, Problem, Task, TaskEnv
-from srl_envs.text.view import TextEnv
+from srl_envs.text.env import TextEnv
 
 LETTERS = "abcdefghij"
 

@@ -13,7 +13,7 @@ import pettingzoo
 from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs import check_environment
-from srl_envs.text.view import TextEnv
+from srl_envs.text.env import TextEnv
 from srl_envs.wrappers.text_adapter import with_text
 from srl_train.config.run import LoggingConfig, ModeConfig, ModelsConfig, RolloutConfig, RunConfig
 from srl_train.trainer import MultiModelTrainer

@@ -20,7 +20,8 @@ import numpy as np
 from gymnasium import spaces
 
 from srl_envs.errors import ConformanceError
-from srl_envs.text.view import LISTED, TEXT_LENGTH, ParseFailure
+from srl_envs.text.spaces import TEXT_LENGTH
+from srl_envs.text.view import LISTED, ParseFailure
 
 POINTS = {
     "names": "agents have names of one line, each its own, and so has metadata; teams name all",

@@ -20,7 +20,8 @@ from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWr
 from srl_envs.errors import EnvError
 from srl_envs.games import rendering
 from srl_envs.loading.untrusted import printable
-from srl_envs.text.view import TEXT_LENGTH, TextSpace, TextView
+from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
+from srl_envs.text.view import TextView
 from srl_envs.validation import (
     Step,
     asks_nothing,

@@ -13,7 +13,8 @@ from gymnasium import spaces
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games import base
-from srl_envs.text.view import TEXT_LENGTH, Spoken, TextSpace
+from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
+from srl_envs.text.view import Spoken
 from srl_envs.validation import Step, true_or_false
 from srl_envs.wrappers.reward_function import KEYWORD_REWARDS
 

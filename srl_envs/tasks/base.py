@@ -33,7 +33,8 @@ from srl_envs.games.maze.level import SPLITS
 from srl_envs.tasks.free_text_game import Outcome, WrittenGame, WrittenView, readable_text
 from srl_envs.tasks.grading.extract import final_answer
 from srl_envs.tasks.problem import Graded, Problem, Work
-from srl_envs.text.view import TEXT_LENGTH, ParseFailure
+from srl_envs.text.spaces import TEXT_LENGTH
+from srl_envs.text.view import ParseFailure
 from srl_envs.validation import number_between, one_of, true_or_false, whole_number
 
 __all__ = ["Graded", "Problem", "Task", "TaskEnv", "TaskView", "Work", "final_answer"]

@@ -18,7 +18,8 @@ from pettingzoo import ParallelEnv
 from srl_envs.errors import EnvError
 from srl_envs.games.base import OBSERVATION_MODES
 from srl_envs.loading.untrusted import printable
-from srl_envs.text.view import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextSpace, TextView
+from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH, TextSpace
+from srl_envs.text.view import ParseFailure, TextView
 from srl_envs.validation import (
     Step,
     asks_nothing,

@@ -9,7 +9,7 @@ from typing import Any
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games.maze.level import SPLITS, TEST_SHARE
-from srl_envs.text.view import TEXT_LENGTH
+from srl_envs.text.spaces import TEXT_LENGTH
 from srl_envs.validation import number_between
 
 QUESTION_LENGTH = TEXT_LENGTH * 3 // 4  # characters; the rest of what is told is feedback

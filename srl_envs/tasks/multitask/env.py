@@ -27,7 +27,8 @@ from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games import base
 from srl_envs.games.base import OBSERVATION_MODES, vector_of
 from srl_envs.tasks.multitask.view import MultitaskView
-from srl_envs.text.view import TEXT_LENGTH, TextSpace, TextView
+from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
+from srl_envs.text.view import TextView
 from srl_envs.validation import (
     Step,
     number_between,

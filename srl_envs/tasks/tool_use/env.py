@@ -35,7 +35,8 @@ from srl_envs.tasks.tool_use.registry import Tool, ToolResult
 from srl_envs.tasks.tool_use.search import SearchProvider
 from srl_envs.tasks.tool_use.session import Session
 from srl_envs.tasks.tool_use.toolbox import TOOLS, WITHOUT_SANDBOX, Toolbox
-from srl_envs.text.view import TEXT_LENGTH, ParseFailure
+from srl_envs.text.spaces import TEXT_LENGTH
+from srl_envs.text.view import ParseFailure
 from srl_envs.validation import entries_of, one_of, parallel_form, some_of, told, whole_number
 
 NEEDED = 0.2  # of the score, shared by the calls that the problem needs

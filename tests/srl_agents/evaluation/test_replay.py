@@ -16,7 +16,7 @@ from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
 from srl_envs.games.maze.level import LAYOUTS
-from srl_envs.text.view import TextEnv
+from srl_envs.text.env import TextEnv
 from srl_envs.wrappers.reward_function import CustomRewards
 
 

@@ -11,7 +11,9 @@ from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.base import aec
 from srl_envs.tasks.base import DRAWS, Graded, Problem, Task, TaskEnv
 from srl_envs.tasks.grading.extract import boxed, final_answer
-from srl_envs.text.view import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextEnv
+from srl_envs.text.env import TextEnv
+from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH
+from srl_envs.text.view import ParseFailure
 from srl_envs.wrappers.single_agent import OneSeat
 
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from srl_envs.text.view import TEXT_LENGTH
+from srl_envs.text.spaces import TEXT_LENGTH
 from tests.srl_envs.tasks.grading.hostile_answers import PIECES
 
 JOINTS = ("", " ", "\n")

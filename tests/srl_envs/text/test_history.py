@@ -4,8 +4,9 @@ import pytest
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
+from srl_envs.text.env import TextEnv
 from srl_envs.text.history import ANSWER_SHOWN, TextHistory
-from srl_envs.text.view import TEXT_LENGTH, TextEnv
+from srl_envs.text.spaces import TEXT_LENGTH
 
 
 def text_env(**settings):

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from srl_envs import registry
-from srl_envs.text.view import NOT_LEGAL_NOW, ParseFailure, TextEnv
+from srl_envs.text.env import TextEnv
+from srl_envs.text.view import NOT_LEGAL_NOW, ParseFailure
 from tests.srl_envs.tasks.grading.hostile_answers import hostile_answers
 
 ANSWERS, ROUNDS = 5000, 20

@@ -12,14 +12,9 @@ from pytest import approx
 
 from srl_envs import registry
 from srl_envs.errors import EnvError
-from srl_envs.text.view import (
-    BINARY_ANSWERS,
-    ParseFailure,
-    TextEnv,
-    TextSpace,
-    feedback,
-    parse_choice,
-)
+from srl_envs.text.env import TextEnv
+from srl_envs.text.spaces import TextSpace
+from srl_envs.text.view import BINARY_ANSWERS, ParseFailure, feedback, parse_choice
 from tests.srl_envs.tasks.grading.hostile_answers import hostile_answers
 
 COOPERATE = (

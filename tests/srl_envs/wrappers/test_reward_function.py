@@ -7,7 +7,8 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 from srl_envs import registry
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.text.view import Spoken, TextEnv
+from srl_envs.text.env import TextEnv
+from srl_envs.text.view import Spoken
 from srl_envs.wrappers.reward_function import CustomRewards
 from tests.srl_envs.wrappers.third_party_games import Counted
 

@@ -12,7 +12,8 @@ from srl_agents.rollout import play
 from srl_agents.scripted.uniform import Uniform
 from srl_envs import check_environment, make
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.text.view import TextEnv, tells_time
+from srl_envs.text.env import TextEnv
+from srl_envs.text.view import tells_time
 from srl_envs.wrappers.text_adapter import with_text
 from tests.srl_envs.wrappers.third_party_games import Counted, InCycles, NeverTwice, Nim
 

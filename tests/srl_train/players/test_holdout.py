@@ -5,7 +5,7 @@ import pytest
 from srl_agents.scripted.registry import names
 from srl_envs import registry
 from srl_envs.scenarios import lookup
-from srl_envs.text.view import TextEnv
+from srl_envs.text.env import TextEnv
 from srl_train.config.run import EnvironmentConfig
 from srl_train.engine.assemble import assemble
 from srl_train.errors import ConfigError

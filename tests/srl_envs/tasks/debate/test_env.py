@@ -18,7 +18,8 @@ from srl_envs.tasks.debate.env import (
 )
 from srl_envs.tasks.debate.judging import Verdict
 from srl_envs.tasks.debate.topics import SHIPPED, load_topics, split_of
-from srl_envs.text.view import TEXT_LENGTH, TextEnv
+from srl_envs.text.env import TextEnv
+from srl_envs.text.spaces import TEXT_LENGTH
 from tests.srl_envs.tasks.debate.test_heuristic_judge import HONEST, REPLY
 from tests.srl_envs.text.hostile_pieces import hostile_text
 

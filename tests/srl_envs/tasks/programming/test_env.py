@@ -9,7 +9,8 @@ from srl_envs.sandbox import Limits
 from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.env import Programming
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
-from srl_envs.text.view import ParseFailure, TextEnv
+from srl_envs.text.env import TextEnv
+from srl_envs.text.view import ParseFailure
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 from tests.srl_envs.text.hostile_pieces import hear_hostile
 

@@ -16,7 +16,8 @@ from srl_envs.tasks.tool_use.parsing import ToolCall, read_turn
 from srl_envs.tasks.tool_use.registry import Tool, ToolResult
 from srl_envs.tasks.tool_use.search import Document
 from srl_envs.tasks.tool_use.toolbox import WITHOUT_SANDBOX
-from srl_envs.text.view import TEXT_LENGTH, TextEnv
+from srl_envs.text.env import TextEnv
+from srl_envs.text.spaces import TEXT_LENGTH
 from tests.srl_envs.text.hostile_pieces import hear_hostile
 
 AGENT = "agent_0"
