@@ -17,7 +17,8 @@ from typing import Any
 
 import gymnasium
 import pettingzoo
-from pettingzoo import ParallelEnv
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, parallel_to_aec
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading import references
@@ -33,7 +34,7 @@ class Entry:
 
     name: str
     module: str
-    """Holds `parallel_env` and `env`."""
+    """Holds `parallel_env`."""
     description: str
     tags: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -197,12 +198,11 @@ def as_module(name: str) -> ModuleType:
 
     This is what `from srl_envs import maze_race_v0` gives, as in PettingZoo.
     """
-    found = entry(name)
-    its_own, module = import_module(found.module), ModuleType(f"srl_envs.{name}", found.description)
+    module = ModuleType(f"srl_envs.{name}", entry(name).description)
     module.__dict__.update(
         parallel_env=functools.partial(make, name),
-        env=functools.partial(its_own.env, **found.defaults),
-        raw_env=functools.partial(its_own.raw_env, **found.defaults),
+        env=functools.partial(make_aec, name),
+        raw_env=functools.partial(_unchecked_aec, name),
     )
     return module
 
@@ -277,6 +277,15 @@ def make(name: str, /, **parameters: Any) -> Any:
     return env
 
 
+def make_aec(name: str, /, **parameters: Any) -> AECEnv:
+    """As `make`, as a PettingZoo AECEnv (turn by turn) with its usual checks around it."""
+    return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
+
+
+def _unchecked_aec(name: str, /, **parameters: Any) -> AECEnv:
+    return parallel_to_aec(make(name, **parameters))
+
+
 def remake(name: str, options: Mapping[str, Any], *, trusted: bool = False, **ours: Any) -> Any:
     """The environment that a record names, made as `make` does; `ours` go over its options.
 
@@ -298,15 +307,9 @@ def _register_with_pettingzoo() -> None:
         return
     for found in ENTRIES.values():
         identity = f"srl/{found.name}".replace("_v", "-v")
-        for kind, attribute in (("parallel", "parallel_env"), ("aec", "env")):
-            registry = getattr(pettingzoo, f"{kind}_registry")
-            if identity not in registry:
-                pettingzoo.register(
-                    kind,
-                    identity,
-                    entry_point=f"{found.module}:{attribute}",
-                    kwargs=dict(found.defaults),
-                )
+        for kind, maker in (("parallel", make), ("aec", make_aec)):
+            if identity not in getattr(pettingzoo, f"{kind}_registry"):
+                pettingzoo.register(kind, identity, functools.partial(maker, found.name))
 
 
 def _register_with_gymnasium() -> None:

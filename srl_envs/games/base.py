@@ -13,9 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
-from pettingzoo import AECEnv, ParallelEnv
-from pettingzoo.utils import parallel_to_aec
-from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper
+from pettingzoo import ParallelEnv
 
 from srl_envs.errors import EnvError
 from srl_envs.games import rendering
@@ -338,11 +336,6 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             for agent, seen in observations.items():
                 seen["text"] = self.text_view.describe(agent, seen)
         return observations
-
-
-def aec(game: ParallelEnv) -> AECEnv:
-    """The same game turn by turn, with PettingZoo's usual checks around it."""
-    return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(parallel_to_aec(game)))
 
 
 def vector_of(observation: Any) -> Any:

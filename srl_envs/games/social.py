@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pettingzoo import AECEnv
-from pettingzoo.utils import parallel_to_aec
-
 from srl_envs import registry
-from srl_envs.games import base
 from srl_envs.validation import one_of, parallel_form
 
 SCENARIOS = {"trading": "social_trading_v0", "negotiation": "social_negotiation_v0"}
@@ -27,13 +23,3 @@ def parallel_env(*, scenario: str = "trading", **parameters: Any) -> Any:
     Raises EnvConfigError for an unknown scenario, or a parameter that its game does not know.
     """
     return registry.make(SCENARIOS[one_of("scenario", scenario, SCENARIOS)], **parameters)
-
-
-def raw_env(**parameters: Any) -> AECEnv:
-    """The AEC form without PettingZoo's bounds check; takes what parallel_env takes."""
-    return parallel_to_aec(parallel_env(**parameters))
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The AEC form with PettingZoo's usual wrappers; takes what parallel_env takes."""
-    return base.aec(parallel_env(**parameters))

@@ -125,10 +125,9 @@ def test_a_game_as_conversations_is_no_longer_than_a_model_can_read(name):
 
 
 @pytest.mark.parametrize("made_by", ["parallel_env", "env", "raw_env"])
-@pytest.mark.parametrize("module", sorted({found.module for found in registry.ENTRIES.values()}))
-def test_an_unknown_argument_is_one_line_however_the_game_is_made(module, made_by):
-    make = getattr(importlib.import_module(module), made_by)
-
+@pytest.mark.parametrize("name", registry.names())
+def test_an_unknown_argument_is_one_line_however_the_game_is_made(name, made_by):
+    make = getattr(registry.as_module(name), made_by)
     with pytest.raises(EnvConfigError, match=r"no parameter 'obs_mod' \(did you mean 'obs_mode'"):
         make(obs_mod="vector")
 

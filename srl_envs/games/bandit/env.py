@@ -12,9 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pettingzoo import AECEnv
-from pettingzoo.utils import parallel_to_aec
-
 from srl_envs.games import base
 from srl_envs.text.view import ParseFailure, parse_choice
 from srl_envs.validation import number_between, parallel_form, true_or_false, whole_number
@@ -190,13 +187,3 @@ class BanditView:
 
 
 parallel_env = parallel_form(Bandit)
-
-
-def raw_env(**parameters: Any) -> AECEnv:
-    """The AEC form without PettingZoo's bounds check; takes what Bandit takes."""
-    return parallel_to_aec(parallel_env(**parameters))
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The AEC form with PettingZoo's usual wrappers; takes what Bandit takes."""
-    return base.aec(parallel_env(**parameters))

@@ -17,9 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pettingzoo import AECEnv
-from pettingzoo.utils import parallel_to_aec
-
 from srl_envs.games import base
 from srl_envs.games.coop_compete.payoffs import VARIANTS, CoopCompeteRules
 from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
@@ -191,13 +188,3 @@ class CoopCompeteView(BinaryChoice):
 
 
 parallel_env = parallel_form(CoopCompete)
-
-
-def raw_env(**parameters: Any) -> AECEnv:
-    """The AEC form without PettingZoo's bounds check; takes what CoopCompete takes."""
-    return parallel_to_aec(parallel_env(**parameters))
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The AEC form with PettingZoo's usual wrappers; takes what CoopCompete takes."""
-    return base.aec(parallel_env(**parameters))

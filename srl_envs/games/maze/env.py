@@ -20,8 +20,6 @@ from operator import eq
 from typing import Any, ClassVar
 
 import numpy as np
-from pettingzoo import AECEnv
-from pettingzoo.utils import parallel_to_aec
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
@@ -32,7 +30,7 @@ from srl_envs.games.maze.level import ANSWERS, LAYOUTS, SPLITS, STEPS, Level
 from srl_envs.games.maze.view import FARTHEST_VIEW, OBSERVATION_FIELDS, VISITS_SHOWN, MazeView
 from srl_envs.validation import one_of, parallel_form, true_or_false, whole_number
 
-__all__ = ["OBSERVATION_FIELDS", "Maze", "env", "parallel_env", "raw_env"]
+__all__ = ["OBSERVATION_FIELDS", "Maze", "parallel_env"]
 
 ARRIVAL, TOO_LATE = 10.0, -1.0
 STEP, DISTANCE = -0.1, -0.01  # per move, and per cell of Manhattan distance to the goal
@@ -353,13 +351,3 @@ def seating(
 
 
 parallel_env = parallel_form(Maze)
-
-
-def raw_env(**parameters: Any) -> AECEnv:
-    """The AEC form without PettingZoo's bounds check; takes what Maze takes."""
-    return parallel_to_aec(parallel_env(**parameters))
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The AEC form with PettingZoo's usual wrappers; takes what Maze takes."""
-    return base.aec(parallel_env(**parameters))

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from pettingzoo import AECEnv
-from pettingzoo.utils import parallel_to_aec
 
 from srl_envs.games import base, rendering
 from srl_envs.games.cheap_talk import TalkingGame
@@ -28,7 +26,7 @@ from srl_envs.games.negotiation.bargaining import (
 from srl_envs.games.negotiation.view import OBSERVATION_FIELDS, NegotiationView, field_sizes
 from srl_envs.validation import parallel_form
 
-__all__ = ["OBSERVATION_FIELDS", "SocialNegotiation", "env", "parallel_env", "raw_env"]
+__all__ = ["OBSERVATION_FIELDS", "SocialNegotiation", "parallel_env"]
 
 
 class SocialNegotiation(TalkingGame):
@@ -228,13 +226,3 @@ class SocialNegotiation(TalkingGame):
 
 
 parallel_env = parallel_form(SocialNegotiation)
-
-
-def raw_env(**parameters: Any) -> AECEnv:
-    """The AEC form without PettingZoo's bounds check; takes what SocialNegotiation takes."""
-    return parallel_to_aec(parallel_env(**parameters))
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The AEC form with PettingZoo's usual wrappers; takes what SocialNegotiation takes."""
-    return base.aec(parallel_env(**parameters))

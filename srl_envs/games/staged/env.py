@@ -19,9 +19,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pettingzoo import AECEnv
-from pettingzoo.utils import parallel_to_aec
-
 from srl_envs.games import base
 from srl_envs.games.staged.payoffs import PREY, StagedRules
 from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
@@ -206,13 +203,3 @@ class StagedView(BinaryChoice):
 
 
 parallel_env = parallel_form(Staged)
-
-
-def raw_env(**parameters: Any) -> AECEnv:
-    """The AEC form without PettingZoo's bounds check; takes what Staged takes."""
-    return parallel_to_aec(parallel_env(**parameters))
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The AEC form with PettingZoo's usual wrappers; takes what Staged takes."""
-    return base.aec(parallel_env(**parameters))

@@ -20,9 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pettingzoo import AECEnv
-from pettingzoo.utils import parallel_to_aec
-
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
 from srl_envs.games.team_battle.payoffs import RAID, TeamBattleRules
@@ -235,13 +232,3 @@ class TeamBattleView(BinaryChoice):
 
 
 parallel_env = parallel_form(TeamBattle)
-
-
-def raw_env(**parameters: Any) -> AECEnv:
-    """The AEC form without PettingZoo's bounds check; takes what TeamBattle takes."""
-    return parallel_to_aec(parallel_env(**parameters))
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The AEC form with PettingZoo's usual wrappers; takes what TeamBattle takes."""
-    return base.aec(parallel_env(**parameters))

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from pettingzoo import AECEnv
-from pettingzoo.utils import parallel_to_aec
 
 from srl_envs.games import base, rendering
 from srl_envs.games.cheap_talk import TalkingGame
@@ -22,7 +20,7 @@ from srl_envs.games.trading.market import Market, TradingRules, worth_of
 from srl_envs.games.trading.view import OBSERVATION_FIELDS, TradingView, bounds, pairs_of
 from srl_envs.validation import parallel_form, true_or_false
 
-__all__ = ["OBSERVATION_FIELDS", "SocialTrading", "env", "parallel_env", "raw_env"]
+__all__ = ["OBSERVATION_FIELDS", "SocialTrading", "parallel_env"]
 
 _PHASE_FLAGS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 _MASKS_KEPT = 2048  # masks of offers that are remembered, by what a seat holds
@@ -287,13 +285,3 @@ class SocialTrading(TalkingGame):
 
 
 parallel_env = parallel_form(SocialTrading)
-
-
-def raw_env(**parameters: Any) -> AECEnv:
-    """The AEC form without PettingZoo's bounds check; takes what SocialTrading takes."""
-    return parallel_to_aec(parallel_env(**parameters))
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The AEC form with PettingZoo's usual wrappers; takes what SocialTrading takes."""
-    return base.aec(parallel_env(**parameters))

@@ -17,10 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from pettingzoo import AECEnv
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.games import base
 from srl_envs.games.maze.level import SPLITS
 from srl_envs.loading import references
 from srl_envs.tasks.debate.heuristic_judge import RuleJudge, words_of
@@ -361,13 +359,3 @@ def _topics(
 
 
 parallel_env = parallel_form(DebateEnv)
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The same turn by turn, with PettingZoo's usual checks around it."""
-    return base.aec(parallel_env(**parameters))
-
-
-def raw_env(**parameters: Any) -> DebateEnv:
-    """The environment itself."""
-    return parallel_env(**parameters)

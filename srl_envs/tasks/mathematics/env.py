@@ -10,13 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from pettingzoo import AECEnv
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.games import base
 from srl_envs.loading import references
 from srl_envs.tasks.base import Graded, Problem, Task, TaskEnv, Work
 from srl_envs.tasks.grading import expressions, math_answers, math_verify_answers
@@ -186,13 +184,3 @@ def parallel_env(
         obs_mode=obs_mode,
         render_mode=render_mode,
     )
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The same turn by turn, with PettingZoo's usual checks around it."""
-    return base.aec(parallel_env(**parameters))
-
-
-def raw_env(**parameters: Any) -> TaskEnv:
-    """The environment itself."""
-    return parallel_env(**parameters)

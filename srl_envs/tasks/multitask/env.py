@@ -20,11 +20,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
-from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo import ParallelEnv
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.games import base
 from srl_envs.games.base import OBSERVATION_MODES, vector_of
 from srl_envs.tasks.multitask.view import MultitaskView
 from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
@@ -355,13 +354,3 @@ def parallel_env(
         obs_mode=obs_mode,
         render_mode=render_mode,
     )
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The same turn by turn, with PettingZoo's usual checks around it."""
-    return base.aec(parallel_env(**parameters))
-
-
-def raw_env(**parameters: Any) -> Multitask:
-    """The environment itself."""
-    return parallel_env(**parameters)

@@ -15,10 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from pettingzoo import AECEnv
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.games import base
 from srl_envs.loading import references
 from srl_envs.sandbox import LEVELS, Limits, Run, Sandbox, Test, TestReport, Verdict
 from srl_envs.tasks.base import Task, TaskEnv
@@ -258,13 +256,3 @@ def parallel_env(
         obs_mode=obs_mode,
         render_mode=render_mode,
     )
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The same turn by turn, with PettingZoo's usual checks around it."""
-    return base.aec(parallel_env(**parameters))
-
-
-def raw_env(**parameters: Any) -> TaskEnv:
-    """The environment itself."""
-    return parallel_env(**parameters)

@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from pettingzoo import AECEnv
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.games import base
 from srl_envs.loading import references
 from srl_envs.loading.untrusted import framed
 from srl_envs.tasks.base import Graded, Problem, Task, TaskEnv, TaskView, Work
@@ -338,13 +336,3 @@ def parallel_env(
         obs_mode=obs_mode,
         render_mode=render_mode,
     )
-
-
-def env(**parameters: Any) -> AECEnv:
-    """The same turn by turn, with PettingZoo's usual checks around it."""
-    return base.aec(parallel_env(**parameters))
-
-
-def raw_env(**parameters: Any) -> ToolUseEnv:
-    """The environment itself."""
-    return parallel_env(**parameters)

@@ -44,9 +44,7 @@ def writes(name):
 
 
 def turn_based(name, **parameters):
-    entry = registry.entry(name)
-    module = __import__(entry.module, fromlist=["env"])
-    return module.env(**{**entry.defaults, **parameters})
+    return registry.as_module(name).env(**parameters)
 
 
 @every_name

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
+from pettingzoo.utils import OrderEnforcingWrapper, parallel_to_aec
 
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.games.base import aec
 from srl_envs.tasks.base import DRAWS, Graded, Problem, Task, TaskEnv
 from srl_envs.tasks.grading.extract import boxed, final_answer
 from srl_envs.text.env import TextEnv
@@ -50,7 +50,7 @@ def test_keeps_the_contracts(seats, mode, capsys):
     check_environment(make)
     parallel_api_test(make(), num_cycles=10)
     parallel_seed_test(make, num_cycles=10)
-    api_test(aec(make()), num_cycles=10)
+    api_test(OrderEnforcingWrapper(parallel_to_aec(make())), num_cycles=10)
 
 
 @pytest.mark.parametrize("mode", ["llm", "dict", "vector"])
