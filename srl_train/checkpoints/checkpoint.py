@@ -43,7 +43,7 @@ _SAVING, _REPLACED, _REMOVED = ".saving.", ".replaced.", ".removed."
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose every file was found as it was written."""
+    """A checkpoint whose every file was found as it was written, tensors as far as sizes tell."""
 
     path: Path
     """Its folder."""
@@ -133,16 +133,15 @@ def save(
 
 
 def load(path: Path) -> Checkpoint:
-    """The checkpoint in a folder, after every file of it was checked.
+    """The checkpoint in a folder, after every file of it was checked: JSON byte by byte, tensors by
+    their size and format (`check` reads those byte by byte as well).
 
     Raises CheckpointNotFound if there is none, and CheckpointError naming the first file that is
     missing or differs from what was written.
     """
     found = _find(path.parent, path.name)
-    manifest = read_manifest(found)
-    for name in manifest["files"]:
-        verify(found, name, manifest)
-    # Both were verified; a state holds what it holds, infinities and large buffers among it.
+    manifest = check(found)
+    # A state holds what it holds, infinities and large buffers among it.
     plain = _read(found / "state.json", constants=True)
     tensors = _tensors_in(found / "state.safetensors")
     try:
@@ -158,6 +157,15 @@ def load(path: Path) -> Checkpoint:
         state=state,
         metadata=_mapping(found / "metadata.json"),
     )
+
+
+def check(folder: Path, *, every_byte: bool = False) -> dict[str, Any]:
+    """The manifest of the checkpoint in this folder, whose files are there as it says; with
+    `every_byte` also the bytes of tensors are as they were written. Raises CheckpointError."""
+    manifest = read_manifest(folder)
+    for name in manifest["files"]:
+        verify(folder, name, manifest, every_byte=every_byte)
+    return manifest
 
 
 def list_checkpoints(directory: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""`srl info`: what is installed, what can be played and trained, and on what."""
+"""`srl info`: versions, environments, strategies and this machine; checkpoints verified."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import argparse
 import os
 import platform
 from importlib import metadata
+from pathlib import Path
 
 from srl_envs.extras import install_line
 from srl_train.cli.notices import tell
+from srl_train.errors import CheckpointError
 
 PACKAGES = (
     "core-srl", "numpy", "gymnasium", "pettingzoo", "torch", "transformers", "trl", "peft",
@@ -36,10 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices", action="store_true", help="look for accelerators too (imports torch: seconds)"
     )
+    parser.add_argument(
+        "--verify", type=Path, metavar="FOLDER",
+        help="only compare every byte of a checkpoint, or of all those of a run, with what was "
+        "written; loading one compares the sizes of weights",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Print it."""
+    if args.verify is not None:
+        return _verify(args.verify)
     from srl_envs import registry
     from srl_envs.scenarios import lookup
 
@@ -63,6 +72,21 @@ def run(args: argparse.Namespace) -> int:
         machine |= accelerators()
     _print_table("machine", machine)
     return 0
+
+
+def _verify(folder: Path) -> int:
+    from srl_train.checkpoints import checkpoint  # only here: it takes torch
+
+    saved = sorted((folder / "checkpoints").glob("[!.]*")) or [folder]
+    damaged = 0
+    for one in saved:
+        try:
+            checkpoint.check(one, every_byte=True)
+            tell(f"whole: {one}")
+        except CheckpointError as error:
+            damaged += 1
+            tell(f"damaged: {error}")
+    return 2 if damaged else 0
 
 
 def versions() -> dict[str, str]:

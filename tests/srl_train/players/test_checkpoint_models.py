@@ -69,9 +69,7 @@ def test_one_model_of_a_checkpoint_is_named_as_one_of_a_run(trained, capsys, tmp
 def test_damaged_weights_are_refused(trained):
     _, saved, _ = trained
     weights = saved / "models" / "model_0.safetensors"
-    damaged = bytearray(weights.read_bytes())
-    damaged[-1] ^= 1
-    weights.write_bytes(damaged)
+    weights.write_bytes(weights.read_bytes()[:-1])
     with pytest.raises(CheckpointError):
         load_all(parse_player(str(saved)).sources, make_env, Loading("cpu"))
 
