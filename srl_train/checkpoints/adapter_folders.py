@@ -85,9 +85,9 @@ def go_on_from(model: Any, adapter: str) -> None:
     )
     if not alike:
         raise ConfigError(
-            f"models.base is the adapter {adapter} ({_described(theirs)}), models.adapters has "
-            f"{_described(ours)}: give it the same, or merge the adapter into its base first, srl "
-            f"export {adapter} FOLDER --merge"
+            f"models.base is the adapter {adapter}, which has {_difference(theirs, ours)}: give it "
+            f"the same, or merge the adapter into its base first, srl export {adapter} FOLDER "
+            "--merge"
         )
     parameters = dict(model.named_parameters())
     with torch.no_grad():
@@ -96,12 +96,28 @@ def go_on_from(model: Any, adapter: str) -> None:
             parameters[f"{head}.default.{last}"].copy_(tensor)
 
 
-def _described(settings: Any) -> str:
-    if settings.peft_type != "LORA":
-        return f"of type {getattr(settings.peft_type, 'value', settings.peft_type)}"
-    targets = settings.target_modules
-    named = targets if isinstance(targets, str) else ", ".join(sorted(targets or ()))
-    return f"rank {settings.r}, alpha {settings.lora_alpha:g}, target_modules {named}"
+def _difference(theirs: Any, ours: Any) -> str:
+    """The settings in which an adapter is not as models.adapters says."""
+    if theirs.peft_type != "LORA":
+        return f"type {getattr(theirs.peft_type, 'value', theirs.peft_type)}, and LoRA is trained"
+    found = [
+        f"{name} {has} where models.adapters has {wanted}"
+        for name, has, wanted in (
+            ("rank", theirs.r, ours.r),
+            ("alpha", f"{theirs.lora_alpha:g}", f"{ours.lora_alpha:g}"),
+            ("use_rslora", theirs.use_rslora, ours.use_rslora),
+            ("target_modules", _layers(theirs), _layers(ours)),
+        )
+        if has != wanted
+    ]
+    return " and ".join(found) or "weights of other names, shapes or scales"
+
+
+def _layers(settings: Any) -> str:
+    """The layers an adapter targets, each kind once, without the paths to them."""
+    targets = settings.target_modules or ()
+    names = [targets] if isinstance(targets, str) else targets
+    return ", ".join(sorted({name.rpartition(".")[2] for name in names}))
 
 
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:

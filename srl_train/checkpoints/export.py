@@ -16,6 +16,7 @@ from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_train.checkpoints.adapter_folders import adapter_base, merged
 from srl_train.checkpoints.model_cards import write_card
 from srl_train.config import yaml_file
+from srl_train.engine.run_files import refuse_taken
 from srl_train.errors import ConfigError, HubError
 from srl_train.players.checkpoint_models import checkpoint_modules
 from srl_train.players.load import load_backend
@@ -32,8 +33,7 @@ def export(
 
     Raises ConfigError where the folder holds something, or there is nothing to merge.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is there already: give another folder, or remove it")
+    refuse_taken(folder)
     # Read as a configuration first: whoever wrote the run, the card says nothing else of it.
     trained = None
     if named.run is not None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from srl_train.cli.notices import tell
-from srl_train.cli.options import add_trust
+from srl_train.cli.options import add_trust, prepare_torch
+from srl_train.engine.run_files import refuse_taken
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import parse_player
 
@@ -44,11 +44,14 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.private and args.push_to_hub is None:
         raise ConfigError("--private is read with --push-to-hub REPO: leave it out")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    several = len(named.sources) > 1
+    folders = {name: args.folder / name if several else args.folder for name in named.sources}
+    for folder in folders.values():
+        refuse_taken(folder)
+    prepare_torch()
     from srl_train.checkpoints.export import export, push
 
-    for name in named.sources:
-        folder = args.folder if len(named.sources) == 1 else args.folder / name
+    for name, folder in folders.items():
         export(named, name, folder, merge=args.merge, trusted=args.trust)
         tell(f"written: {folder}")
     if args.push_to_hub is not None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.evaluation.progress import announced
 from srl_train.cli.notices import tell
+from srl_train.cli.options import prepare_torch
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
+from srl_train.players.assignment import refuse_wrong_names
 
 if TYPE_CHECKING:
     from srl_train.trainer import MultiModelTrainer
@@ -49,17 +50,14 @@ def run(args: argparse.Namespace) -> int:
     """Train, then say where everything is."""
     folder, config = _folder_and_config(args)
     args.folder = folder  # to be told where the run is interrupted
-    # Its threads cost more than they save on batches of a few short texts.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    refuse_wrong_names(config)
     # Only now: a wrong configuration should not wait for torch to load.
     with announced("loading torch, transformers and TRL"):
-        from transformers.utils import logging as transformers_logging
-
+        prepare_torch()
         from srl_train.distributed import processes
         from srl_train.metrics import Progress
         from srl_train.trainer import MultiModelTrainer
 
-    transformers_logging.disable_progress_bar()  # its bars would be drawn over ours
     progress = Progress(config.rounds, log_every=config.logging.every)
     sinks = () if args.quiet else (progress,)
     args.notices.screen = None if args.quiet else progress

@@ -114,6 +114,12 @@ def write_whole(path: Path, text: str) -> None:
         file.write(text)
 
 
+def refuse_taken(folder: Path) -> None:
+    """Raise ConfigError where the folder holds something, or is none."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is there already: give another folder, or remove it")
+
+
 def refuse_unwritable(flag: str, path: Path) -> None:
     """Raise ConfigError where no file can be written at `path`; its folder is made.
 

@@ -19,13 +19,11 @@ from srl_agents.llm.backends.registry import api_model, is_api_name
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
-from srl_agents.seating import deal
 from srl_train.checkpoints.adapter_folders import adapter_base, go_on_from, merged
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.learners.lora import adapter_models, side_by_side
-from srl_train.players.holdout import refuse_partners
 from srl_train.players.load import load_backend
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.players.player_spec import TINY, PlayerSpec
@@ -122,17 +120,6 @@ def learning_models(
         chat_template_kwargs=models.chat_template_kwargs,
     )
     return dict.fromkeys(bases, together), trees
-
-
-def seat_players(config: RunConfig, env: Any) -> dict[str, str]:
-    """Seat -> who holds it; raises ConfigError for a seat or player that is not there, and for
-    policies that are kept for evaluation."""
-    known = (*config.models.names, *config.models.frozen, *config.pools)
-    refuse_partners(config.seats, known, env)
-    try:
-        return deal(env.possible_agents, config.models.names, config.seats)
-    except ValueError as error:
-        raise ConfigError(f"seats: {error}") from error
 
 
 def sampling_of_seats(config: RunConfig, seats: Mapping[str, str]) -> dict[str, Sampling]:

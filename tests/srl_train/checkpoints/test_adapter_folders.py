@@ -87,12 +87,19 @@ def test_each_model_may_have_an_adapter_of_its_own(
 
 
 @pytest.mark.parametrize(
-    "other", [{"rank": 8, "alpha": 8.0}, {"rank": 4, "alpha": 4.0},
-              {**SAME, "target_modules": ["q_proj"]}],
-)  # fmt: skip
-def test_other_settings_are_refused_with_those_to_give(adapter, other, short_run, tmp_path):
+    ("other", "says"),
+    [
+        ({"rank": 8, "alpha": 8.0}, "has rank 4 where models.adapters has 8: "),
+        ({"rank": 4, "alpha": 4.0}, "has alpha 8 where models.adapters has 4: "),
+        (
+            {**SAME, "target_modules": ["q_proj"]},
+            "has target_modules down_proj, gate_proj, .* where models.adapters has q_proj: ",
+        ),
+    ],
+)
+def test_other_settings_are_refused_with_those_to_give(adapter, other, says, short_run, tmp_path):
     config = short_run(models__base=adapter, models__adapters=other)
-    with pytest.raises(ConfigError, match=r"rank 4, alpha 8, .*srl export .* --merge"):
+    with pytest.raises(ConfigError, match=rf"{says}.*srl export .* --merge"):
         started(config, tmp_path)
 
 

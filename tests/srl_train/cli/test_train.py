@@ -1,5 +1,10 @@
 """`srl train`: from a file to a run, with overrides, refusals and resumption."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from srl_train import cli
@@ -128,3 +133,26 @@ def test_another_run_is_not_overwritten(config_path, tmp_path, capsys):
     assert cli.main(words) == 0
     assert cli.main(words) == 2
     assert "already holds a run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("models: {base: runs/nobody}", "models.base: there is no folder runs/nobody"),
+        ("seats: {agent_1: grim_triger}", "seats.agent_1 is 'grim_triger': give one of"),
+        ("seats: {nobody: uniform}", "no seat 'nobody'"),
+    ],
+)
+def test_a_wrong_name_is_refused_before_torch_is_loaded(settings, says, tmp_path):
+    (tmp_path / "config.yaml").write_text(settings)
+    script = (
+        "import sys; from srl_train.cli import main\n"
+        "code = main(['train', 'config.yaml'])\n"
+        "print(code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["2 False"], done.stderr
+    assert says in done.stderr
