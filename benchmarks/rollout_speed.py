@@ -26,11 +26,11 @@ import transformers
 from peft import LoraConfig, get_peft_model
 from transformers import GenerationConfig
 
+from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Completion, Request
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.llm.tiny import model as tiny_model
 from srl_agents.rollout import play_many
 from srl_envs import registry
 
@@ -83,7 +83,7 @@ def variants(
     make_env: Callable[[], Any], max_new_tokens: int
 ) -> dict[tuple[str, str], dict[str, TextPolicy]]:
     """What is compared: (kind of models, way to sample) -> policy per seat."""
-    folder = tiny_model.folder(make_env)
+    folder = tiny.folder(make_env)
     view = make_env().unwrapped.text_view
     sampling = Sampling(max_new_tokens=max_new_tokens)
 

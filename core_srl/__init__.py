@@ -32,11 +32,11 @@ _PLACES = {
     # Models.
     "MODERN_MODELS": "core_srl.config",
     "get_available_models": "core_srl.config",
-    # Environments and classic policies.
+    # Environments and scripted policies.
     "create_multi_model_coop_compete_env": "core_srl.config",
     "create_multi_model_team_battle": "core_srl.config",
-    "SimplePG": "srl_agents.scripted",
-    "OurMethodPolicy": "srl_agents.scripted",
+    "SimplePG": "srl_agents.baselines",
+    "OurMethodPolicy": "srl_agents.baselines",
     "run_benchmark": "srl_agents.evaluation.matrix_game.cross_play",
     "get_version_info": "core_srl.config",
 }

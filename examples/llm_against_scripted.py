@@ -9,10 +9,10 @@ embedded one; it has learned the rules of answering and no strategy.
 import sys
 from statistics import mean
 
+from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.llm.tiny import model as tiny_model
 from srl_agents.rollout import play_many
 from srl_agents.scripted import Always, TitForTat
 from srl_envs import make
@@ -25,7 +25,7 @@ def game():
     return make("coop_compete_pair_v0", max_cycles=TURNS)
 
 
-backend = HuggingFaceBackend.load(sys.argv[1] if len(sys.argv) > 1 else tiny_model.folder(game))
+backend = HuggingFaceBackend.load(sys.argv[1] if len(sys.argv) > 1 else tiny.folder(game))
 view = game().text_view
 model = TextPolicy(backend, view, sampling=Sampling(max_new_tokens=16), name="the model")
 

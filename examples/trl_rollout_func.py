@@ -12,7 +12,7 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from srl_agents.llm.tiny import model as tiny_model
+from srl_agents.llm import tiny
 from srl_envs import make
 from srl_train.learners.trl_rollout import episode_return_reward, make_rollout_func
 
@@ -24,7 +24,7 @@ def game():
     return make("coop_compete_v0", num_agents=4, max_cycles=8)
 
 
-folder = tiny_model.folder(game)  # or any chat model: "Qwen/Qwen2.5-0.5B-Instruct"
+folder = tiny.folder(game)  # or any chat model: "Qwen/Qwen2.5-0.5B-Instruct"
 with tempfile.TemporaryDirectory() as output:
     trainer = GRPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(folder),

@@ -13,8 +13,8 @@ from torch import Tensor
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.tiny import model as tiny_model
 from srl_train.config.run import RunConfig
 from srl_train.data.samples import TokenSample
 from srl_train.engine.environment import environment_maker
@@ -87,7 +87,7 @@ def fresh_models(config: RunConfig) -> tuple[dict[str, Any], Any]:
     if len(set(config.models.bases)) > 1:
         raise ValueError(f"models.base lists {config.models.bases}: give one for all models")
     base = config.models.bases[0]
-    source = tiny_model.folder(environment_maker(config)) if base == "tiny" else base
+    source = tiny.folder(environment_maker(config)) if base == "tiny" else base
 
     def load() -> HuggingFaceBackend:
         return HuggingFaceBackend.load(

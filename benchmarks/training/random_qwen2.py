@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
-from srl_agents.llm.tiny import model as tiny_model
+from srl_agents.llm import tiny
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.engine.environment import environment_maker
@@ -24,7 +24,7 @@ HEAD = 64  # width of an attention head
 
 def write(folder: Path, layers: int, hidden: int, config: RunConfig) -> int:
     """Write the model for this game's words and return its number of parameters."""
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model.folder(environment_maker(config)))
+    tokenizer = AutoTokenizer.from_pretrained(tiny.folder(environment_maker(config)))
     torch.manual_seed(0)
     model = Qwen2ForCausalLM(
         Qwen2Config(

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.evaluation.progress import announced
+from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.opponent_notes import PartnerNotes
-from srl_agents.llm.tiny import model as tiny_model
 from srl_train.checkpoints.adapter_folders import adapter_base, attach, own_tokenizer
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import TINY, is_checkpoint, refuse_missing_folder
@@ -33,7 +33,7 @@ def load_backend(
     """
     if base == TINY:
         try:
-            return _whole(str(tiny_model.folder(make_env, notes=notes)), how, name)
+            return _whole(str(tiny.folder(make_env, notes=notes)), how, name)
         except ValueError as error:
             raise ConfigError(str(error)) from error
     refuse_missing_folder(base)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from srl_agents.llm.tiny import model as tiny_model
+from srl_agents.llm import tiny
 from srl_train.config import yaml_file
 from srl_train.engine.environment import environment_maker
 from srl_train.trainer import MultiModelTrainer
@@ -14,7 +14,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "api_seat.yaml"
 def test_api_seat(tmp_path):
     whole = yaml_file.load(EXAMPLE)
     # Shown the game for a moment only: it writes, but not always in form.
-    start = tiny_model.folder(environment_maker(whole), steps=4, turns=1)
+    start = tiny.folder(environment_maker(whole), steps=4, turns=1)
     assert whole.rounds * whole.rollout.episodes == 40, "its comment counts the answers"
     assert whole.environment.options["max_cycles"] == 4
     smaller = {"rounds": 1, "rollout.group_size": 4, "models.base": str(start)}

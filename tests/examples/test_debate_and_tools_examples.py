@@ -30,10 +30,10 @@ def tool_use():
 
 @pytest.mark.parametrize(("name", "make"), [("debate.yaml", debate), ("tool_use.yaml", tool_use)])
 def test_weights_change(name, make, tmp_path, embedded_models):
-    from srl_agents.llm.tiny import model as tiny_model
+    from srl_agents.llm import tiny
 
     # Shown the game for a moment only: it writes, but not always in form.
-    start = tiny_model.folder(make, steps=4, turns=1)
+    start = tiny.folder(make, steps=4, turns=1)
     config = yaml_file.load(EXAMPLES / name, {**SMALLER, "models.base": str(start)})
     MultiModelTrainer(config, tmp_path / "run").fit()
     before = load_file(start / "model.safetensors")

@@ -101,10 +101,10 @@ def test_configurations(name, smaller, tmp_path, capsys):
 @pytest.fixture(scope="module")
 def any_tiny_model(embedded_models):
     """A model that answers any game where answers are constrained: other tests build it too."""
-    from srl_agents.llm.tiny import model as tiny_model
+    from srl_agents.llm import tiny
 
     return str(
-        tiny_model.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3))
+        tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3))
     )
 
 

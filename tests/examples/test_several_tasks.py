@@ -12,14 +12,14 @@ CONFIG = Path(__file__).parents[2] / "examples" / "several_tasks.yaml"
 
 
 def test_one_model_trains_on_three_tasks(tmp_path, embedded_models):
-    from srl_agents.llm.tiny import model as tiny_model
+    from srl_agents.llm import tiny
 
     with any_sandbox(workers=1) as sandbox:
         level = sandbox.protections().level
     here = {"environment.options.environments.programs.options.sandbox_minimum": level}
     options = yaml_file.load(CONFIG, here).environment.options
     # Shown the tasks for a moment only: it writes, but not always in form.
-    start = tiny_model.folder(lambda: make("multitask_v0", **options), steps=4, turns=1)
+    start = tiny.folder(lambda: make("multitask_v0", **options), steps=4, turns=1)
     smaller = {
         "models.base": str(start),
         "rollout.group_size": 2,

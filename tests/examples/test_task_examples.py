@@ -29,13 +29,13 @@ def test_custom_task():
     "steps", [4, pytest.param(None, marks=pytest.mark.slow)], ids=["a moment", "as it comes"]
 )
 def test_a_custom_task_is_trained_on_by_its_name(steps, tmp_path, monkeypatch, embedded_models):
-    from srl_agents.llm.tiny import model as tiny_model
+    from srl_agents.llm import tiny
 
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     name, options = "custom_task:parallel_env", {"difficulty": 1}
     base = "tiny"
     if steps is not None:  # shown the task for a moment only
-        base = str(tiny_model.folder(lambda: make(name, **options), steps=steps, turns=1))
+        base = str(tiny.folder(lambda: make(name, **options), steps=steps, turns=1))
     config = yaml_file.from_tree(
         {
             "environment": {"name": name, "options": options},

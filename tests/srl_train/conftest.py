@@ -12,11 +12,11 @@ def tiny_folder(tmp_path_factory):
     Built once per session in a folder of its own: what an earlier release left in the user's
     cache is never tested, and nothing is left there.
     """
-    from srl_agents.llm.tiny import model as tiny_model
+    from srl_agents.llm import tiny
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CORE_SRL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        folder = tiny_model.folder(
+        folder = tiny.folder(
             lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3)
         )
     return str(folder)

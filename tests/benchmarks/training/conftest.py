@@ -7,10 +7,10 @@ from srl_envs import coop_compete_v0
 
 @pytest.fixture(scope="session")
 def tiny_folder(embedded_models):
-    from srl_agents.llm.tiny import model as tiny_model
+    from srl_agents.llm import tiny
 
     return str(
-        tiny_model.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3))
+        tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3))
     )
 
 

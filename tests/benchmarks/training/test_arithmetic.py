@@ -3,7 +3,7 @@ import json
 import pytest
 
 from benchmarks.training import arithmetic
-from srl_agents.llm.tiny import model as tiny_model
+from srl_agents.llm import tiny
 from srl_envs import make
 from srl_train.config import yaml_file
 
@@ -13,7 +13,7 @@ def result(tmp_path_factory):
     options = dict(yaml_file.load(arithmetic.CONFIG).environment.options)
     overrides = {
         # A short warm start: it knows the form, not well.
-        "models.base": str(tiny_model.folder(lambda: make("math_v0", **options), steps=20)),
+        "models.base": str(tiny.folder(lambda: make("math_v0", **options), steps=20)),
         "rollout.group_size": 2,
         "rollout.groups_per_round": 2,
         "logging.evaluation_episodes": 0,

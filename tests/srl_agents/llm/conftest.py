@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.tiny import model as tiny_model
 from srl_envs import registry
 
 
@@ -30,7 +30,7 @@ def one_thread() -> Iterator[None]:
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CORE_SRL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        return tiny_model.folder(make_env)
+        return tiny.folder(make_env)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from srl_agents.errors import BackendError, RolloutError
+from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.tiny import model as tiny_model
 from srl_agents.scripted import Always
 from srl_envs import make
 from srl_envs.text.view import ParseFailure
@@ -49,7 +49,7 @@ class Recorder:
 
 @pytest.fixture(scope="module")
 def folder():
-    return tiny_model.folder(game)
+    return tiny.folder(game)
 
 
 @pytest.fixture
