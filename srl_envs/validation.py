@@ -141,9 +141,19 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
     return begun and not agents and isinstance(actions, Mapping) and not actions
 
 
-def parallel_form(constructor: Callable[P, T]) -> Callable[P, T]:
-    """A module's `parallel_env`: `constructor`, with EnvConfigError for arguments it has not."""
+def parallel_form(
+    constructor: Callable[P, T], passes_on_to: Callable[..., Any] | None = None
+) -> Callable[P, T]:
+    """A module's `parallel_env`: `constructor`, with EnvConfigError for arguments it has not.
+
+    Where it has `**settings` it `passes_on` to another, that one's named arguments are its own too.
+    """
     takes = inspect.signature(constructor)
+    if passes_on_to is not None:
+        own = [one for one in takes.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        others = inspect.signature(passes_on_to).parameters.values()
+        named = [one for one in others if one.kind is one.KEYWORD_ONLY]
+        takes = takes.replace(parameters=[*own, *named])
 
     @functools.wraps(constructor, updated=())
     def parallel_env(*given: P.args, **named: P.kwargs) -> T:
@@ -155,6 +165,7 @@ def parallel_form(constructor: Callable[P, T]) -> Callable[P, T]:
         return constructor(*given, **named)
 
     parallel_env.__name__ = parallel_env.__qualname__ = "parallel_env"  # it is found as that
+    parallel_env.__signature__ = takes  # type: ignore[attr-defined]
     return parallel_env
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -143,21 +144,13 @@ def _is_collected(answer: str, truth: str) -> bool:
     return len(terms) <= needed and not any(map(expressions.holds_a_sum, terms))
 
 
-@parallel_form
+@partial(parallel_form, passes_on_to=TaskEnv)
 def parallel_env(
     *,
     families: Sequence[str] | str | None = None,
     path: str | os.PathLike[str] | None = None,
     grader: str = "exact",
-    num_agents: int = 1,
-    difficulty: int | Sequence[int] | None = None,
-    split: str | None = None,
-    problem_seed: int | None = None,
-    same_problem: bool = False,
-    attempt_penalty: float | None = None,
-    max_cycles: int | None = None,
-    obs_mode: str = "llm",
-    render_mode: str | None = None,
+    **settings: Any,
 ) -> TaskEnv:
     """The environment, as a PettingZoo ParallelEnv; see TaskEnv.
 
@@ -172,15 +165,4 @@ def parallel_env(
         )
     chosen = [families] if isinstance(families, str) else families
     problems = None if path is None else datasets.load(references.place(path, "path"))
-    return TaskEnv(
-        Mathematics(chosen, problems, grader),
-        num_agents=num_agents,
-        difficulty=difficulty,
-        split=split,
-        problem_seed=problem_seed,
-        same_problem=same_problem,
-        attempt_penalty=attempt_penalty,
-        max_cycles=max_cycles,
-        obs_mode=obs_mode,
-        render_mode=render_mode,
-    )
+    return TaskEnv(Mathematics(chosen, problems, grader), **settings)

@@ -12,6 +12,7 @@ import os
 import re
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -210,22 +211,14 @@ def _sandbox(minimum: str, wall: float) -> Sandbox:
     return found
 
 
-@parallel_form
+@partial(parallel_form, passes_on_to=TaskEnv)
 def parallel_env(
     *,
     families: Sequence[str] | str | None = None,
     path: str | os.PathLike[str] | None = None,
     sandbox_minimum: str = MINIMUM,
     wall: float = WALL,
-    num_agents: int = 1,
-    difficulty: int | Sequence[int] | None = None,
-    split: str | None = None,
-    problem_seed: int | None = None,
-    same_problem: bool = False,
-    attempt_penalty: float | None = None,
-    max_cycles: int | None = None,
-    obs_mode: str = "llm",
-    render_mode: str | None = None,
+    **settings: Any,
 ) -> TaskEnv:
     """The environment, as a PettingZoo ParallelEnv; see TaskEnv.
 
@@ -244,15 +237,4 @@ def parallel_env(
         minimum = max(minimum, MINIMUM, key=LEVELS.index)
     chosen = [families] if isinstance(families, str) else families
     problems = None if path is None else datasets.load(references.place(path, "path"))
-    return TaskEnv(
-        Programming(_sandbox(minimum, seconds), chosen, problems),
-        num_agents=num_agents,
-        difficulty=difficulty,
-        split=split,
-        problem_seed=problem_seed,
-        same_problem=same_problem,
-        attempt_penalty=attempt_penalty,
-        max_cycles=max_cycles,
-        obs_mode=obs_mode,
-        render_mode=render_mode,
-    )
+    return TaskEnv(Programming(_sandbox(minimum, seconds), chosen, problems), **settings)

@@ -14,6 +14,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar
@@ -288,7 +289,7 @@ def _families(families: Sequence[str] | None, tools: Sequence[str]) -> tuple[str
     return chosen
 
 
-@parallel_form
+@partial(parallel_form, passes_on_to=TaskEnv)
 def parallel_env(
     *,
     families: Sequence[str] | str | None = None,
@@ -297,15 +298,7 @@ def parallel_env(
     search: SearchProvider | None = None,
     workspace: str | None = None,
     history: int = HISTORY,
-    num_agents: int = 1,
-    difficulty: int | Sequence[int] | None = None,
-    split: str | None = None,
-    problem_seed: int | None = None,
-    same_problem: bool = False,
-    attempt_penalty: float | None = None,
-    max_cycles: int | None = None,
-    obs_mode: str = "llm",
-    render_mode: str | None = None,
+    **settings: Any,
 ) -> ToolUseEnv:
     """The environment, as a PettingZoo ParallelEnv; see TaskEnv for what is not told here.
 
@@ -317,22 +310,12 @@ def parallel_env(
     every seat has a jailed folder of its own in it for the episode. `history` earlier turns are
     told again. Raises EnvConfigError for wrong arguments.
     """
-    return ToolUseEnv(
-        ToolUse(
-            [families] if isinstance(families, str) else families,
-            tools=tools,
-            problems=problems,
-            search=search,
-            workspace=workspace,
-            history=history,
-        ),
-        num_agents=num_agents,
-        difficulty=difficulty,
-        split=split,
-        problem_seed=problem_seed,
-        same_problem=same_problem,
-        attempt_penalty=attempt_penalty,
-        max_cycles=max_cycles,
-        obs_mode=obs_mode,
-        render_mode=render_mode,
+    task = ToolUse(
+        [families] if isinstance(families, str) else families,
+        tools=tools,
+        problems=problems,
+        search=search,
+        workspace=workspace,
+        history=history,
     )
+    return ToolUseEnv(task, **settings)
