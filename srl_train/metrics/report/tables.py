@@ -4,38 +4,37 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from srl_train.metrics.report.document import MISSING, Table, number, share, table
+from srl_train.metrics.report.document import Table, number, share, table
 from srl_train.metrics.report.headline import edges, mean
 from srl_train.metrics.run_folder import Run, number_at
 
 
 def performance(run: Run) -> Table:
     """One row per model: rewards, cooperation, parse failures."""
-    rows = []
-    for model in run.models:
-        start, end = edges(run.series("models", model, "raw_reward"))
-        rows.append(
-            (
-                model,
-                ", ".join(run.rows[-1]["models"].get(model, {}).get("seats") or ())
-                if run.rows
-                else MISSING,
-                number(start),
-                number(end),
-                number(_evaluated(run, "before", model)),
-                number(_evaluated(run, "after", model)),
-                share(edges(run.series("models", model, "cooperation_rate"))[1]),
-                share(edges(run.series("models", model, "parse_failures"))[1]),
-            )
-        )
-    headers = (
-        "model", "agents, last round", "raw reward, start", "end", "evaluated before", "after",
-        "cooperation, end", "parse failures, end",
-    )  # fmt: skip
-    return table(headers, rows)
+    last = run.rows[-1]["models"] if run.rows else {}
+
+    def edge(key: str, end: int) -> Callable[[str], float]:
+        return lambda model: edges(run.series("models", model, key))[end]
+
+    def evaluated(when: str) -> Callable[[str], float]:
+        return lambda model: number_at(run.summary, "evaluation", when, "per_model", model)
+
+    return _rows_of(
+        "model",
+        run.models,
+        {
+            "agents, last round": lambda m: ", ".join(last.get(m, {}).get("seats") or ()),
+            "raw reward, start": edge("raw_reward", 0),
+            "end": edge("raw_reward", 1),
+            "evaluated before": evaluated("before"),
+            "after": evaluated("after"),
+            "cooperation, end": lambda m: share(edge("cooperation_rate", 1)(m)),
+            "parse failures, end": lambda m: share(edge("parse_failures", 1)(m)),
+        },
+    )
 
 
 def stages(run: Run) -> Table:
@@ -45,23 +44,15 @@ def stages(run: Run) -> Table:
     reports = {str(one.get("stage")): one for one in known}
     rows = []
     for stage, passes in run.stages.items():
-        report = reports.get(stage, {})
+        of_stage = [
+            number(number_at(reports.get(stage), key), digits)
+            for key, digits in (("games", 8), ("games_reward", 4), ("kept_reward", 4))
+        ]
         for model in run.models:
-            losses = [number_at(row, "models", model, "loss") for row in passes]
-            rows.append(
-                (
-                    stage.upper(),
-                    model,
-                    len(passes),
-                    number(number_at(report, "games"), 8),
-                    number(number_at(report, "games_reward")),
-                    number(number_at(report, "kept_reward")),
-                    number(number_at(passes[-1], "models", model, "samples"), 8),
-                    number(number_at(passes[-1], "models", model, "tokens"), 8),
-                    number(losses[0]),
-                    number(losses[-1]),
-                )
-            )
+            first, last = (row["models"].get(model, {}) for row in (passes[0], passes[-1]))
+            sizes = [number(number_at(last, key), 8) for key in ("samples", "tokens")]
+            losses = [number(number_at(row, "loss")) for row in (first, last)]
+            rows.append((stage.upper(), model, len(passes), *of_stage, *sizes, *losses))
     headers = (
         "stage", "model", "passes", "games", "reward in them", "in what was kept",
         "samples a pass", "tokens a pass", "loss, first pass", "last",
@@ -75,71 +66,57 @@ def evaluations(run: Run) -> Table | None:
     if not isinstance(found, Mapping) or not found:
         return None
     order = ["before", *(f"after_{stage}" for stage in run.stages), "after"]
-    names = [name for name in order if name in found]
-    rows = [
-        (
-            name.replace("_", " "),
-            number(number_at(found, name, "raw_reward")),
-            number(number_at(found, name, "standard_error"), 2),
-            share(number_at(found, name, "success")),
-            share(number_at(found, name, "cooperation_rate")),
-            share(number_at(found, name, "parse_failures")),
-            number(number_at(found, name, "episodes"), 8),
-        )
-        for name in names
-    ]
-    headers = (
-        "evaluated", "raw reward", "standard error", "success", "cooperation",
-        "parse failures", "games",
-    )  # fmt: skip
-    return table(headers, rows)
+
+    def of(key: str) -> Callable[[str], float]:
+        return lambda name: number_at(found, name.replace(" ", "_"), key)
+
+    return _rows_of(
+        "evaluated",
+        [name.replace("_", " ") for name in order if name in found],
+        {
+            "raw reward": of("raw_reward"),
+            "standard error": lambda name: number(of("standard_error")(name), 2),
+            "success": lambda name: share(of("success")(name)),
+            "cooperation": lambda name: share(of("cooperation_rate")(name)),
+            "parse failures": lambda name: share(of("parse_failures")(name)),
+            "games": lambda name: number(of("episodes")(name), 8),
+        },
+    )
 
 
 def environments(run: Run) -> Table | None:
     """One row per environment of a run with several: what was evaluated before and after."""
     labels = sorted({label for row in run.rows for label in row.get("by_environment") or ()})
-    if not labels:
-        return None
 
-    def evaluated(when: str, label: str, key: str) -> float:
-        return number_at(run.summary, "evaluation", when, "by_environment", label, key)
+    def of(when: str, key: str) -> Callable[[str], float]:
+        path = ("evaluation", when, "by_environment")
+        return lambda label: number_at(run.summary, *path, label, key)
 
-    rows = [
-        (
-            label,
-            f"{run.total('by_environment', label, 'episodes'):.0f}",
-            number(evaluated("before", label, "raw_return")),
-            number(evaluated("after", label, "raw_return")),
-            share(evaluated("before", label, "success")),
-            share(evaluated("after", label, "success")),
-            share(evaluated("after", label, "parse_failures")),
-        )
-        for label in labels
-    ]
-    headers = (
-        "environment", "training episodes", "return, evaluated before", "after",
-        "success, evaluated before", "after", "parse failures, after",
-    )  # fmt: skip
-    return table(headers, rows)
+    columns: dict[str, Callable[[str], str | float]] = {
+        "training episodes": lambda label: number(
+            run.total("by_environment", label, "episodes"), 8
+        ),
+        "return, evaluated before": of("before", "raw_return"),
+        "return, after": of("after", "raw_return"),
+        "success, evaluated before": lambda label: share(of("before", "success")(label)),
+        "success, after": lambda label: share(of("after", "success")(label)),
+        "parse failures, after": lambda label: share(of("after", "parse_failures")(label)),
+    }
+    return _rows_of("environment", labels, columns) if labels else None
 
 
 def winners(run: Run) -> Table | None:
     """Who won how many games; None for an environment without winners."""
     tenth = max(1, len(run.rows) // 10)
-    counts = {
-        "first tenth": won(run.rows[:tenth]),
-        "last tenth": won(run.rows[-tenth:]),
-        "all": won(run.rows),
-    }
+    parts = {"first tenth": run.rows[:tenth], "last tenth": run.rows[-tenth:], "all": run.rows}
+    counts = {part: won(rows) for part, rows in parts.items()}
     names = sorted(counts["all"])
-    if not names:
-        return None
     rows = [
         (part, *(f"{count[name]} ({share(count[name] / count.total())})" for name in names))
         for part, count in counts.items()
         if count.total()
     ]
-    return table(["rounds", *names], rows)
+    return table(["rounds", *names], rows) if names else None
 
 
 def won(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
@@ -162,45 +139,41 @@ def failed_episodes(run: Run) -> Table | None:
 
 def updates(run: Run) -> Table:
     """One row per model: updates, samples, weight change and staleness over the whole run."""
-    rows = []
-    for model in run.models:
-        moved = [c for c in run.series("models", model, "weight_change") if c > 0]
-        stale = run.series("models", model, "staleness", "max")
-        rows.append(
-            (
-                model,
-                sum(_updated(row, model) for row in run.rows),
-                number(run.series("models", model, "updates")[-1], 8),
-                number(run.total("models", model, "samples"), 8),
-                number(math.fsum(moved)),
-                number(mean(moved)),
-                number(moved[-1] if moved else math.nan),
-                number(mean(run.series("models", model, "staleness", "mean"))),
-                number(max((s for s in stale if math.isfinite(s)), default=math.nan)),
-                number(run.series("models", model, "samples_dropped_stale")[-1], 8),
-            )
-        )
-    headers = (
-        "model", "rounds updated", "updates", "samples", "weight change, sum", "mean", "last",
-        "staleness, mean", "most", "samples dropped as stale",
-    )  # fmt: skip
-    return table(headers, rows)
+
+    def moved(model: str) -> list[float]:
+        return [change for change in run.series("models", model, "weight_change") if change > 0]
+
+    def stale(model: str, key: str) -> list[float]:
+        return [age for age in run.series("models", model, "staleness", key) if math.isfinite(age)]
+
+    def last(key: str) -> Callable[[str], str]:
+        return lambda model: number(run.series("models", model, key)[-1], 8)
+
+    return _rows_of(
+        "model",
+        run.models,
+        {
+            "rounds updated": lambda m: str(sum(_updated(row, m) for row in run.rows)),
+            "updates": last("updates"),
+            "samples": lambda m: number(run.total("models", m, "samples"), 8),
+            "weight change, sum": lambda m: math.fsum(moved(m)),
+            "mean": lambda m: mean(moved(m)),
+            "last": lambda m: (moved(m) or [math.nan])[-1],
+            "staleness, mean": lambda m: mean(stale(m, "mean")),
+            "most": lambda m: max(stale(m, "max"), default=math.nan),
+            "samples dropped as stale": last("samples_dropped_stale"),
+        },
+    )
 
 
 def weight_changes(run: Run) -> Table:
     """One row per round: every model's weight change, empty where it was not updated."""
-    rows = [
-        (
-            row["round"],
-            *(
-                number(number_at(row, "models", model, "weight_change"))
-                if _updated(row, model)
-                else ""
-                for model in run.models
-            ),
-        )
-        for row in run.rows
-    ]
+
+    def change(row: Mapping[str, Any], model: str) -> str:
+        moved = number_at(row, "models", model, "weight_change")
+        return number(moved) if _updated(row, model) else ""
+
+    rows = [(row["round"], *(change(row, model) for model in run.models)) for row in run.rows]
     return table(["round", *run.models], rows)
 
 
@@ -214,9 +187,16 @@ def idle_updates(run: Run) -> list[str]:
     ]
 
 
+def _rows_of(
+    kind: str, names: Sequence[str], columns: Mapping[str, Callable[[str], str | float]]
+) -> Table:
+    """One row per name; what a column gives as a number is written with four digits."""
+    rows = []
+    for name in names:
+        cells = [of(name) for of in columns.values()]
+        rows.append((name, *(cell if isinstance(cell, str) else number(cell) for cell in cells)))
+    return table([kind, *columns], rows)
+
+
 def _updated(row: Mapping[str, Any], model: str) -> bool:
     return bool(row["models"].get(model, {}).get("updated"))
-
-
-def _evaluated(run: Run, when: str, model: str) -> float:
-    return number_at(run.summary, "evaluation", when, "per_model", model)
