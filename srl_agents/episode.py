@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -17,11 +16,30 @@ import numpy as np
 from srl_agents.atomic_files import whole_file
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
+from srl_envs.loading.tagged_json import checked, decode, encode, number, or_none, whole_numbers
 from srl_envs.loading.untrusted import MAX_BYTES, read_json
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record; 3
-added `asked` to decisions, and `ends`."""
+added `asked` to decisions, and `ends`; 4 `ModelVersion` in tokens."""
+
+
+@dataclass(frozen=True)
+class ModelVersion:
+    """Which weights sampled an answer."""
+
+    model: str
+    """The model's name, or its base's where an adapter answers."""
+    version: int | str = 0
+    """How often the weights were updated; of a past version, its name in the opponent pool."""
+    adapter: str | None = None
+    digest: str | None = None
+    """BLAKE2b of the weights that train, or of the adapter, as they were last published; None for
+    models that do not train, and for weights too large to digest at every update."""
+
+    def __str__(self) -> str:
+        name = self.model if self.adapter is None else f"{self.model}/{self.adapter}"
+        return f"{name}@{self.version}"
 
 
 @dataclass(frozen=True)
@@ -37,8 +55,8 @@ class Tokens:
     """What the model sampled, its end-of-turn token included where it wrote one."""
     logprobs: tuple[float, ...]
     """Natural log-probability of each completion token under the distribution it was drawn from."""
-    model: str
-    """Who sampled: '<model>@<weights version>'."""
+    model: ModelVersion
+    """Who sampled."""
     allowed: tuple[tuple[int, ...], ...] | None = None
     """Per completion token, the ids it was chosen from; None where sampling was unconstrained."""
 
@@ -154,12 +172,12 @@ def to_json(episode: Episode) -> str:
             "seats": dict(episode.seats),
             "turns": [[_step_record(step) for step in turn] for turn in episode.turns],
             "failure": episode.failure,
-            "extra": _plain(episode.extra),
-            "states": None if episode.states is None else [_plain(s) for s in episode.states],
-            "made_as": _plain(episode.made_as),
-            "reset_options": _plain(episode.reset_options),
+            "extra": encode(episode.extra),
+            "states": None if episode.states is None else [encode(s) for s in episode.states],
+            "made_as": encode(episode.made_as),
+            "reset_options": encode(episode.reset_options),
             "ends": {
-                agent: {k: v if k == "prompt_ids" else _plain(v) for k, v in vars(end).items()}
+                agent: {k: v if k == "prompt_ids" else encode(v) for k, v in vars(end).items()}
                 for agent, end in episode.ends.items()
             },
         },
@@ -190,17 +208,6 @@ def from_json(line: str) -> Episode:
         ) from error
 
 
-def is_plain(value: Any) -> bool:
-    """Whether a record can hold the value and give an equal one back."""
-    if isinstance(value, Mapping):
-        return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
-    if isinstance(value, (list, tuple)):
-        return all(map(is_plain, value))
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.dtype.kind in "biuf"
-    return value is None or isinstance(value, (bool, int, float, str))
-
-
 def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
     """Write the episodes to `path`, whole or not at all."""
     with whole_file(Path(path)) as file:
@@ -229,13 +236,13 @@ def _step_record(step: AgentStep) -> dict[str, Any]:
     decision, tokens = step.decision, step.decision.tokens
     return {
         **vars(step),
-        "observation": _plain(step.observation),
+        "observation": encode(step.observation),
         "decision": {
             **vars(decision),
-            "action": _plain(decision.action),
-            "tokens": None if tokens is None else vars(tokens),
+            "action": encode(decision.action),
+            "tokens": None if tokens is None else {**vars(tokens), "model": vars(tokens.model)},
         },
-        "info": _plain(step.info),
+        "info": encode(step.info),
     }
 
 
@@ -243,18 +250,20 @@ def _step_record(step: AgentStep) -> dict[str, Any]:
 
 
 def _episode(record: Mapping[str, Any]) -> Episode:
-    states, seats = record["states"], _a(dict, record["seats"])
+    states, seats = record["states"], checked(dict, record["seats"])
     return Episode(
-        environment=_a(str, record["environment"]),
-        seed=_a(int, record["seed"]),
-        seats={agent: _a(str, who) for agent, who in seats.items()},
-        turns=tuple(tuple(map(_step, _a(list, turn))) for turn in _a(list, record["turns"])),
-        failure=_or_none(str, record["failure"]),
-        extra=_a(dict, _revived(record["extra"])),
-        states=None if states is None else tuple(_a(np.ndarray, _revived(s)) for s in states),
+        environment=checked(str, record["environment"]),
+        seed=checked(int, record["seed"]),
+        seats={agent: checked(str, who) for agent, who in seats.items()},
+        turns=tuple(
+            tuple(map(_step, checked(list, turn))) for turn in checked(list, record["turns"])
+        ),
+        failure=or_none(str, record["failure"]),
+        extra=checked(dict, decode(record["extra"])),
+        states=None if states is None else tuple(checked(np.ndarray, decode(s)) for s in states),
         made_as=_made_as(record["made_as"]),
-        reset_options=_a(dict, _revived(record["reset_options"])),
-        ends={agent: _end(end) for agent, end in _a(dict, record["ends"]).items()},
+        reset_options=checked(dict, decode(record["reset_options"])),
+        ends={agent: _end(end) for agent, end in checked(dict, record["ends"]).items()},
     )
 
 
@@ -262,130 +271,55 @@ def _step(record: Mapping[str, Any]) -> AgentStep:
     decision = record["decision"]
     tokens, logprob = decision["tokens"], decision["logprob"]
     return AgentStep(
-        agent=_a(str, record["agent"]),
-        observation=_revived(record["observation"]),
+        agent=checked(str, record["agent"]),
+        observation=decode(record["observation"]),
         decision=Decision(
-            action=_revived(decision["action"]),
-            text=_or_none(str, decision["text"]),
+            action=decode(decision["action"]),
+            text=or_none(str, decision["text"]),
             tokens=None if tokens is None else _tokens(tokens),
-            logprob=None if logprob is None else _number(logprob),
-            parse_failure=_or_none(str, decision["parse_failure"]),
-            asked=_a(bool, decision["asked"]),
+            logprob=None if logprob is None else number(logprob),
+            parse_failure=or_none(str, decision["parse_failure"]),
+            asked=checked(bool, decision["asked"]),
         ),
-        reward=_number(record["reward"]),
-        info=_a(dict, _revived(record["info"])),
-        heard=tuple((_a(str, who), _a(str, words)) for who, words in record["heard"]),
+        reward=number(record["reward"]),
+        info=checked(dict, decode(record["info"])),
+        heard=tuple((checked(str, who), checked(str, words)) for who, words in record["heard"]),
     )
 
 
 def _end(record: Mapping[str, Any]) -> End:
     truncated, seen, ids = record["truncated"], record["observation"], record["prompt_ids"]
-    state = _or_none(np.ndarray, _revived(record["state"]))
-    return End(_a(bool, truncated), _revived(seen), None if ids is None else _ids(ids), state)
+    state = or_none(np.ndarray, decode(record["state"]))
+    return End(
+        checked(bool, truncated), decode(seen), None if ids is None else whole_numbers(ids), state
+    )
 
 
 def _made_as(record: Any) -> dict[str, Any] | None:
     if record is None:
         return None
-    made: dict[str, Any] = _a(dict, _revived(record))
-    for word in (made["name"], *_a(dict, made["options"])):
-        _a(str, word)
+    made: dict[str, Any] = checked(dict, decode(record))
+    for word in (made["name"], *checked(dict, made["options"])):
+        checked(str, word)
     return made
 
 
 def _tokens(record: Mapping[str, Any]) -> Tokens:
     allowed = record["allowed"]
     return Tokens(
-        prompt_ids=_ids(record["prompt_ids"]),
-        completion_ids=_ids(record["completion_ids"]),
-        logprobs=tuple(map(_number, _a(list, record["logprobs"]))),
-        model=_a(str, record["model"]),
-        allowed=None if allowed is None else tuple(map(_ids, _a(list, allowed))),
+        prompt_ids=whole_numbers(record["prompt_ids"]),
+        completion_ids=whole_numbers(record["completion_ids"]),
+        logprobs=tuple(map(number, checked(list, record["logprobs"]))),
+        model=_model_version(record["model"]),
+        allowed=None if allowed is None else tuple(map(whole_numbers, checked(list, allowed))),
     )
 
 
-def _ids(value: Any) -> tuple[int, ...]:
-    return tuple(_a(int, each) for each in _a(list, value))
-
-
-def _number(value: Any) -> float:
-    """A number as it was written, whole ones too, that a float can hold."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r:.80} is no number")
-    float(value)
-    return value
-
-
-def _a(kind: type[Any], value: Any) -> Any:
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise TypeError(f"{value!r:.80} is no {kind.__name__}")
-    return value
-
-
-def _or_none(kind: type[Any], value: Any) -> Any:
-    return None if value is None else _a(kind, value)
-
-
-# JSON knows no arrays, numpy scalars, tuples or keys that are no text; each is written as a
-# tagged object.
-_TAG = "__numpy__"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        data = value.ravel().tolist()
-        return {_TAG: "array", "dtype": value.dtype.str, "shape": value.shape, "data": data}
-    if isinstance(value, np.generic):
-        return {_TAG: "scalar", "dtype": value.dtype.str, "data": value.item()}
-    if isinstance(value, tuple):
-        return {_TAG: "tuple", "data": [_plain(entry) for entry in value]}
-    if isinstance(value, Mapping):
-        if _TAG in value or not all(isinstance(key, str) for key in value):
-            pairs = [[_plain(key), _plain(entry)] for key, entry in value.items()]
-            return {_TAG: "mapping", "data": pairs}
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    return value
-
-
-def _revived(value: Any) -> Any:
-    if isinstance(value, dict):
-        tag = value.get(_TAG)
-        if tag == "array":
-            shape = _ids(value["shape"])
-            if min(shape, default=0) < 0:
-                raise ValueError(f"{shape} is no shape")
-            return _array(_a(list, value["data"]), value["dtype"]).reshape(shape)
-        if tag == "scalar":
-            return _array([value["data"]], value["dtype"])[0]
-        if tag == "tuple":
-            return tuple(_revived(entry) for entry in _a(list, value["data"]))
-        if tag == "mapping":
-            return {_revived(key): _revived(entry) for key, entry in value["data"]}
-        return {key: _revived(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_revived(entry) for entry in value]
-    return value
-
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    "b": (bool,), "i": (int,), "u": (int,), "f": (int, float), "U": (str,)
-}  # fmt: skip
-"""Kind of an array -> what its data are in JSON; no other kind is read."""
-_DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
-
-
-def _array(data: list[Any], dtype: Any) -> np.ndarray:
-    """The data in one dimension: no larger than they are in the record."""
-    known = _DTYPE.fullmatch(_a(str, dtype))
-    if known is None:
-        raise ValueError(f"arrays of {dtype!r:.40} are not read")
-    allowed = _KINDS[dtype[1]]
-    for entry in data:
-        if not isinstance(entry, allowed) or (isinstance(entry, bool) and bool not in allowed):
-            raise TypeError(f"{entry!r:.40} does not fit into an array of {dtype}")
-    if known[1] and int(known[1]) > max(map(len, data), default=1):
-        raise ValueError(f"no text of an array of {dtype} is that long")
-    with np.errstate(over="raise"):
-        return np.array(data, dtype=dtype)
+def _model_version(record: Mapping[str, Any]) -> ModelVersion:
+    version = record["version"]
+    return ModelVersion(
+        checked(str, record["model"]),
+        version if isinstance(version, str) else checked(int, version),
+        or_none(str, record["adapter"]),
+        or_none(str, record["digest"]),
+    )

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.episode import AgentStep, Decision, End, Episode, is_plain
+from srl_agents.episode import AgentStep, Decision, End, Episode
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.progress import LongWork
 from srl_agents.policy import Closing, Policy, Seen
 from srl_agents.seeding import of_seats
 from srl_envs.errors import EnvError
+from srl_envs.loading.tagged_json import is_plain
 from srl_envs.text.view import TO_MOVE, Spoken
 
 SpeaksFirst = Mapping[str, Collection[str]]

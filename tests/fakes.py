@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.token_backend import Completion, Request
 from srl_agents.llm.chat_format import ChatFormat
@@ -75,7 +76,7 @@ class ScriptedBackend:
     def _completion(self, request: Request) -> Completion:
         text = self._answers(request) if callable(self._answers) else next(self._answers)
         ids = (*self.chat.answer(text), self.chat.end_of_turn)
-        return Completion(ids, (-0.5,) * len(ids), ended=True, model="scripted@0")
+        return Completion(ids, (-0.5,) * len(ids), ended=True, model=ModelVersion("scripted"))
 
     def heard(self, index: int) -> str:
         """The whole conversation that the `index`-th request showed."""

@@ -84,7 +84,7 @@ def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> 
         tokens = steps[number].decision.tokens
         if tokens is None:
             raise ValueError(f"{agent} answered turn {number} without tokens: it cannot be trained")
-        versions.append(int(tokens.model.rpartition("@")[2]))
+        versions.append(int(tokens.model.version))
         if number == asked[0]:
             prompt = tokens.prompt_ids
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.chat_backend import ChatModel
@@ -32,6 +34,9 @@ from srl_train.players.trained_models import Loading, ModelSettings, notes_of
 
 log = logging.getLogger(__name__)
 
+DIGESTED_BYTES = 1 << 30
+"""Weights of more bytes have no digest: reading them all would take longer than an update."""
+
 
 @dataclass(frozen=True)
 class Players:
@@ -49,7 +54,8 @@ class Players:
 
     def announce(self, name: str, version: int) -> None:
         """Tell whoever samples from `name` that its weights changed."""
-        _announce(self.backends[name], name, version, self.adapted)
+        weights = {n: p for n, p in self.modules[name].named_parameters() if p.requires_grad}
+        _announce(self.backends[name], name, version, self.adapted, weights)
 
 
 def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
@@ -79,7 +85,10 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
             name, settings, _snapshot_loader(trees[name], trained, backends[name], name, adapted)
         )
     modules = {name: trees[name] for name in models.names}
-    return Players({**backends, **frozen}, modules, pools, adapted, chat_models)
+    players = Players({**backends, **frozen}, modules, pools, adapted, chat_models)
+    for name in modules:
+        players.announce(name, 0)
+    return players
 
 
 def learning_models(
@@ -197,13 +206,41 @@ def _snapshot_loader(
         with torch.no_grad():
             for parameter in trained:
                 parameters[parameter].copy_(weights[parameter])
-        _announce(backend, name, version, adapted)
+        _announce(backend, name, version, adapted, weights)
 
     return load_snapshot
 
 
-def _announce(backend: HuggingFaceBackend, name: str, version: int | str, adapted: bool) -> None:
+def _announce(
+    backend: HuggingFaceBackend,
+    name: str,
+    version: int | str,
+    adapted: bool,
+    weights: Mapping[str, Tensor],
+) -> None:
     if adapted:
         backend.adapter_versions[name] = version
     else:
         backend.weights_version = version
+    adapter = name if adapted else None
+    digest = weights_digest(weights)
+    if digest is None:
+        backend.digests.pop(adapter, None)
+    else:
+        backend.digests[adapter] = digest
+
+
+def weights_digest(weights: Mapping[str, Tensor]) -> str | None:
+    """BLAKE2b of names and values, in hexadecimal; None for weights that are sharded over processes
+    and for more than DIGESTED_BYTES."""
+    held = weights.values()
+    if (
+        any(isinstance(own, DTensor) for own in held)
+        or sum(own.nbytes for own in held) > DIGESTED_BYTES
+    ):
+        return None
+    digest = hashlib.blake2b(digest_size=16)
+    for name, own in sorted(weights.items()):
+        digest.update(f"{name} {own.dtype} {tuple(own.shape)}".encode())
+        digest.update(own.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -17,14 +17,15 @@ from srl_agents.episode import (
     Decision,
     End,
     Episode,
+    ModelVersion,
     Tokens,
     from_json,
-    is_plain,
     read_jsonl,
     to_json,
     write_jsonl,
 )
 from srl_agents.errors import EpisodeError
+from srl_envs.loading.tagged_json import is_plain
 
 
 def same(one, other):
@@ -93,7 +94,13 @@ tokens = st.builds(
     prompt_ids=ids,
     completion_ids=ids,
     logprobs=st.lists(st.floats(max_value=0), max_size=4).map(tuple),
-    model=st.text(),
+    model=st.builds(
+        ModelVersion,
+        st.text(),
+        st.integers() | st.text(),
+        st.none() | st.text(),
+        st.none() | st.text(),
+    ),
     allowed=st.none() | st.lists(ids, max_size=3).map(tuple),
 )
 decisions = st.builds(
@@ -207,15 +214,15 @@ def test_the_file_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch)
     assert done == ["synced", (tmp_path, "x.jsonl")]
 
 
-@pytest.mark.parametrize("version", [0, 1, "2", None])
+@pytest.mark.parametrize("version", [0, 3, "4", None])
 def test_another_schema_version_is_refused(version):
     record = json.loads(to_json(an_episode()))
     record["schema_version"] = version
-    with pytest.raises(EpisodeError, match=r"schema version .* reads 3"):
+    with pytest.raises(EpisodeError, match=r"schema version .* reads 4"):
         from_json(json.dumps(record))
 
 
-@pytest.mark.parametrize("line", ["", "{", "[1]", "3", "null", '"text"', '{"schema_version": 3}'])
+@pytest.mark.parametrize("line", ["", "{", "[1]", "3", "null", '"text"', '{"schema_version": 4}'])
 def test_what_is_no_episode_is_refused(line):
     with pytest.raises(EpisodeError):
         from_json(line)

@@ -14,6 +14,7 @@ from srl_agents.episode import (
     Decision,
     End,
     Episode,
+    ModelVersion,
     Tokens,
     from_json,
     read_jsonl,
@@ -48,7 +49,7 @@ def played():
 
 def written():
     """An episode with something in every field."""
-    tokens = Tokens((1, 2), (3,), (-0.5,), "model_0@1", ((3, 4),))
+    tokens = Tokens((1, 2), (3,), (-0.5,), ModelVersion("model_0", 1, None, "a5"), ((3, 4),))
     step = AgentStep(
         "agent_0", {"observation": np.zeros(2, np.float32), "text": "go"},
         Decision(np.int64(1), "go", tokens, -0.5, None), 0.5, {"a": (1, 2)}, (("agent_1", "hm"),),
@@ -115,7 +116,7 @@ def test_whatever_a_record_holds_it_is_replayed_or_refused():
     "text",
     [
         "[" * 100_000,
-        '{"schema_version": 3, "seed": ' + "[" * 1000 + "]" * 1000 + "}",
+        '{"schema_version": 4, "seed": ' + "[" * 1000 + "]" * 1000 + "}",
         '{"schema_version": ' + "9" * 5000 + "}",
         '{"schema_version": 1e999}',
         "\ud800",

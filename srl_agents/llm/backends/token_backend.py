@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from srl_agents.episode import ModelVersion
 from srl_agents.llm.answer_trie import AnswerTree
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
@@ -40,8 +41,8 @@ class Completion:
     """Natural log-probability of each token under the distribution it was drawn from."""
     ended: bool
     """False where `max_new_tokens` cut the answer."""
-    model: str
-    """Who sampled: '<model>@<weights version>'."""
+    model: ModelVersion
+    """Who sampled."""
     allowed: tuple[tuple[int, ...], ...] | None = None
     """Per token, the ids it was chosen from; None for a free answer."""
     cache: object | None = None

@@ -62,7 +62,7 @@ def test_tokens_are_what_was_appended_and_sampled():
         context += tokens.completion_ids
         assert state.context == context
         assert len(tokens.logprobs) == len(tokens.completion_ids) >= 1
-        assert tokens.model == "scripted@0"
+        assert str(tokens.model) == "scripted@0"
         assert tokens.allowed is None
 
 

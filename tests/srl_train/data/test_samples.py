@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from srl_agents.episode import AgentStep, Decision, End, Episode, Tokens
+from srl_agents.episode import AgentStep, Decision, End, Episode, ModelVersion, Tokens
 from srl_train.advantages.estimate import shaped_game
 from srl_train.advantages.gae import actions_of, generalised_advantages
 from srl_train.data.samples import TokenSample, complete_groups, per_token, sample_of, samples_for
 
-FIRST = Tokens((1, 2, 3), (10, 11), (-0.5, -0.25), "m@3")
-SECOND = Tokens((4, 5), (12,), (-1.0,), "m@3")
-CHOSEN = Tokens((6,), (13, 14), (-2.0, 0.0), "m@3", allowed=((13, 15), (14,)))
+FIRST = Tokens((1, 2, 3), (10, 11), (-0.5, -0.25), ModelVersion("m", 3))
+SECOND = Tokens((4, 5), (12,), (-1.0,), ModelVersion("m", 3))
+CHOSEN = Tokens((6,), (13, 14), (-2.0, 0.0), ModelVersion("m", 3), allowed=((13, 15), (14,)))
 
 
 def step(agent, tokens, reward=0.0):
@@ -110,7 +110,7 @@ def test_samples_go_seat_by_seat_with_groups_together():
 
 
 def test_the_version_is_that_of_the_oldest_turn():
-    older = replace(SECOND, model="a model@with an at@2")
+    older = replace(SECOND, model=ModelVersion("a model@with an at", 2))
     played = episode((step("a", FIRST),), (step("a", older),), (step("a", CHOSEN),))
     assert sampled(played, "a", [0.0] * 3).version == 2
 

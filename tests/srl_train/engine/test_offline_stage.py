@@ -56,7 +56,7 @@ def test_sft_then_dpo_then_rounds(short_run, tmp_path):
     assert set(games[0].seats.values()) == {"model_0", "model_1"}
     assert len({g.seed for g in games}) == 2  # groups of group_size
     # The samplers heard of the new weights.
-    assert games[0].turns[0][0].decision.tokens.model == "model_0@2"
+    assert str(games[0].turns[0][0].decision.tokens.model) == "model_0@2"
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["stages"] == results["stages"] and summary["rounds"] == 2
 

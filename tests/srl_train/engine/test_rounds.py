@@ -67,7 +67,7 @@ def test_who_sampled_is_on_every_turn(short_run):
     for number in range(2):
         run_round(run, number)
     episode = play_groups(run, 2)[0]
-    names = {s.agent: s.decision.tokens.model for s in episode.turns[0]}
+    names = {s.agent: str(s.decision.tokens.model) for s in episode.turns[0]}
     assert names == {"agent_0": "model_0@2", "agent_1": "model_1@2"}
 
 

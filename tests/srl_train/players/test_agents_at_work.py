@@ -6,6 +6,7 @@ import torch
 from srl_train.data.samples import samples_for
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import play_groups, run_round
+from srl_train.players.agents import weights_digest
 from tests.srl_train.engine.run_state import same, weights
 
 
@@ -81,10 +82,12 @@ def test_adapters_learn_and_their_base_does_not(short_run):
     assert not same(now["model_0"], start["model_0"]) and not same(*now.values())
     assert same(bits, {n: p for n, p in together.named_parameters() if "lora_" not in n})
     names = {s.agent: s.decision.tokens.model for s in play_groups(run, 2)[0].turns[0]}
-    assert {seat: name.split("/")[1] for seat, name in names.items()} == {
-        "agent_0": "model_0@2",
-        "agent_1": "model_1@2",
+    assert {seat: (one.adapter, one.version) for seat, one in names.items()} == {
+        "agent_0": ("model_0", 2),
+        "agent_1": ("model_1", 2),
     }
+    for one in names.values():
+        assert one.digest == weights_digest(now[one.adapter]) != weights_digest(start[one.adapter])
 
 
 def test_a_classic_policy_plays_and_never_learns(short_run):

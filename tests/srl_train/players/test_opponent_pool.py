@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from srl_agents.episode import AgentStep, Decision, Episode
+from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion
 from srl_train.config.models import PoolConfig
 from srl_train.config.yaml_file import from_tree
 from srl_train.engine.assemble import assemble
@@ -135,7 +135,7 @@ def test_a_frozen_model_plays_and_keeps_its_weights():
     before = {n: p.clone() for n, p in model.named_parameters()}
     result = run_round(run, 0)
     assert set(run.learners) == set(result.row["models"]) == {"model_0", "model_1"}
-    assert result.episodes[0].steps_of("blue_0")[0].decision.tokens.model == "teacher@0"
+    assert result.episodes[0].steps_of("blue_0")[0].decision.tokens.model == ModelVersion("teacher")
     assert all(torch.equal(before[n], p) and p.grad is None for n, p in model.named_parameters())
 
 
@@ -158,7 +158,7 @@ def test_resuming_meets_the_same_opponents(tmp_path):
     ]
     last = "episodes/round_00000003.jsonl"  # records and all: who answered is in them
     assert (tmp_path / "part" / last).read_text() == (tmp_path / "whole" / last).read_text()
-    assert '"past@model_0@' in (tmp_path / "whole" / last).read_text()
+    assert '"model": "past", "version": "model_0@' in (tmp_path / "whole" / last).read_text()
 
 
 @pytest.mark.parametrize(

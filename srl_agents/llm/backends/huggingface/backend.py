@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.token_backend import Completion, Request
 from srl_agents.llm.chat_format import ChatFormat
@@ -53,6 +54,8 @@ class HuggingFaceBackend:
         """Another for other weights: what was cached under another version is not used."""
         self.adapter_versions: dict[str, int | str] = {}
         """The same for single adapters; one that is not named here has `weights_version`."""
+        self.digests: dict[str | None, str] = {}
+        """Adapter, None for the model as it stands -> the digest of its weights, where known."""
         generation = getattr(model, "generation_config", None)
         stops = getattr(generation, "eos_token_id", None)
         self._chat = ChatFormat(
@@ -120,12 +123,12 @@ class HuggingFaceBackend:
         """How conversations become tokens for this model."""
         return self._chat
 
-    def identity(self, adapter: str | None = None) -> str:
-        """'<model>@<version>', or '<model>/<adapter>@<version>'."""
-        if adapter is None:
-            return f"{self.name}@{self.weights_version}"
-        version = self.adapter_versions.get(adapter, self.weights_version)
-        return f"{self.name}/{adapter}@{version}"
+    def identity(self, adapter: str | None = None) -> ModelVersion:
+        """The weights that answer now."""
+        version = self.weights_version
+        if adapter is not None:
+            version = self.adapter_versions.get(adapter, version)
+        return ModelVersion(self.name, version, adapter, self.digests.get(adapter))
 
     def complete(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion per request, in order.
@@ -186,7 +189,7 @@ class HuggingFaceBackend:
         """
         if not kept.keeps or any(kept.read):
             return self._forward(kept, feeds, adapters)
-        first: dict[tuple[str, tuple[int, ...]], int] = {}
+        first: dict[tuple[ModelVersion, tuple[int, ...]], int] = {}
         keys = list(zip(kept.models, map(tuple, feeds), strict=True))
         for row, key in enumerate(keys):
             first.setdefault(key, row)
@@ -232,7 +235,7 @@ class HuggingFaceBackend:
         names = [request.adapter or standing for request in requests]
         return None if set(names) == {standing} else names
 
-    def _empty_cache(self, models: Sequence[str]) -> KeptCache:
+    def _empty_cache(self, models: Sequence[ModelVersion]) -> KeptCache:
         device = next(self.model.parameters()).device
         additive = self.model.dtype if self._takes_additive_mask else None
         return KeptCache(self.model.config, models, device, additive)
@@ -275,7 +278,7 @@ class _Row:
         self._append(token, logprob)
         self._write_forced()
 
-    def completion(self, model: str, cache: object | None) -> Completion:
+    def completion(self, model: ModelVersion, cache: object | None) -> Completion:
         return Completion(
             ids=tuple(self._ids),
             logprobs=tuple(self._logprobs),

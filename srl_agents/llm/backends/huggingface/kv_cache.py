@@ -12,6 +12,8 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
+from srl_agents.episode import ModelVersion
+
 
 @dataclass(frozen=True, eq=False)
 class CacheHandle:
@@ -32,7 +34,7 @@ class KeptCache:
     def __init__(
         self,
         config: Any,
-        models: Sequence[str],
+        models: Sequence[ModelVersion],
         device: torch.device,
         additive: torch.dtype | None = None,
     ):
@@ -43,7 +45,7 @@ class KeptCache:
         """
         self._config, self._device, self._additive = config, device, additive
         self.models = list(models)
-        """Per row, the '<model>@<weights version>' that read it."""
+        """Per row, the weights that read it."""
         self.turn = 0
         """Raised at every use: an older handle no longer describes the cache."""
         self.forget()
@@ -113,7 +115,9 @@ class KeptCache:
 
 
 def reusable(
-    contexts: Sequence[Sequence[int]], models: Sequence[str], handles: Sequence[object | None]
+    contexts: Sequence[Sequence[int]],
+    models: Sequence[ModelVersion],
+    handles: Sequence[object | None],
 ) -> KeptCache | None:
     """The one cache in which every context has been begun by the model that goes on, else None.
 

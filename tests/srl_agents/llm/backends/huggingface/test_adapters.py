@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from tests.srl_agents.llm.backends.huggingface.conversations import assert_same, converse, wild
@@ -28,7 +29,7 @@ def adapted(backend):
 def test_a_batch_of_several_adapters_equals_one_after_the_other(adapted):
     names = ["red", "blue", "__base__", "blue", "red", None]
     mixed, _ = converse(adapted, rows=6, turns=3, adapters=names)
-    assert [c.model for c in mixed[0]] == [
+    assert [str(c.model) for c in mixed[0]] == [
         "base/red@0", "base/blue@0", "base/__base__@0", "base/blue@0", "base/red@0", "base@0",
     ]  # fmt: skip
     for name in ("red", "blue", "__base__"):
@@ -43,9 +44,9 @@ def test_a_batch_of_several_adapters_equals_one_after_the_other(adapted):
 def test_an_adapters_own_version_counts(adapted):
     adapted.weights_version = 3
     adapted.adapter_versions["blue"] = 7
-    assert adapted.identity() == "base@3"
-    assert adapted.identity("red") == "base/red@3"
-    assert adapted.identity("blue") == "base/blue@7"
+    assert str(adapted.identity()) == "base@3"
+    assert str(adapted.identity("red")) == "base/red@3"
+    assert adapted.identity("blue") == ModelVersion("base", 7, "blue")
 
 
 def test_adapters_are_served_from_a_model_in_training(adapted):
