@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -99,42 +99,10 @@ class ScenarioScore:
 
     def as_record(self) -> dict[str, Any]:
         """Everything as plain data for JSON."""
-        played = self.scenario
-        return {
-            "scenario": {
-                "name": played.name,
-                "environment": played.environment,
-                "options": _plain(played.options),
-                "focal": list(played.focal),
-                "background": dict(played.background),
-                "held_out_partners": list(played.held_out_partners),
-                "held_out_options": list(played.held_out_options),
-                "tags": list(played.tags),
-                "description": played.description,
-            },
-            "focal": list(self.focal),
-            "seed": self.seed,
-            "focal_return": self.focal_return,
-            "focal_interval": None if self.focal_interval is None else list(self.focal_interval),
-            "background_return": self.background_return,
-            "parse_failures": self.parse_failures,
-            "cooperation_rate": self.cooperation_rate,
-            "outcomes": dict(self.outcomes),
-            "solved": None if self.solved is None else self.solved.as_record(),
-            "failed_episodes": self.failed,
-            "episodes": [
-                {
-                    "seed": episode.seed,
-                    "seats": dict(episode.seats),
-                    "returns": dict(episode.returns),
-                    "focal_return": episode.focal_return,
-                    "background_return": episode.background_return,
-                    "outcomes": dict(episode.outcomes),
-                    "failure": episode.failure,
-                }
-                for episode in self.episodes
-            ],
-        }
+        record: dict[str, Any] = _plain(self)
+        record["scenario"]["tags"] = list(self.scenario.tags)
+        record["solved"] = None if self.solved is None else self.solved.as_record()
+        return {**record, "failed_episodes": self.failed}
 
 
 def score(
@@ -331,5 +299,10 @@ def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in options.items()}
+def _plain(value: Any) -> Any:
+    """The same in dicts and lists alone."""
+    if is_dataclass(value):
+        return _plain(vars(value))
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -14,7 +14,7 @@ from srl_agents.policy import Policy, Seen
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_agents.scripted.registry import POLICIES, classic_policy
 from srl_agents.scripted.registry import names as policy_names
-from srl_agents.seating import deal
+from srl_agents.seating import assign_agents
 from srl_agents.seeding import generator
 from srl_envs.errors import UntrustedError
 from srl_envs.loading import references
@@ -173,7 +173,7 @@ def _players(
     assigned: Mapping[str, str] = {}
     if set(wanted) != set(agents):
         try:
-            assigned = deal(agents, config.models.names, config.seats)
+            assigned = assign_agents(agents, config.models.names, config.seats)
         except ValueError as error:
             raise ConfigError(f"seats: {error}") from error
     there = {} if trained is None else models_of_run(trained)

@@ -25,7 +25,7 @@ from srl_train.players.agents import (
     policies_of_seats,
     sampling_of_seats,
 )
-from srl_train.players.assignment import assign_agents
+from srl_train.players.assignment import players_by_agent
 from srl_train.players.holdout import refuse_levels
 from srl_train.players.player_spec import base_named
 from srl_train.updates import STRATEGIES, UpdateStrategy
@@ -67,7 +67,7 @@ def _assembled(
             "give the environment a TextView (docs/environments.md)"
         )
     refuse_levels(config.environment, env)
-    seats = assign_agents(config, env)
+    seats = players_by_agent(config, env)
     sampling = sampling_of_seats(config, seats)
     with processes.main_first():
         players = load_players(config, make_env)

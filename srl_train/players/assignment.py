@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
-from srl_agents.seating import deal
+from srl_agents.seating import assign_agents
 from srl_train.config.run import RunConfig
 from srl_train.engine.environment import environment_maker
 from srl_train.errors import ConfigError
@@ -13,13 +13,13 @@ from srl_train.players.holdout import refuse_partners
 from srl_train.players.player_spec import base_named
 
 
-def assign_agents(config: RunConfig, env: Any) -> dict[str, str]:
+def players_by_agent(config: RunConfig, env: Any) -> dict[str, str]:
     """Agent -> who plays it; raises ConfigError for an agent or player that is not there, and for
     policies that are kept for evaluation."""
     known = (*config.models.names, *config.models.frozen, *config.pools)
     refuse_partners(config.seats, known, env)
     try:
-        return deal(env.possible_agents, config.models.names, config.seats)
+        return assign_agents(env.possible_agents, config.models.names, config.seats)
     except ValueError as error:
         raise ConfigError(f"seats: {error}") from error
 
@@ -31,4 +31,4 @@ def refuse_wrong_names(config: RunConfig) -> None:
     for name, base in config.models.frozen.items():
         base_named(f"models.frozen.{name}", base)
     with closing(environment_maker(config)()) as env:
-        assign_agents(config, env)
+        players_by_agent(config, env)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import PeftModel
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs import registry
@@ -19,16 +18,6 @@ from srl_train.engine.environment import environment_maker
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.players.agents import learning_models
 from srl_train.players.player_spec import TINY
-
-
-def load_checkpoint(
-    folder: Path, names: Sequence[str], device: str, trusted: bool = False
-) -> dict[str, tuple[HuggingFaceBackend, str | None]]:
-    """Name -> (its backend, its adapter there or None) for these models of the checkpoint; raises
-    as `checkpoint_modules`."""
-    backends, modules = checkpoint_modules(folder, names, device, trusted)
-    adapted = any(isinstance(module, PeftModel) for module in modules.values())
-    return {name: (backends[name], name if adapted else None) for name in names}
 
 
 def checkpoint_modules(

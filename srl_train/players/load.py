@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from peft import PeftModel
+
 from srl_agents.evaluation.progress import announced
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
@@ -24,9 +26,10 @@ def load_backend(
     *,
     name: str | None = None,
     notes: PartnerNotes | None = None,
+    adapter: str = "default",
 ) -> HuggingFaceBackend:
     """The backend of 'tiny' (for `make_env`'s game, told `notes`), a local folder or a hub name; of
-    a PEFT adapter, a PeftModel on the adapter's base.
+    a PEFT adapter, a PeftModel on the adapter's base, which calls it `adapter`.
 
     Raises BackendError for what cannot be loaded, ConfigError for a folder that is not there and
     for 'tiny' where the game gives it nothing to start from.
@@ -41,7 +44,7 @@ def load_backend(
     if under is None:
         return _whole(base, how, name)
     whole = _base_of(base, under, how)
-    model = attach(whole.model, base)
+    model = attach(whole.model, base, adapter)
     return HuggingFaceBackend(
         model.eval(),
         own_tokenizer(base) or whole.tokenizer,
@@ -82,19 +85,16 @@ def load_all(
         if base in bases:
             attach(bases[base].model, folder, adapter)
         else:
-            whole = _base_of(folder, base, how)
-            bases[base] = HuggingFaceBackend(
-                attach(whole.model, folder, adapter).eval(),
-                whole.tokenizer,
-                name=whole.name,
-                chat_template_kwargs=how.chat_template_kwargs,
-            )
+            bases[base] = load_backend(folder, make_env, how, adapter=adapter)
         found[name] = bases[base], adapter
     for checkpoint, names in saved.items():
-        from srl_train.players.checkpoint_models import load_checkpoint
+        from srl_train.players.checkpoint_models import checkpoint_modules  # which loads by us
 
-        loaded = load_checkpoint(checkpoint, list(names.values()), how.device, trusted)
-        found |= {name: loaded[model] for name, model in names.items()}
+        wanted = list(names.values())
+        backends, modules = checkpoint_modules(checkpoint, wanted, how.device, trusted)
+        adapted = any(isinstance(module, PeftModel) for module in modules.values())
+        for name, model in names.items():
+            found[name] = backends[model], model if adapted else None
     return [(name, *found[name]) for name in folders]
 
 

@@ -1,8 +1,8 @@
-"""Seats are dealt: as named first, the rest in turn, and nobody goes without."""
+"""Agents are dealt: as named first, the rest in turn, and nobody goes without."""
 
 import pytest
 
-from srl_agents.seating import deal
+from srl_agents.seating import assign_agents
 
 FOUR = ("a", "b", "c", "d")
 
@@ -21,27 +21,27 @@ FOUR = ("a", "b", "c", "d")
         (FOUR, ["m0"], dict.fromkeys(FOUR, "m0"), "m0 m0 m0 m0"),
     ],
 )
-def test_deal(seats, models, fixed, dealt):
-    found = deal(seats, models, fixed)
+def test_assign_agents(seats, models, fixed, dealt):
+    found = assign_agents(seats, models, fixed)
     assert list(found) == list(seats)
     assert " ".join(found.values()) == dealt
 
 
 def test_four_models_meet_in_both_teams_of_eight():
     seats = [f"red_{i}" for i in range(4)] + [f"blue_{i}" for i in range(4)]
-    found = deal(seats, ["m0", "m1", "m2", "m3"], {})
+    found = assign_agents(seats, ["m0", "m1", "m2", "m3"], {})
     assert [found[f"red_{i}"] for i in range(4)] == [found[f"blue_{i}"] for i in range(4)]
 
 
 @pytest.mark.parametrize(
     "models, fixed, says",
     [
-        (["m0"], {"z": "m0"}, "no seat 'z'.*a, b, c, d"),
-        ([f"m{i}" for i in range(5)], {}, "m4 has no seat.*4 free seat"),
-        (["m0", "m1"], {"a": "x", "b": "x", "c": "x"}, "m1 has no seat: 1 free seat"),
-        (["m0", "m1"], dict.fromkeys(FOUR, "m1"), "m0 has no seat: 0 free seat"),
+        (["m0"], {"z": "m0"}, "no agent 'z'.*a, b, c, d"),
+        ([f"m{i}" for i in range(5)], {}, "m4 plays no agent.*4 free agent"),
+        (["m0", "m1"], {"a": "x", "b": "x", "c": "x"}, "m1 plays no agent: 1 free agent"),
+        (["m0", "m1"], dict.fromkeys(FOUR, "m1"), "m0 plays no agent: 0 free agent"),
     ],
 )
 def test_what_cannot_be_dealt_is_refused(models, fixed, says):
     with pytest.raises(ValueError, match=says):
-        deal(FOUR, models, fixed)
+        assign_agents(FOUR, models, fixed)

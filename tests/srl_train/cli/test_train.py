@@ -140,7 +140,7 @@ def test_another_run_is_not_overwritten(config_path, tmp_path, capsys):
     [
         ("models: {base: runs/nobody}", "models.base: there is no folder runs/nobody"),
         ("seats: {agent_1: grim_triger}", "seats.agent_1 is 'grim_triger': give one of"),
-        ("seats: {nobody: uniform}", "no seat 'nobody'"),
+        ("seats: {nobody: uniform}", "no agent 'nobody'"),
     ],
 )
 def test_a_wrong_name_is_refused_before_torch_is_loaded(settings, says, tmp_path):

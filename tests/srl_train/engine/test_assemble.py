@@ -12,13 +12,13 @@ WRONG = [
     ({"environment__name": "chess_v0"}, ConfigError, "environment: .*chess_v0"),
     ({"environment__options": {"num_agnets": 3}}, ConfigError, "environment: .*num_agnets"),
     ({"environment__options": {"difficulty": 3}}, ConfigError, "environment: .*difficulty"),
-    ({"seats": {"agent_9": "model_0"}}, ConfigError, "seats: no seat 'agent_9'"),
+    ({"seats": {"agent_9": "model_0"}}, ConfigError, "seats: no agent 'agent_9'"),
     (
         {"seats": {"agent_0": "model_7"}},
         ConfigError,
         "seats.agent_0 is 'model_7'.*always_cooperate",
     ),
-    ({"models__count": 3}, ConfigError, "seats: model_2 has no seat"),
+    ({"models__count": 3}, ConfigError, "seats: model_2 plays no agent"),
     ({"models__seat_sampling": {"x": {}}}, ConfigError, "models.seat_sampling names 'x'"),
     ({"models__sampling": {"temperature": 0}}, ConfigError, "model_0 samples at temperature"),
     (
