@@ -6,14 +6,14 @@
     observations, rewards, terminations, truncations, infos = games.step(actions)   # int (N, A)
 
 The games of choosing, the bandit and the mazes have their rules on arrays; trading and negotiation
-are looped (see Looped). Environment i is the single environment seeded with `seed + i`.
+are stepped one by one (SyncVectorGame). Environment i is the single one seeded with `seed + i`.
 """
 
 from gymnasium.vector import AutoresetMode
 
 from srl_envs.vector.array_env import ArrayGame
 from srl_envs.vector.gymnasium_adapter import JointVectorEnv, SeatVectorEnv, gymnasium_vector
-from srl_envs.vector.loop import Looped
+from srl_envs.vector.loop import SyncVectorGame
 from srl_envs.vector.make_vector import make, stable_baselines3_vector
 from srl_envs.vector.vector_env import VectorGame
 
@@ -21,8 +21,8 @@ __all__ = [
     "ArrayGame",
     "AutoresetMode",
     "JointVectorEnv",
-    "Looped",
     "SeatVectorEnv",
+    "SyncVectorGame",
     "VectorGame",
     "gymnasium_vector",
     "make",

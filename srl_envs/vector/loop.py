@@ -1,4 +1,4 @@
-"""Any ParallelEnv behind the interface of the vectorised games: a loop over N of them."""
+"""Any ParallelEnv as a vectorised game: N environments stepped one after another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.vector.vector_env import VectorGame
 
 
-class Looped(VectorGame):
+class SyncVectorGame(VectorGame):
     """N environments that are stepped one after another: the interface, not the speed.
 
     `make_env` makes one PettingZoo ParallelEnv. All its seats must have one kind of observation, a
@@ -52,9 +52,9 @@ class Looped(VectorGame):
             env.close()
 
     def _start(
-        self, who: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
+        self, env_ids: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
     ) -> None:
-        for i, seed in zip(who.tolist(), seeds, strict=True):
+        for i, seed in zip(env_ids.tolist(), seeds, strict=True):
             observations, infos = self.envs[i].reset(seed=seed, options=dict(options))
             self._observations[i] = 0
             playing = self.envs[i].agents
@@ -64,12 +64,12 @@ class Looped(VectorGame):
             self._infos[i] = infos
 
     def _play(
-        self, chosen: np.ndarray, resting: np.ndarray | None
+        self, chosen: np.ndarray, resting: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rewards = np.zeros(self._shape)
         seat_of = self._seat_of
         for i, (env, acts) in enumerate(zip(self.envs, chosen.tolist(), strict=True)):
-            if resting is not None and resting[i]:
+            if resting[i]:
                 continue
             playing = list(env.agents)
             outcome = env.step({agent: acts[seat_of[agent]] for agent in playing})
@@ -83,7 +83,7 @@ class Looped(VectorGame):
             self._infos[i] = infos
         return rewards, self._terminated.copy(), self._truncated.copy()
 
-    def _report(self, fresh: np.ndarray | None) -> dict[str, Any]:
+    def _report(self, fresh: np.ndarray) -> dict[str, Any]:
         said = [
             (i, self._seat_of[agent], info)
             for i, infos in enumerate(self._infos)

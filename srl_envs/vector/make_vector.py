@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
 from srl_envs.vector.gymnasium_adapter import SeatVectorEnv
-from srl_envs.vector.loop import Looped
+from srl_envs.vector.loop import SyncVectorGame
 from srl_envs.vector.vector_env import VectorGame
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def make(
     if array_form is not None:
         made: VectorGame = array_form(game, num_envs, autoreset_mode)
         return made
-    return Looped(lambda: registry.make(name, **parameters), num_envs, autoreset_mode)
+    return SyncVectorGame(lambda: registry.make(name, **parameters), num_envs, autoreset_mode)
 
 
 def one_seat_vector(

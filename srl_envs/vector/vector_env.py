@@ -58,7 +58,6 @@ class VectorGame:
         shape, dtype = observation_space.shape, observation_space.dtype
         self._observations = np.zeros((*self._shape, *(shape or ())), dtype)
         self._ended = np.zeros(self.num_envs, bool)
-        self._some_ended = False
         self._begun = False
 
     @property
@@ -69,13 +68,13 @@ class VectorGame:
     # What a game defines.
 
     def _start(
-        self, who: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
+        self, env_ids: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
     ) -> None:
-        """Begin episodes in the environments `who` (indices), one seed for each, None to go on."""
+        """Begin episodes in these environments, with one seed for each, None to go on."""
         raise NotImplementedError
 
     def _play(
-        self, chosen: np.ndarray, resting: np.ndarray | None
+        self, chosen: np.ndarray, resting: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """One round: rewards, terminations and truncations; `resting` (N,) marks who sits it out.
 
@@ -83,7 +82,7 @@ class VectorGame:
         """
         raise NotImplementedError
 
-    def _report(self, fresh: np.ndarray | None) -> dict[str, Any]:
+    def _report(self, fresh: np.ndarray) -> dict[str, Any]:
         """All infos now; `fresh` (N,) marks environments that were reset and not played since."""
         raise NotImplementedError
 
@@ -103,7 +102,7 @@ class VectorGame:
         An int gives environment i the seed `seed + i`; None carries on from the last episode's
         randomness. `options` go to every environment; `"reset_mask"` among them is `mask` by
         gymnasium's name. Environments left out keep their episodes: their last observations are
-        returned, and no infos. What is refused changes nothing; in Looped ones, nothing in the
+        returned, and no infos. What is refused changes nothing; with SyncVectorGame, nothing in the
         environment that refuses and in those after it.
         """
         given = dict(reset_arguments(None, options)[1])
@@ -113,13 +112,12 @@ class VectorGame:
             mask = given.pop("reset_mask")
         seeds = self._seeds(seed)
         fresh = np.ones(self.num_envs, bool) if mask is None else self._marked(mask)
-        who = fresh.nonzero()[0]
+        env_ids = fresh.nonzero()[0]
         if given:
             self._check_options(given)
-        self._start(who, [seeds[i] for i in who.tolist()], given)
+        self._start(env_ids, [seeds[i] for i in env_ids.tolist()], given)
         self._begun = True
         self._ended = self._ended & ~fresh
-        self._some_ended = bool(self._ended.any())
         infos = self._report(fresh)
         return self._observations.copy(), infos if mask is None else only(infos, fresh)
 
@@ -130,31 +128,28 @@ class VectorGame:
         where no episode runs.
         """
         chosen = self._checked(actions)
-        resting = self._ended if self._some_ended else None
-        if resting is None:
-            rewards, terminations, truncations = self._play(chosen, None)
-        elif self.autoreset_mode is AutoresetMode.DISABLED:
+        resting = self._ended
+        some_rest = bool(resting.any())
+        if some_rest and self.autoreset_mode is AutoresetMode.DISABLED:
             raise EnvError(
                 f"the episode of environment {int(resting.argmax())} has ended: "
                 "reset(mask=...) it, or choose an autoreset_mode"
             )
-        else:
-            rewards, terminations, truncations = self._play(chosen, resting)
-            who = resting.nonzero()[0]
-            self._start(who, [None] * len(who), {})
+        rewards, terminations, truncations = self._play(chosen, resting)
+        if some_rest:
+            env_ids = resting.nonzero()[0]
+            self._start(env_ids, [None] * len(env_ids), {})
             for outcome in (rewards, terminations, truncations):
-                outcome[who] = 0
-        ended = (terminations | truncations).all(axis=1) if self._may_end() else None
-        some_ended = ended is not None and bool(ended.any())
-        if not some_ended or ended is None:
-            infos = self._report(resting)
-            if resting is not None:
-                self._ended, self._some_ended = np.zeros(self.num_envs, bool), False
-        elif self.autoreset_mode is AutoresetMode.SAME_STEP:
+                outcome[env_ids] = 0
+        ended = np.zeros(self.num_envs, bool)
+        if terminations.any() or truncations.any():
+            ended = all_agents(terminations | truncations)
+        self._ended = ended
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
             infos = self._start_again(ended)
+            self._ended = np.zeros(self.num_envs, bool)
         else:
             infos = self._report(resting)
-            self._ended, self._some_ended = ended, True
         return self._observations.copy(), rewards, terminations, truncations, infos
 
     def close(self) -> None:
@@ -162,25 +157,22 @@ class VectorGame:
 
     # The machinery.
 
-    def _may_end(self) -> bool:
-        """Whether an episode may have ended in the round just played; saves looking where not."""
-        return True
-
     def _start_again(self, ended: np.ndarray) -> dict[str, Any]:
-        who = ended.nonzero()[0]
+        """Begin anew where episodes ended: the infos, with those of the end beside them."""
         final_obs = np.zeros_like(self._observations)
-        final_obs[who] = self._observations[who]
-        final_info = only(self._report(None), ended)
-        self._start(who, [None] * len(who), {})
+        final_obs[ended] = self._observations[ended]
+        final_info = only(self._report(np.zeros(self.num_envs, bool)), ended)
+        env_ids = ended.nonzero()[0]
+        self._start(env_ids, [None] * len(env_ids), {})
         infos = self._report(ended)
         for key, value in (("final_obs", final_obs), ("final_info", final_info)):
-            infos[key], infos[f"_{key}"] = value, self.all_seats(ended)
+            infos[key], infos[f"_{key}"] = value, self.per_agent(ended)
         return infos
 
-    def all_seats(self, values: np.ndarray) -> np.ndarray:
-        """Values of the environments (N,) as a fresh array with one for each seat, (N, A)."""
+    def per_agent(self, values: np.ndarray) -> np.ndarray:
+        """Values of the environments (N,) as a fresh array with one for each agent, (N, A)."""
         spread = np.empty(self._shape, values.dtype)
-        give_seats(spread, values)
+        broadcast_to_agents(spread, values)
         return spread
 
     def _checked(self, actions: Any) -> np.ndarray:
@@ -203,10 +195,10 @@ class VectorGame:
             raise EnvError("step() without a running episode: call reset() first")
         chosen = given.astype(np.int64, copy=False)
         count = int(self.single_action_space.n)
-        if chosen.view(np.uint64).max() >= count:  # below zero is above everything, seen so
-            env, seat = np.argwhere((given < 0) | (given >= count))[0].tolist()
+        if chosen.min() < 0 or chosen.max() >= count:
+            env, agent = np.argwhere((chosen < 0) | (chosen >= count))[0].tolist()
             raise EnvError(
-                f"action {given[env, seat]} of {self.possible_agents[seat]} in environment {env} "
+                f"action {given[env, agent]} of {self.possible_agents[agent]} in environment {env} "
                 f"is out of range: give an int from 0 to {count - 1}"
             )
         return chosen
@@ -236,26 +228,43 @@ class VectorGame:
         return mask
 
 
-def give_seats(target: np.ndarray, values: np.ndarray) -> None:
-    """Write values of the environments (N,) to every seat of `target` (N, A)."""
-    if target.shape[1] > 8:
-        target[...] = values[:, None]
-        return
-    for seat in range(target.shape[1]):  # several times faster than broadcasting to a few seats
-        target[:, seat] = values
+# NumPy works through arrays along their last axis. That of the agents is short, so that a loop over
+# the agents is many times as fast as broadcasting along it or summing over it.
 
 
-def only(infos: Mapping[str, Any], who: np.ndarray) -> dict[str, Any]:
-    """The infos of the environments that `who` (N,) marks; the others have none."""
+def broadcast_to_agents(target: np.ndarray, values: np.ndarray) -> None:
+    """Write values of the environments (N,) to every agent of `target` (N, A)."""
+    for agent in range(target.shape[1]):
+        target[:, agent] = values
+
+
+def sum_over_agents(values: np.ndarray) -> np.ndarray:
+    """The sums (N,) of values (N, A)."""
+    total: np.ndarray = values[:, 0].copy()
+    for agent in range(1, values.shape[1]):
+        total += values[:, agent]
+    return total
+
+
+def all_agents(marks: np.ndarray) -> np.ndarray:
+    """Which environments (N,) have all their agents marked in `marks`, bool (N, A)."""
+    marked: np.ndarray = marks[:, 0].copy()
+    for agent in range(1, marks.shape[1]):
+        marked &= marks[:, agent]
+    return marked
+
+
+def only(infos: Mapping[str, Any], kept_envs: np.ndarray) -> dict[str, Any]:
+    """The infos of the environments that `kept_envs` (N,) marks; the others have none."""
     kept: dict[str, Any] = {}
     for key, value in infos.items():
         if key.startswith("_"):
             continue
-        has = infos[f"_{key}"] & who[:, None]
+        has = infos[f"_{key}"] & kept_envs[:, None]
         if not has.any():
             continue
         if isinstance(value, dict):
-            kept[key] = only(value, who)
+            kept[key] = only(value, kept_envs)
         else:
             kept[key] = value.copy()
             kept[key][~has] = None if value.dtype == object else 0

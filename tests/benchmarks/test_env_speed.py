@@ -35,7 +35,7 @@ def test_what_is_to_be_reached_is_judged_by_the_best_repeat(monkeypatch):
     markdown, checks = env_speed.tables(rates)
     assert f"| {env_speed.TEXTARENA} |  | not installed: pip install it |" in markdown
     assert f"| {env_speed.SINGLE} | 200k | 200k | 0k | 1.00 |" in markdown
-    assert sum(check.held for check in checks) == len(checks) == 9 + 3
+    assert sum(check.held for check in checks) == len(checks) == 10 + 3
     rates[env_speed.SINGLE] = [199e3] * 3
     assert [check.claim for check in env_speed.tables(rates)[1] if not check.held] == [
         f"{env_speed.SINGLE}: at least 200k"

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from srl_envs.games.coop_compete.env import OBSERVATION_FIELDS, CoopCompete
-from srl_envs.vector.array_env import ArrayGame, counted
-from srl_envs.vector.vector_env import give_seats
+from srl_envs.vector.array_env import ArrayGame
+from srl_envs.vector.vector_env import sum_over_agents
 
 FIRST, OWN, OTHERS, REWARD, TIME, _, _ = range(len(OBSERVATION_FIELDS))
 
@@ -30,37 +30,32 @@ class VectorCoopCompete(ArrayGame):
         self._ratios = np.array([total / self.num_agents for total in range(self.num_agents + 1)])
         self._first = np.array(game.first_rows({}), np.float32)
         self._total = np.zeros(self.num_envs, np.int64)
-        self._some_first = False  # whether somebody has seen no round yet
-        self._lookup = np.zeros(self._shape, np.int64)
 
     def _pairs(self) -> list[tuple[int, int]]:
         return [(total, action) for total in range(self.num_agents + 1) for action in (0, 1)]
 
-    def begin(self, who: np.ndarray, options: Mapping[str, Any]) -> None:
+    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
         """First observations; no options are known."""
-        self._observations[who] = self._first
-        self._some_first = True
+        self._observations[env_ids] = self._first
 
     def play_round(
-        self, chosen: np.ndarray, over: np.ndarray | None, resting: np.ndarray | None
+        self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """One round."""
-        self._total = total = counted(chosen)
-        give_seats(self._lookup, 2 * total)
-        self._lookup += chosen
-        rewards = self._payoffs.take(self._lookup)
+        self._total = sum_over_agents(chosen)
+        case = self.per_agent(2 * self._total)
+        case += chosen
+        rewards = self._payoffs.take(case)
         rewards += self.noise(resting)
         np.maximum(rewards, 0.0, out=rewards)
         seen = self._observations
-        if self._some_first:
-            seen[..., FIRST] = 0.0
-            self._some_first = False
+        seen[..., FIRST] = 0.0
         seen[..., OWN] = chosen
-        seen[..., OTHERS] = self._others.take(self._lookup)
+        seen[..., OTHERS] = self._others.take(case)
         seen[..., REWARD] = rewards
         self.show_time(seen[..., TIME])
         return rewards, None
 
-    def of_the_round(self) -> dict[str, Any]:
-        """The share of all seats that cooperated."""
-        return {"cooperation_ratio": self.all_seats(self._ratios.take(self._total))}
+    def round_infos(self) -> dict[str, Any]:
+        """The share of all agents that cooperated."""
+        return {"cooperation_ratio": self.per_agent(self._ratios.take(self._total))}

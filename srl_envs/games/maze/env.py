@@ -24,7 +24,7 @@ import numpy as np
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
 from srl_envs.games.maze import rendering as maze_rendering
-from srl_envs.games.maze.generator import MazeRecipe
+from srl_envs.games.maze.generator import MazeRecipe, first_levels
 from srl_envs.games.maze.grid import board_of
 from srl_envs.games.maze.level import ANSWERS, LAYOUTS, SPLITS, STEPS, Level
 from srl_envs.games.maze.view import FARTHEST_VIEW, OBSERVATION_FIELDS, VISITS_SHOWN, MazeView
@@ -58,7 +58,8 @@ class Maze(base.SimultaneousGame):
     `layout` is "simple", "medium", "complex", a Level, or the lines that draw one (see
     Level.drawn). Without it mazes are generated: `width` and `height` (9 where not given),
     `loop_share` and `min_path` (0) are MazeRecipe's, and every episode has a new maze of the
-    `split` ("train" where not given, "test" or "any"), unless `level_seed` names one for all.
+    `split` ("train" where not given, "test" or "any"), or with `num_levels` one of the first so
+    many in the split, unless `level_seed` names one for all.
     `reset(options={"level_seed": k})` names one for that episode.
     """
 
@@ -71,8 +72,8 @@ class Maze(base.SimultaneousGame):
 
     level: Level
     """The maze of this episode."""
-    fixed_level: Level | None
-    """The maze of every episode; None where each has its own."""
+    levels: tuple[Level, ...]
+    """The mazes from which every episode has one; empty where each has a new one."""
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class Maze(base.SimultaneousGame):
         loop_share: float | None = None,
         min_path: int | None = None,
         level_seed: int | None = None,
+        num_levels: int | None = None,
         split: str | None = None,
         num_agents: int = 1,
         task: str = "race",
@@ -99,6 +101,7 @@ class Maze(base.SimultaneousGame):
                 loop_share=loop_share,
                 min_path=min_path,
                 level_seed=level_seed,
+                num_levels=num_levels,
                 split=split,
             )
         seats = whole_number("num_agents", num_agents, low=1)
@@ -115,18 +118,26 @@ class Maze(base.SimultaneousGame):
             0 if min_path is None else min_path,
         )
         self._layout = None if layout is None else _level(layout)
-        self.fixed_level = self._layout
+        self.levels = () if self._layout is None else (self._layout,)
+        if level_seed is not None and num_levels is not None:
+            raise EnvConfigError(
+                f"level_seed names one maze, got {level_seed!r}, and num_levels asks for "
+                f"{num_levels!r}: leave one of them out"
+            )
         if level_seed is not None:
-            self.fixed_level = self.named_level(level_seed)
-        if self.fixed_level is not None:
-            seating(self.fixed_level, self.task, seats)  # says so where the maze is too small
+            self.levels = (self.named_level(level_seed),)
+        elif num_levels is not None:
+            count = whole_number("num_levels", num_levels, low=1)
+            self.levels = first_levels(self.recipe, self.split, count)
+        if len(self.levels) == 1:
+            seating(self.levels[0], self.task, seats)  # says so where the maze is too small
         elif self.task != "race" and seats > self.recipe.least_cells:
             raise EnvConfigError(
                 f"num_agents must be at most {self.recipe.least_cells} with task={self.task!r}, "
                 f"as some {self.recipe.width}x{self.recipe.height} mazes have no more cells, got "
                 f"{seats}: ask for larger mazes or longer ways (min_path)"
             )
-        size = self.fixed_level or self.recipe
+        size = self.levels[0] if self.levels else self.recipe
         self.width, self.height = size.width, size.height
         if max_cycles is None:
             rounds = 0 if isinstance(layout, str) else self.width * self.height
@@ -162,7 +173,7 @@ class Maze(base.SimultaneousGame):
         if seed is not None:
             self.level = self.named_level(seed)
         else:
-            self.level = self.fixed_level or self.recipe.sample(self._generator, self.split)
+            self.level = self.draw_level(self._generator)
         self._board = board_of(self.level, self.view_radius)
         starts, goals, self._fewest = seating(self.level, self.task, seats)
         self._places = list(starts)
@@ -243,6 +254,16 @@ class Maze(base.SimultaneousGame):
         room = len(headline) + len(str(self.rounds)) - len(str(self.played))
         goals = () if self.task == "meet" else self._goals
         return maze_rendering.Picture(headline, room, self.level, self._trails, goals)
+
+    def draw_level(self, generator: np.random.Generator) -> Level:
+        """The maze of the next episode, drawn with `generator`."""
+        if self.levels:
+            return self.levels[self.draw_number(generator)]
+        return self.recipe.sample(generator, self.split)
+
+    def draw_number(self, generator: np.random.Generator) -> int:
+        """Which of `levels` the next episode has, drawn with `generator`."""
+        return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
         """The maze of a level seed; raises EnvConfigError where it may not be played here."""

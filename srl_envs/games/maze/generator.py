@@ -72,19 +72,9 @@ class MazeRecipe:
         `distinct` leaves out seeds whose layout, or a mirror image of it, an earlier one has.
         """
         one_of("split", split, SPLITS)
-        found: list[int] = []
-        seen: set[str] = set()
-        vain = seed = 0
-        while len(found) < whole_number("count", count, low=0):
-            level = self.level(seed)
-            new = level.split == split and not (distinct and level.layout_hash in seen)
-            if new:
-                found.append(seed)
-                seen.add(level.layout_hash)
-            seed, vain = seed + 1, 0 if new else vain + 1
-            if vain >= ATTEMPTS:
-                raise self.too_few(f"of the {split} split after the first {len(found)}", vain)
-        return tuple(found)
+        count = whole_number("count", count, low=0)
+        levels = first_levels(self, split, count, distinct)
+        return tuple(level.seed for level in levels if level.seed is not None)
 
     def too_few(self, which: str, tried: int) -> EnvConfigError:
         """The error to raise where so many tries made no maze."""
@@ -92,6 +82,26 @@ class MazeRecipe:
             f"no maze {which} among {tried} made by {self}: ask for a larger maze, a shorter path "
             "or another share of loops"
         )
+
+
+@lru_cache(maxsize=16)
+def first_levels(
+    recipe: MazeRecipe, split: str, count: int, distinct: bool = False
+) -> tuple[Level, ...]:
+    """The mazes of the first `count` level seeds in the split; see MazeRecipe.level_seeds."""
+    found: list[Level] = []
+    seen: set[str] = set()
+    vain = seed = 0
+    while len(found) < count:
+        level = recipe.level(seed)
+        new = split in ("any", level.split) and not (distinct and level.layout_hash in seen)
+        if new:
+            found.append(level)
+            seen.add(level.layout_hash)
+        seed, vain = seed + 1, 0 if new else vain + 1
+        if vain >= ATTEMPTS:
+            raise recipe.too_few(f"of the {split} split after the first {len(found)}", vain)
+    return tuple(found)
 
 
 @lru_cache(maxsize=256)

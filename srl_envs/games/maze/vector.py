@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from srl_envs.games.base import SimultaneousGame
 from srl_envs.games.maze.env import (
     ARRIVAL,
     DISTANCE,
@@ -17,12 +16,12 @@ from srl_envs.games.maze.env import (
     STEP,
     TOO_LATE,
     Maze,
+    seating,
 )
-from srl_envs.games.maze.level import STEPS
-from srl_envs.games.maze.vector_levels import Levels, mazes_of
+from srl_envs.games.maze.level import STEPS, Level
 from srl_envs.games.maze.view import VISITS_SHOWN
 from srl_envs.vector.array_env import ArrayGame
-from srl_envs.vector.rng import Draws
+from srl_envs.vector.vector_env import sum_over_agents
 
 (X, Y, GOAL_X, GOAL_Y, OTHER_X, OTHER_Y, LAST_X, LAST_Y, BLOCKED, ARRIVED, TIME, VISITS) = range(12)
 WALLS = OBSERVATION_FIELDS.index("walls")
@@ -30,8 +29,38 @@ STEPS_X, STEPS_Y = np.array(STEPS, np.float32).T.copy()
 VISITS_AS_SHOWN = np.array(SHARES, np.float32)
 
 
+class Boards(NamedTuple):
+    """M levels of C cells, and where their A agents start and go, as numbers of cells."""
+
+    shut: np.ndarray
+    """bool (M, C)"""
+    starts: np.ndarray
+    """(M, A)"""
+    goals: np.ndarray
+    """(M, A)"""
+    fewest: np.ndarray
+    """Rounds that each agent needs at least, (M, A)."""
+    seeds: np.ndarray
+    """Level seeds or None, objects (M,)"""
+    hashes: np.ndarray
+    """Layout hashes, objects (M,)"""
+
+
+def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
+    """The tables of these levels."""
+    seated = [seating(level, task, num_agents) for level in levels]
+    starts, goals, fewest = (np.array(part) for part in zip(*seated, strict=True))
+    shut = np.array([[not ways for ways in level.doors] for level in levels])
+    seeds = np.array([level.seed for level in levels], object)
+    hashes = np.array([level.layout_hash for level in levels], object)
+    return Boards(shut, starts, goals, fewest, seeds, hashes)
+
+
 class VectorMaze(ArrayGame):
     """The game of the single environment, all tasks, each environment in a maze of its own.
+
+    Where episodes repeat a few levels, their tables are made once; others are made as they are
+    drawn, by the single environment's own generator, which takes far longer than to play in them.
 
     Cells are numbered in a grid with a border `view_radius` wide, so that what lies around a cell
     is always at the same distance in the array.
@@ -40,7 +69,9 @@ class VectorMaze(ArrayGame):
     def __init__(self, game: Maze, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
         super().__init__(game, num_envs, autoreset_mode)
         self._game = game
-        self._levels = Levels(game, num_envs)
+        self._boards = None
+        if game.levels:
+            self._boards = boards_of(game.levels, game.task, self.num_agents)
         width, height, radius = game.width, game.height, game.view_radius
         across, down = width + 2 * radius, height + 2 * radius
         grid = np.arange(across * down).reshape(down, across)
@@ -56,7 +87,7 @@ class VectorMaze(ArrayGame):
         self._move_rewards = np.array([STEP + DISTANCE * away for away in range(width + height)])
         self._solid = np.ones((num_envs, across * down), np.int8)
         self._visits = np.zeros((*self._shape, across * down), np.uint8)
-        # Where each environment's grid begins in `_solid`, and each seat's in `_visits`.
+        # Where each environment's grid begins in `_solid`, and each agent's in `_visits`.
         self._grids = np.arange(num_envs)[:, None] * grid.size + np.zeros(self._shape, np.int64)
         self._counts = np.arange(num_envs * self.num_agents).reshape(self._shape) * grid.size
         self._places = np.zeros(self._shape, np.int64)
@@ -67,39 +98,39 @@ class VectorMaze(ArrayGame):
         self._seeds_of = np.full(num_envs, None, object)
         self._hashes = np.full(num_envs, None, object)
         self._names = np.array([*game.possible_agents, "draw"], object)
-        self._ends: np.ndarray | None = None
+        self._ends = np.zeros(num_envs, bool)
 
-    def _drawn(self, game: SimultaneousGame) -> Draws | None:
-        return None
-
-    def _restart(self, who: Sequence[int], seeds: Sequence[int | None]) -> None:
-        self._levels.restart(who, seeds)
-
-    def begin(self, who: np.ndarray, options: Mapping[str, Any]) -> None:
+    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
         """Open the mazes; the option "level_seed" names one for all that are reset."""
-        game, seed = self._game, options.get("level_seed")
-        level = game.fixed_level if seed is None else game.named_level(seed)
-        if level is None:
-            mazes = self._levels.next(who)
-        else:
-            mazes = mazes_of([level], game.task, self.num_agents)
-        self._solid[who[:, None], self._cell] = mazes.shut
-        starts = np.broadcast_to(self._cell[mazes.starts], (len(who), self.num_agents))
-        self._places[who] = starts
-        self._goals[who] = self._cell[mazes.goals]
-        if game.task == "meet":
-            self._goals[who] = self._farthest(starts)
-        self._arrived[who] = False
-        self._fewest[who] = mazes.fewest
-        self._made[who] = 0
-        self._seeds_of[who], self._hashes[who] = mazes.seeds, mazes.hashes
-        self._visits[who] = 0
-        self._visits.reshape(-1)[self._counts[who] + starts] = 1
-        self._observations[who, :, LAST_X : BLOCKED + 1] = 0.0
-        self._look(who)
+        boards = self._drawn(env_ids, options.get("level_seed"))
+        self._solid[env_ids[:, None], self._cell] = boards.shut
+        starts = np.broadcast_to(self._cell[boards.starts], (len(env_ids), self.num_agents))
+        self._places[env_ids] = starts
+        self._goals[env_ids] = self._cell[boards.goals]
+        if self._game.task == "meet":
+            self._goals[env_ids] = self._farthest(starts)
+        self._arrived[env_ids] = False
+        self._fewest[env_ids] = boards.fewest
+        self._made[env_ids] = 0
+        self._seeds_of[env_ids], self._hashes[env_ids] = boards.seeds, boards.hashes
+        self._visits[env_ids] = 0
+        self._visits.reshape(-1)[self._counts[env_ids] + starts] = 1
+        self._observations[env_ids, :, LAST_X : BLOCKED + 1] = 0.0
+        self._look(env_ids)
+
+    def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
+        """The mazes of the next episodes, one for each of these environments or one for all."""
+        game, generators = self._game, self.rng.generators
+        if level_seed is not None:
+            return boards_of([game.named_level(level_seed)], game.task, self.num_agents)
+        if self._boards is not None:
+            drawn = [game.draw_number(generators[i]) for i in env_ids.tolist()]
+            return Boards(*(table[drawn] for table in self._boards))
+        levels = [game.draw_level(generators[i]) for i in env_ids.tolist()]
+        return boards_of(levels, game.task, self.num_agents)
 
     def play_round(
-        self, chosen: np.ndarray, over: np.ndarray | None, resting: np.ndarray | None
+        self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """One round."""
         before, places, seen = self._arrived, self._places, self._observations
@@ -121,41 +152,38 @@ class VectorMaze(ArrayGame):
         if self._game.task == "meet":
             self._goals = self._farthest(places)
         self._arrived = now = places == self._goals
-        finished = now.any(axis=1) if self._game.task == "race" else now.all(axis=1)
-        self._ends = finished if over is None else finished | over
+        arrived = sum_over_agents(now.astype(np.int64))
+        finished = arrived >= (1 if self._game.task == "race" else self.num_agents)
+        self._ends = finished | over
         rewards = self._move_rewards.take(self._away(places, self._goals))
-        if self._ends.any():
-            rewards[self._ends] = TOO_LATE
-        if now.any():
-            rewards[now] = np.where(before[now], 0.0, ARRIVAL)
+        rewards[self._ends] = TOO_LATE
+        rewards[now] = np.where(before[now], 0.0, ARRIVAL)
         seen[..., LAST_X], seen[..., LAST_Y], seen[..., BLOCKED] = last_x, last_y, blocked
         self._look(None)
         return rewards, finished
 
-    def of_the_round(self) -> dict[str, Any]:
+    def round_infos(self) -> dict[str, Any]:
         """The winner, in the last round of a race of several."""
-        if self._game.task != "race" or self.num_agents == 1 or self._ends is None:
-            return {}
-        if not self._ends.any():
+        if self._game.task != "race" or self.num_agents == 1 or not self._ends.any():
             return {}
         alone = self._arrived.sum(axis=1) == 1
-        who = np.where(alone, self._arrived.argmax(axis=1), len(self._names) - 1)
-        winners = self.all_seats(self._names.take(who))
+        first = np.where(alone, self._arrived.argmax(axis=1), len(self._names) - 1)
+        winners = self._names.take(first)
         winners[~self._ends] = None
-        return {"winner": (winners, self._ends)}
+        return {"winner": (self.per_agent(winners), self._ends)}
 
-    def standing(self) -> dict[str, np.ndarray]:
-        """What is known of the maze, and how far the seats have come."""
+    def static_infos(self) -> dict[str, np.ndarray]:
+        """What is known of the maze, and how far the agents have come."""
         return {
             "shortest_path": self._fewest.copy(),
             "steps": self._made.copy(),
             "success": self._arrived.copy(),
-            "level_seed": self.all_seats(self._seeds_of),
-            "layout_hash": self.all_seats(self._hashes),
+            "level_seed": self.per_agent(self._seeds_of),
+            "layout_hash": self.per_agent(self._hashes),
         }
 
     def masks(self) -> np.ndarray:
-        """The moves that no wall blocks, with `mask_walls`; else all, as for a seat that waits."""
+        """The moves that no wall blocks, with `mask_walls`; else all, also for agents that wait."""
         if not self._game.mask_walls:
             return super().masks()
         near = (self._grids + self._places)[..., None] + self._steps_to
@@ -163,14 +191,14 @@ class VectorMaze(ArrayGame):
         legal |= self._arrived[..., None]
         return np.asarray(legal, np.int8)
 
-    # What the seats see.
+    # What the agents see.
 
-    def _look(self, who: np.ndarray | None) -> None:
-        """Write where the seats of all are, or of those just begun, and what is around them."""
-        every = who is None
-        seen = self._observations if every else self._observations[who]
+    def _look(self, env_ids: np.ndarray | None) -> None:
+        """Write where the agents of all are, or of those just begun, and what is around them."""
+        every = env_ids is None
+        seen = self._observations if every else self._observations[env_ids]
         places, goals, grids, counts, arrived = (
-            values if every else values[who]
+            values if every else values[env_ids]
             for values in (self._places, self._goals, self._grids, self._counts, self._arrived)
         )
         x, y = self._x.take(places), self._y.take(places)
@@ -187,13 +215,13 @@ class VectorMaze(ArrayGame):
         else:
             seen[..., TIME] = 0.0
         # Cell by cell around a place, not place by place: long rows are looked up soonest.
-        by_seat = seen.reshape(-1, seen.shape[-1])
+        by_agent = seen.reshape(-1, seen.shape[-1])
         near = self._steps_to[:, None] + (counts + places).ravel()
-        by_seat[:, VISITS:WALLS] = VISITS_AS_SHOWN.take(self._visits.take(near)).T
+        by_agent[:, VISITS:WALLS] = VISITS_AS_SHOWN.take(self._visits.take(near)).T
         around = self._window[:, None] + (grids + places).ravel()
-        by_seat[:, WALLS:] = self._solid.take(around).T
+        by_agent[:, WALLS:] = self._solid.take(around).T
         if not every:
-            self._observations[who] = seen
+            self._observations[env_ids] = seen
 
     def _away(self, places: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Manhattan distances, in cells."""
@@ -202,17 +230,17 @@ class VectorMaze(ArrayGame):
         return np.asarray(away)
 
     def _nearest(self, places: np.ndarray) -> np.ndarray:
-        """The place of the nearest other seat, the first of several."""
+        """The place of the nearest other agent, the first of several."""
         away = self._apart(places)
         away[:, range(self.num_agents), range(self.num_agents)] = len(self._x)
         return np.take_along_axis(places, away.argmin(axis=2), axis=1)
 
     def _farthest(self, places: np.ndarray) -> np.ndarray:
-        """The place of the farthest other seat, the first of several."""
+        """The place of the farthest other agent, the first of several."""
         away = self._apart(places)
         away[:, range(self.num_agents), range(self.num_agents)] = -1
         return np.take_along_axis(places, away.argmax(axis=2), axis=1)
 
     def _apart(self, places: np.ndarray) -> np.ndarray:
-        """(N, A, A) distances of the seats."""
+        """(N, A, A) distances of the agents."""
         return self._away(places[:, :, None], places[:, None, :])

@@ -10,8 +10,8 @@ from gymnasium.vector import AutoresetMode
 
 from srl_envs.games.staged.env import OBSERVATION_FIELDS, Staged
 from srl_envs.validation import whole_number
-from srl_envs.vector.array_env import ArrayGame, counted
-from srl_envs.vector.vector_env import give_seats
+from srl_envs.vector.array_env import ArrayGame
+from srl_envs.vector.vector_env import broadcast_to_agents, sum_over_agents
 
 FIRST, OWN, ALL, REWARD, TIME, WARMUP, RAMP, _, _ = range(len(OBSERVATION_FIELDS))
 
@@ -31,64 +31,56 @@ class VectorStaged(ArrayGame):
         stages = range(self._warmup_episodes, self._warmup_episodes + max(1, rules.warmup_episodes))
         self._ramps = np.array([rules.ramp(k) for k in (*stages, stages[-1] + 1)])
         tables = np.array([rules.payoffs(ramp) for ramp in self._ramps.tolist()])
-        self._payoffs = tables.ravel()  # by stage, cooperators, kind of seat, action
+        self._payoffs = tables.ravel()  # by stage, cooperators, kind of agent, action
         self._per_stage = tables[0].size
         self._adversaries = np.arange(rules.adversaries)
         self._first = np.array(game.first_rows({"episode": 0}), np.float32)
         self._episode = np.full(self.num_envs, -1)
         self._stage = np.zeros(self.num_envs, np.int64)
         self._warmup = np.zeros(self.num_envs, bool)
-        self._some_warm = False
         self._shares = np.zeros(self.num_envs)
-        self._lookup = np.zeros(self._shape, np.int64)
 
-    def begin(self, who: np.ndarray, options: Mapping[str, Any]) -> None:
+    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
         """Count the episodes, and write the first observations."""
-        episode: Any = self._episode[who] + 1
+        episode: Any = self._episode[env_ids] + 1
         if "episode" in options:
             episode = whole_number('options["episode"]', options["episode"], low=0)
-        self._episode[who] = episode
-        since = self._episode[who] - self._warmup_episodes
-        self._warmup[who] = since < 0
-        self._some_warm = bool(self._warmup.any())
-        self._stage[who] = since.clip(0, len(self._ramps) - 1)
-        ramps = np.where(since < 0, 0.0, self._ramps.take(self._stage[who]))
-        self._observations[who] = self._first
-        self._observations[who, :, WARMUP] = self._warmup[who, None]
-        self._observations[who, :, RAMP] = ramps[:, None]
+        self._episode[env_ids] = episode
+        since = self._episode[env_ids] - self._warmup_episodes
+        self._warmup[env_ids] = since < 0
+        self._stage[env_ids] = since.clip(0, len(self._ramps) - 1)
+        ramps = np.where(since < 0, 0.0, self._ramps.take(self._stage[env_ids]))
+        self._observations[env_ids] = self._first
+        self._observations[env_ids, :, WARMUP] = self._warmup[env_ids, None]
+        self._observations[env_ids, :, RAMP] = ramps[:, None]
 
     def play_round(
-        self, chosen: np.ndarray, over: np.ndarray | None, resting: np.ndarray | None
+        self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """One round."""
-        total = counted(chosen)
-        give_seats(self._lookup, self._per_stage * self._stage + 4 * total)
-        self._lookup[:, : len(self._adversaries)] += 2
-        self._lookup += chosen
-        rewards = self._payoffs.take(self._lookup)
-        idle = resting
-        if self._some_warm:
-            idle = self._warmup if resting is None else self._warmup | resting
-        rewards += self.noise(idle)
+        total = sum_over_agents(chosen)
+        case = self.per_agent(self._per_stage * self._stage + 4 * total)
+        case += chosen
+        case[:, : len(self._adversaries)] += 2
+        rewards = self._payoffs.take(case)
+        rewards += self.noise(self._warmup | resting)
         np.maximum(rewards, 0.0, out=rewards)
-        if self._some_warm:
-            rewards[self._warmup] = self._base
+        rewards[self._warmup] = self._base
         self._shares = total / self.num_agents
         seen = self._observations
         seen[..., FIRST] = 0.0
         seen[..., OWN] = chosen
-        give_seats(seen[..., ALL], self._shares)
+        broadcast_to_agents(seen[..., ALL], self._shares)
         seen[..., REWARD] = rewards
         self.show_time(seen[..., TIME])
         return rewards, None
 
-    def of_the_round(self) -> dict[str, Any]:
+    def round_infos(self) -> dict[str, Any]:
         """Who cooperated, the phase, and the numbers of the adversaries, (N, A, adversaries)."""
         phases = np.full(self._shape, "divergence", object)
-        if self._some_warm:
-            phases[self._warmup] = "warmup"
+        phases[self._warmup] = "warmup"
         return {
-            "cooperation_ratio": self.all_seats(self._shares),
+            "cooperation_ratio": self.per_agent(self._shares),
             "phase": phases,
             "adversaries": np.tile(self._adversaries, (*self._shape, 1)),
         }

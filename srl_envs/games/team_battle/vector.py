@@ -10,8 +10,8 @@ from gymnasium.vector import AutoresetMode
 
 from srl_envs.games.team_battle.env import DRAW, OBSERVATION_FIELDS, TEAM_A, TEAM_B, TeamBattle
 from srl_envs.validation import whole_number
-from srl_envs.vector.array_env import ArrayGame, counted
-from srl_envs.vector.vector_env import give_seats
+from srl_envs.vector.array_env import ArrayGame
+from srl_envs.vector.vector_env import broadcast_to_agents, sum_over_agents
 
 FIRST, OWN, TEAM, RIVALS, REWARD, TIME, WARMUP, _, _ = range(len(OBSERVATION_FIELDS))
 WINNERS = np.array([TEAM_B, "draw", TEAM_A], object)
@@ -37,42 +37,36 @@ class VectorTeamBattle(ArrayGame):
         self._first = np.array(game.first_rows({"episode": game.warmup_episodes}), np.float32)
         self._episode = np.full(self.num_envs, -1)
         self._warmup = np.zeros(self.num_envs, bool)
-        self._some_warm = False
         self._lead = np.zeros(self.num_envs)  # red over blue: sum of mean rewards per member
-        self._over: np.ndarray | None = None
-        self._lookup = np.zeros(self._shape, np.int64)
+        self._over = np.zeros(self.num_envs, bool)
         self._totals = (np.zeros(self.num_envs, np.int64),) * 2
 
-    def begin(self, who: np.ndarray, options: Mapping[str, Any]) -> None:
+    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
         """Count the episodes, and write the first observations."""
-        episode: Any = self._episode[who] + 1
+        episode: Any = self._episode[env_ids] + 1
         if "episode" in options:
             episode = whole_number('options["episode"]', options["episode"], low=0)
-        self._episode[who] = episode
-        self._warmup[who] = self._episode[who] < self._warmup_episodes
-        self._some_warm = bool(self._warmup.any())
-        self._lead[who] = 0.0
-        self._observations[who] = self._first
-        self._observations[who, :, WARMUP] = self._warmup[who, None]
+        self._episode[env_ids] = episode
+        self._warmup[env_ids] = self._episode[env_ids] < self._warmup_episodes
+        self._lead[env_ids] = 0.0
+        self._observations[env_ids] = self._first
+        self._observations[env_ids, :, WARMUP] = self._warmup[env_ids, None]
 
     def play_round(
-        self, chosen: np.ndarray, over: np.ndarray | None, resting: np.ndarray | None
+        self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """One round."""
         red = self._red
-        of_red, of_blue = self._totals = counted(chosen[:, :red]), counted(chosen[:, red:])
+        of_red, of_blue = sum_over_agents(chosen[:, :red]), sum_over_agents(chosen[:, red:])
+        self._totals = of_red, of_blue
         both = (self._blue + 1) * of_red + of_blue
-        give_seats(self._lookup, 4 * both)
-        self._lookup[:, red:] += 2
-        self._lookup += chosen
-        rewards = self._payoffs.take(self._lookup)
-        idle = resting
-        if self._some_warm:
-            idle = self._warmup if resting is None else self._warmup | resting
-        rewards += self.noise(idle)
+        case = self.per_agent(4 * both)
+        case += chosen
+        case[:, red:] += 2
+        rewards = self._payoffs.take(case)
+        rewards += self.noise(self._warmup | resting)
         np.maximum(rewards, 0.0, out=rewards)
-        if self._some_warm:
-            rewards[self._warmup] = self._base
+        rewards[self._warmup] = self._base
         self._lead += self._scores.take(both)
         self._over = over
         seen = self._observations
@@ -83,32 +77,31 @@ class VectorTeamBattle(ArrayGame):
             (seen[:, :red], share_red, share_blue),
             (seen[:, red:], share_blue, share_red),
         ):
-            give_seats(side[..., TEAM], own)
-            give_seats(side[..., RIVALS], rival)
+            broadcast_to_agents(side[..., TEAM], own)
+            broadcast_to_agents(side[..., RIVALS], rival)
         seen[..., REWARD] = rewards
         self.show_time(seen[..., TIME])
         return rewards, None
 
-    def of_the_round(self) -> dict[str, Any]:
+    def round_infos(self) -> dict[str, Any]:
         """Who cooperated, the phase and, in the last round, the winner."""
         of_red, of_blue = self._totals
         phases = np.full(self._shape, "battle", object)
-        if self._some_warm:
-            phases[self._warmup] = "warmup"
+        phases[self._warmup] = "warmup"
         infos: dict[str, Any] = {
-            "cooperation_ratio": self.all_seats((of_red + of_blue) / self.num_agents),
+            "cooperation_ratio": self.per_agent((of_red + of_blue) / self.num_agents),
             "team_cooperation": {
-                TEAM_A: self.all_seats(of_red / self._red),
-                TEAM_B: self.all_seats(of_blue / self._blue),
+                TEAM_A: self.per_agent(of_red / self._red),
+                TEAM_B: self.per_agent(of_blue / self._blue),
             },
             "phase": phases,
         }
-        if self._over is not None and self._over.any():
+        if self._over.any():
             lead = np.where(self._warmup, 0.0, self._lead / self.rounds)
             sign = np.where(np.abs(lead) <= DRAW, 0, np.sign(lead)).astype(np.int64)
-            winners = self.all_seats(WINNERS.take(sign + 1))
+            winners = WINNERS.take(sign + 1)
             winners[~self._over] = None
-            infos["winner"] = winners, self._over
+            infos["winner"] = self.per_agent(winners), self._over
         return infos
 
 

@@ -18,6 +18,7 @@ SETTINGS = [(name, {}) for name in names()] + [
     ("maze_v0", {"loop_share": 0.2, "split": "test"}),
     ("maze_v0", {"width": 4, "height": 3, "view_radius": 2, "split": "any", "max_cycles": 30}),
     ("maze_v0", {"level_seed": 3, "split": "any", "mask_walls": True}),
+    ("maze_v0", {"num_levels": 4, "num_agents": 2}),
     ("maze_v0", {"layout": ("A.", "#G"), "max_cycles": 20}),
     ("maze_race_v0", {"num_agents": 3, "layout": ("A.G",)}),
     ("maze_own_v0", {"num_agents": 3, "width": 3, "height": 4, "max_cycles": 30}),
@@ -51,7 +52,3 @@ def test_the_number_of_an_episode_can_be_given(name):
 
 def test_a_level_can_be_named():
     compared("maze_v0", 3, 6, options={"level_seed": 2}, max_cycles=3)
-
-
-def test_many_mazes_that_are_made_at_once_are_those_made_one_by_one():
-    compared("maze_v0", 64, 192, max_cycles=1)

@@ -7,7 +7,7 @@ from pettingzoo import ParallelEnv
 
 from srl_envs import make, vector
 from srl_envs.errors import EnvConfigError
-from srl_envs.vector import Looped
+from srl_envs.vector import SyncVectorGame
 from tests.srl_envs.vector.singles import names
 
 
@@ -48,12 +48,12 @@ class Countdown(ParallelEnv):
 
 
 def test_only_the_games_of_talk_are_looped():
-    looped = {name for name in names() if isinstance(vector.make(name, 1), Looped)}
+    looped = {name for name in names() if isinstance(vector.make(name, 1), SyncVectorGame)}
     assert looped == {"social_v0", "social_trading_v0", "social_negotiation_v0"}
 
 
 def test_seats_that_leave_early_wait_for_the_others():
-    games = Looped(Countdown, 2)
+    games = SyncVectorGame(Countdown, 2)
     observations, infos = games.reset(seed=5)
     assert (observations.shape, observations.dtype) == ((2, 3), np.int64)
     assert infos == {}
@@ -85,7 +85,7 @@ def test_seats_that_do_not_take_part_keep_no_episode_going():
             del self.agents[2:]
             return dict.fromkeys(self.agents, 4), {}
 
-    games = Looped(Fewer, 1, "Disabled")
+    games = SyncVectorGame(Fewer, 1, "Disabled")
     games.reset()
     actions = np.ones((1, 3), int)
     assert games.step(actions)[2].tolist() == [[True, False, True]]
@@ -115,7 +115,7 @@ def test_values_of_several_kinds_become_objects():
 )
 def test_spaces_that_do_not_fit_are_refused(make_env, message):
     with pytest.raises(EnvConfigError, match=message):
-        Looped(make_env)
+        SyncVectorGame(make_env)
 
 
 def test_seats_of_different_kinds_are_refused():
@@ -128,16 +128,16 @@ def test_seats_of_different_kinds_are_refused():
             return spaces.Box(0, 1, (1 + int(agent[-1]),))
 
     with pytest.raises(EnvConfigError, match="all seats must have the same actions"):
-        Looped(Unequal)
+        SyncVectorGame(Unequal)
     with pytest.raises(EnvConfigError, match="all seats must observe alike"):
-        Looped(Unlike)
+        SyncVectorGame(Unlike)
 
 
 def test_a_third_partys_game():
     pytest.importorskip("pygame", reason="rps_v2 imports it")
     from pettingzoo.classic import rps_v2
 
-    games = Looped(rps_v2.parallel_env, 3, "SameStep")
+    games = SyncVectorGame(rps_v2.parallel_env, 3, "SameStep")
     games.reset(seed=0)
     observations, rewards, *_ = games.step(np.array([[0, 1], [1, 1], [2, 1]]))
     assert rewards.tolist() == [[-1, 1], [0, 0], [1, -1]]
