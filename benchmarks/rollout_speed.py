@@ -43,7 +43,7 @@ KEPT, CONSTRAINED = "cache kept", "cache kept, constrained choice"
 class GenerateBackend(HuggingFaceBackend):
     """The reference: nothing is kept between turns."""
 
-    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+    def sample(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion per request, by `model.generate` over the whole context."""
         width = max(len(request.context) for request in requests)
         pad = self.tokenizer.pad_token_id

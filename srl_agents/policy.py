@@ -1,16 +1,20 @@
-"""The Policy protocol: how anything that can sit in a seat is asked for its moves.
+"""The protocols of policies: how whoever plays an agent is asked for its moves.
 
-A policy hides no state: one object may sit in many seats of many episodes at once, so memory is
-handed in and out, and `act` answers a whole batch.
+A policy hides no state: one object may play many agents of many episodes at once, so memory is
+handed in and out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from srl_agents.episode import Decision
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,11 @@ class Seen:
     """What was said to this seat this turn, as (speaker, words) (hierarchical mode)."""
 
 
-class Policy(Protocol):
-    """Anything that can sit in a seat."""
+class SyncPolicy(Protocol):
+    """A policy that decides at once, such as a scripted one."""
 
     def start(self, seed: int) -> Any:
-        """The memory of one seat at the start of one episode; all its randomness is from `seed`."""
+        """An agent's memory at the start of an episode; all its randomness is from `seed`."""
         ...
 
     def act(self, seen: Sequence[Seen], states: Sequence[Any]) -> tuple[list[Decision], list[Any]]:
@@ -39,8 +43,37 @@ class Policy(Protocol):
         ...
 
 
+class AsyncPolicy(Protocol):
+    """A policy that waits for its decisions, such as a language model, while other episodes go
+    on."""
+
+    def start(self, seed: int) -> Any:
+        """An agent's memory at the start of an episode; all its randomness is from `seed`."""
+        ...
+
+    async def act(
+        self, seen: Sequence[Seen], states: Sequence[Any]
+    ) -> tuple[list[Decision], list[Any]]:
+        """One decision and one new memory per entry, in order; the memories given are used up."""
+        ...
+
+    def leave(self, state: Any) -> None:
+        """The episode is over: what was kept for this memory may go."""
+        ...
+
+
+Policy = SyncPolicy | AsyncPolicy
+"""Anything that can play an agent. Its `act` is given all its agents of one episode that decide at
+the same time."""
+
+
+def waits(policy: Policy) -> TypeIs[AsyncPolicy]:
+    """Whether the policy's decisions are waited for."""
+    return iscoroutinefunction(policy.act)
+
+
 @runtime_checkable
-class Closing(Policy, Protocol):
+class Closing(Protocol):
     """A policy that can tell what a game that was cut off would have gone on with."""
 
     def closing(self, seen: Seen, state: Any) -> tuple[int, ...] | None:

@@ -1,32 +1,56 @@
-"""Play: from environments and policies to episode records.
+"""Episodes: environments played by policies, many at once.
 
-`play_many` runs episodes in lock-step and asks each policy once per turn for all its seats in all
-episodes, so that a language model answers one batch a turn.
+Every episode is a coroutine: while one waits for a language model the others go on, and what waits
+for the same model is answered in one batch. Scripted policies decide at once, and episodes among
+them need no event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
 from srl_agents.episode import AgentStep, Decision, End, Episode
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.progress import LongWork
-from srl_agents.policy import Closing, Policy, Seen
+from srl_agents.event_loop import finished, run, together
+from srl_agents.policy import Closing, Policy, Seen, waits
 from srl_agents.seeding import of_seats
 from srl_envs.errors import EnvError
 from srl_envs.loading.tagged_json import is_plain
 from srl_envs.text.view import TO_MOVE, Spoken
 
+T = TypeVar("T")
 SpeaksFirst = Mapping[str, Collection[str]]
 """Leader -> the seats that hear its words before they decide."""
 ALL_AT_ONCE: SpeaksFirst = MappingProxyType({})
 Heard = tuple[tuple[str, str], ...]
+
+
+class PlaySettings(TypedDict, total=False):
+    """Settings of `play_many`."""
+
+    policy_seeds: Sequence[int] | None
+    """Per episode, where every agent's own randomness comes from, so that a group of episodes may
+    share one start and still differ; by default the environment's seeds."""
+    speaks_first: SpeaksFirst
+    """Leaders are asked before the others, and their hearers get their words the same turn."""
+    reset_options: Sequence[Mapping[str, Any]] | None
+    """Per episode, what the environment's reset is told."""
+    names: Mapping[str, str] | None
+    """Agent -> who plays it, as records say it; by default the policy's `name`."""
+    extra: Mapping[str, Any] | None
+    """Kept on every episode."""
+    record_states: bool
+    """Whether the environment's state() before each turn is kept too, and where a game was cut off
+    that does not tell its time, the one it was left in."""
+    in_flight: int | None
+    """The most episodes under way at once; None plays all of them."""
 
 
 def play(
@@ -39,68 +63,84 @@ def play(
 ) -> Episode:
     """One episode of `env` from `reset(seed)`, which stays open. See `play_many`."""
     course = seed if policy_seed is None else policy_seed
-    game = _Game.begin(env, seats, seed, course)
-    _to_the_end([game], seats, speaks_first)
-    return game.episode({})
+    game = _Game(env, seats, seed, course, speaks_first)
+    return _from_sync(game.play(), seats)
 
 
 def play_many(
     make_env: Callable[[], Any],
     seats: Mapping[str, Policy],
     seeds: Sequence[int],
-    *,
-    policy_seeds: Sequence[int] | None = None,
-    speaks_first: SpeaksFirst = ALL_AT_ONCE,
-    reset_options: Sequence[Mapping[str, Any]] | None = None,
-    names: Mapping[str, str] | None = None,
-    extra: Mapping[str, Any] | None = None,
-    record_states: bool = False,
+    **settings: Unpack[PlaySettings],
 ) -> list[Episode]:
     """One episode per entry of `seeds`, in that order.
 
-    `seeds[e]` goes to the e-th environment's reset; `policy_seeds[e]` (by default the same number)
-    is where every seat's own randomness in that episode comes from, so that a group of episodes
-    may share one start and still differ. Leaders in `speaks_first` are asked before the others,
-    and their hearers get their words the same turn. `names` says who holds each seat in the
-    records (by default the policy's `name`); `extra` is kept on every episode. With `record_states`
-    the environment's state() before each turn is kept too, and where a game was cut off that does
-    not tell its time, the one it was left in. Every environment that was made is closed, however
-    the games end. A seat that its info says has no say in a turn (`TO_MOVE`) is not asked, whoever
-    holds it.
+    `seeds[e]` goes to the e-th environment's reset. Every environment that was made is closed,
+    however the games end. An agent that its info says has no say in a turn (`TO_MOVE`) is not
+    asked, whoever plays it.
 
-    A BackendError or EnvError spoils the episodes it struck, in a reset too: they end there, with
-    `failure` set. A seat that no policy holds is a ValueError.
+    A BackendError or EnvError spoils the episode it struck, in a reset too: it ends there, with
+    `failure` set. An agent that no policy plays is a ValueError.
+
+    May be called where an event loop runs, as in a notebook (see srl_agents.event_loop.run), which
+    then stands still; `play_many_async` lets it go on.
     """
-    games = []
-    with ExitStack() as opened:
-        for index, seed in enumerate(seeds):
-            env = make_env()
-            opened.callback(env.close)
-            options = None if reset_options is None else dict(reset_options[index])
-            course = seed if policy_seeds is None else policy_seeds[index]
-            game = _Game.begin(env, seats, seed, course, options, names or {})
-            game.states = [] if record_states else None
-            games.append(game)
-        _to_the_end(games, seats, speaks_first)
-        return [game.episode(dict(extra or {})) for game in games]
+    return _from_sync(play_many_async(make_env, seats, seeds, **settings), seats)
 
 
-def _to_the_end(
-    games: Sequence[_Game], seats: Mapping[str, Policy], speaks_first: SpeaksFirst
-) -> None:
-    """Play the games in lock-step."""
-    work, turn = LongWork(f"playing {len(games)} games"), 0
-    playing = [game for game in games if game.playing]
-    while playing:
-        decided: list[dict[str, Decision]] = [{} for _ in playing]
-        _ask(playing, decided, seats, speaks_first, leaders=True)
-        _ask(playing, decided, seats, speaks_first, leaders=False)
-        for game, choices in zip(playing, decided, strict=True):
-            if game.failure is None:
-                game.advance(choices, seats, speaks_first)
-        playing = [game for game in playing if game.playing]
-        turn += 1
-        work.at(f"turn {turn}, {len(games) - len(playing)} are over")
+async def play_many_async(
+    make_env: Callable[[], Any],
+    seats: Mapping[str, Policy],
+    seeds: Sequence[int],
+    **settings: Unpack[PlaySettings],
+) -> list[Episode]:
+    """What `play_many` gives, to be awaited; cancelled, it closes its environments."""
+    courses, options = settings.get("policy_seeds"), settings.get("reset_options")
+    in_flight = settings.get("in_flight")
+    if in_flight is not None and in_flight < 1:
+        raise ValueError(f"in_flight is {in_flight}: give 1 or more, or None for all at once")
+    work, over = LongWork(f"playing {len(seeds)} games"), 0
+
+    async def one(index: int) -> Episode:
+        nonlocal over
+        env = make_env()
+        try:
+            game = _Game(
+                env,
+                seats,
+                seeds[index],
+                seeds[index] if courses is None else courses[index],
+                settings.get("speaks_first", ALL_AT_ONCE),
+                reset_options=None if options is None else dict(options[index]),
+                given_names=settings.get("names") or {},
+                extra=dict(settings.get("extra") or {}),
+                states=[] if settings.get("record_states") else None,
+                at_turn=lambda turn: work.at(f"turn {turn}, {over} are over"),
+            )
+            return await game.play()
+        finally:
+            env.close()
+            over += 1
+
+    if not any(map(waits, seats.values())):
+        return [await one(index) for index in range(len(seeds))]
+    free = asyncio.Semaphore(in_flight or max(1, len(seeds)))
+
+    async def bounded(index: int) -> Episode:
+        async with free:
+            return await one(index)
+
+    episodes = [asyncio.create_task(bounded(index)) for index in range(len(seeds))]
+    try:
+        return await asyncio.gather(*episodes)
+    finally:
+        for episode in episodes:
+            episode.cancel()
+        await asyncio.gather(*episodes, return_exceptions=True)
+
+
+def _from_sync(coroutine: Coroutine[Any, Any, T], seats: Mapping[str, Policy]) -> T:
+    return run(coroutine) if any(map(waits, seats.values())) else finished(coroutine)
 
 
 @dataclass
@@ -108,50 +148,86 @@ class _Game:
     """One episode under way."""
 
     env: Any
+    seats: Mapping[str, Policy]
     seed: int
-    reset_options: dict[str, Any]
-    names: Mapping[str, str]
+    policy_seed: int
+    speaks_first: SpeaksFirst
+    reset_options: dict[str, Any] | None = None
+    given_names: Mapping[str, str] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+    states: list[np.ndarray] | None = None
+    at_turn: Callable[[int], None] = lambda turn: None
     observations: dict[str, Any] = field(default_factory=dict)
     infos: dict[str, Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
     turns: list[tuple[AgentStep, ...]] = field(default_factory=list)
     failure: str | None = None
-    states: list[np.ndarray] | None = None
     ends: dict[str, End] = field(default_factory=dict)
 
-    @classmethod
-    def begin(
-        cls,
-        env: Any,
-        seats: Mapping[str, Policy],
-        seed: int,
-        policy_seed: int,
-        options: dict[str, Any] | None = None,
-        given_names: Mapping[str, str] = MappingProxyType({}),
-    ) -> _Game:
-        agents = env.possible_agents
-        vacant = sorted(set(agents) - set(seats))
+    def __post_init__(self) -> None:
+        self.waiting = {agent: policy for agent, policy in self.seats.items() if waits(policy)}
+
+    async def play(self) -> Episode:
+        """From the environment's reset to the end."""
+        try:
+            self.begin()
+            while self.failure is None and self.env.agents:
+                decisions: dict[str, Decision] = {}
+                if self.speaks_first:
+                    await self.ask(decisions, leaders=True)
+                await self.ask(decisions, leaders=False)
+                self.advance(decisions)
+                self.at_turn(len(self.turns))
+        except (BackendError, EnvError) as error:
+            self.failure = f"{type(error).__name__}: {error}"
+        finally:
+            for agent, memory in self.memories.items():
+                if agent in self.waiting:
+                    self.waiting[agent].leave(memory)
+        return self.episode()
+
+    def begin(self) -> None:
+        """Reset the environment and start the policies."""
+        agents = self.env.possible_agents
+        vacant = sorted(set(agents) - set(self.seats))
         if vacant:
             raise ValueError(f"no policy for seat(s) {vacant}: name one for each in `seats`")
-        names = {agent: given_names.get(agent) or policy_name(seats[agent]) for agent in agents}
-        game = cls(env, seed, options or {}, names)
-        try:
-            game.observations, game.infos = env.reset(seed=seed, options=options)
-            game.memories = {
-                agent: seats[agent].start(own)
-                for agent, own in zip(agents, of_seats(policy_seed, len(agents)), strict=True)
-            }
-        except (BackendError, EnvError) as error:
-            game.fail(error)
-        return game
+        self.observations, self.infos = self.env.reset(seed=self.seed, options=self.reset_options)
+        for agent, own in zip(agents, of_seats(self.policy_seed, len(agents)), strict=True):
+            self.memories[agent] = self.seats[agent].start(own)
 
-    def fail(self, error: Exception) -> None:
-        """End the episode here, spoilt."""
-        self.failure = f"{type(error).__name__}: {error}"
+    async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
+        """Add the decisions of the leaders, or of the others: every policy is asked once."""
+        asked: dict[int, tuple[Policy, list[str]]] = {}
+        for agent in self.env.agents:
+            if (agent in self.speaks_first) is leaders:
+                forced = self.without_say(agent)
+                if forced is not None:
+                    decisions[agent] = forced
+                    continue
+                policy = self.seats[agent]
+                asked.setdefault(id(policy), (policy, []))[1].append(agent)
+        answers: dict[str, Any] = {}
+        waited = []
+        for policy, own in asked.values():
+            if own[0] in self.waiting:
+                waited.append((self.waiting[own[0]], own))
+            else:
+                answers[own[0]] = policy.act(*self.shown(own, decisions))
+        if waited:
+            calls = [policy.act(*self.shown(own, decisions)) for policy, own in waited]
+            for (_, own), answer in zip(waited, await together(*calls), strict=True):
+                answers[own[0]] = answer
+        for _, own in asked.values():
+            for agent, decision, memory in zip(own, *answers[own[0]], strict=True):
+                decisions[agent], self.memories[agent] = decision, memory
 
-    @property
-    def playing(self) -> bool:
-        return self.failure is None and bool(self.env.agents)
+    def shown(
+        self, agents: Sequence[str], decisions: Mapping[str, Decision]
+    ) -> tuple[list[Seen], list[Any]]:
+        """What these agents see, and their memories."""
+        seen = [self.see(one, heard_by(one, decisions, self.speaks_first)) for one in agents]
+        return seen, [self.memories[one] for one in agents]
 
     def without_say(self, agent: str) -> Decision | None:
         """What a seat plays that has no say in this turn; None for all others, which are asked."""
@@ -165,28 +241,18 @@ class _Game:
         mask = self.infos.get(agent, {}).get("action_mask")
         return Seen(agent, self.observations[agent], mask, heard)
 
-    def advance(
-        self,
-        choices: Mapping[str, Decision],
-        seats: Mapping[str, Policy],
-        speaks_first: SpeaksFirst,
-    ) -> None:
-        before = self.observations
-        try:
-            state = self.state()
-            self.observations, rewards, terminations, truncations, self.infos = self.env.step(
-                {agent: played_action(decision) for agent, decision in choices.items()}
-            )
-            over = {agent: is_truncated(terminations, truncations, agent) for agent in choices}
-            ends = {
-                agent: self.cut_off(agent, seats[agent]) if cut else End(False)
-                for agent, cut in over.items()
-                if cut is not None
-            }
-        except EnvError as error:
-            self.fail(error)
-            return
-        self.ends |= ends
+    def advance(self, decisions: Mapping[str, Decision]) -> None:
+        """One step of the environment."""
+        before, state = self.observations, self.state()
+        self.observations, rewards, terminations, truncations, self.infos = self.env.step(
+            {agent: played_action(decision) for agent, decision in decisions.items()}
+        )
+        over = {agent: is_truncated(terminations, truncations, agent) for agent in decisions}
+        self.ends |= {
+            agent: self.cut_off(agent) if cut else End(False)
+            for agent, cut in over.items()
+            if cut is not None
+        }
         if self.states is not None and state is not None:
             self.states.append(state)
         self.turns.append(
@@ -197,9 +263,9 @@ class _Game:
                     decision,
                     float(rewards[agent]),
                     {k: v for k, v in self.infos[agent].items() if k != "action_mask"},
-                    heard_by(agent, choices, speaks_first),
+                    heard_by(agent, decisions, self.speaks_first),
                 )
-                for agent, decision in choices.items()
+                for agent, decision in decisions.items()
             )
         )
 
@@ -207,65 +273,31 @@ class _Game:
         """The environment's, where states are kept."""
         return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
 
-    def cut_off(self, agent: str, policy: Policy) -> End:
+    def cut_off(self, agent: str) -> End:
         """The end of a seat that was truncated, and how its policy reads what it saw last."""
-        seen = self.see(agent, ())
+        seen, policy = self.see(agent, ()), self.seats[agent]
         ids = None
         if isinstance(policy, Closing):
             ids = policy.closing(seen, self.memories[agent])
         return End(True, seen.observation, ids, None if ids is None else self.state())
 
-    def episode(self, extra: dict[str, Any]) -> Episode:
+    def episode(self) -> Episode:
+        """The record of what was played."""
         return Episode(
             environment=self.env.metadata["name"],
             seed=self.seed,
-            seats=self.names,
+            seats={
+                agent: self.given_names.get(agent) or policy_name(self.seats[agent])
+                for agent in self.env.possible_agents
+            },
             turns=tuple(self.turns),
             failure=self.failure,
-            extra=extra,
+            extra=self.extra,
             made_as=_made_as(self.env),
-            reset_options=self.reset_options,
+            reset_options=self.reset_options or {},
             states=None if self.states is None else tuple(self.states),
             ends=self.ends,
         )
-
-
-def _ask(
-    games: Sequence[_Game],
-    decided: Sequence[dict[str, Decision]],
-    seats: Mapping[str, Policy],
-    speaks_first: SpeaksFirst,
-    *,
-    leaders: bool,
-) -> None:
-    """Ask every policy once for all its seats among the leaders, or among the others."""
-    asked: dict[int, tuple[Policy, list[tuple[int, str]]]] = {}
-    for number, game in enumerate(games):
-        for seat in game.env.agents:
-            if (seat in speaks_first) is leaders:
-                if (forced := game.without_say(seat)) is not None:
-                    decided[number][seat] = forced
-                    continue
-                policy = seats[seat]
-                asked.setdefault(id(policy), (policy, []))[1].append((number, seat))
-    for policy, places in asked.values():
-        places = [(number, seat) for number, seat in places if games[number].failure is None]
-        if not places:
-            continue
-        seen = [
-            games[number].see(seat, heard_by(seat, decided[number], speaks_first))
-            for number, seat in places
-        ]
-        states = [games[number].memories[seat] for number, seat in places]
-        try:
-            decisions, memories = policy.act(seen, states)
-        except BackendError as error:
-            for number, _ in places:
-                games[number].fail(error)
-            continue
-        for (number, seat), decision, memory in zip(places, decisions, memories, strict=True):
-            decided[number][seat] = decision
-            games[number].memories[seat] = memory
 
 
 def heard_by(seat: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Heard:

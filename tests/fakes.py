@@ -67,16 +67,17 @@ class ScriptedBackend:
         self.name = "scripted"
         self.chat = ChatFormat(ByteTokenizer())
         self.requests: list[Request] = []
+        self.released: list[int] = []
         self._answers = answers if callable(answers) else iter(answers)
 
-    def complete(self, requests: Sequence[Request]) -> list[Completion]:
-        self.requests += requests
-        return [self._completion(request) for request in requests]
-
-    def _completion(self, request: Request) -> Completion:
+    async def complete(self, request: Request) -> Completion:
+        self.requests.append(request)
         text = self._answers(request) if callable(self._answers) else next(self._answers)
         ids = (*self.chat.answer(text), self.chat.end_of_turn)
         return Completion(ids, (-0.5,) * len(ids), ended=True, model=ModelVersion("scripted"))
+
+    def release(self, conversation: int) -> None:
+        self.released.append(conversation)
 
     def heard(self, index: int) -> str:
         """The whole conversation that the `index`-th request showed."""
@@ -89,7 +90,7 @@ class BrokenBackend(ScriptedBackend):
     def __init__(self) -> None:
         super().__init__([])
 
-    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+    async def complete(self, request: Request) -> Completion:
         raise BackendError("the machine is on fire")
 
 

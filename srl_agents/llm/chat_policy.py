@@ -9,6 +9,7 @@ import numpy as np
 
 from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
+from srl_agents.event_loop import together
 from srl_agents.llm.backends.chat_backend import (
     ChatAnswer,
     ChatModel,
@@ -78,7 +79,7 @@ class ChatPolicy:
         """An empty conversation; the seeds that its requests have are from `seed`."""
         return ChatConversation(np.random.default_rng(seed))
 
-    def act(
+    async def act(
         self, seen: Sequence[Seen], states: Sequence[ChatConversation]
     ) -> tuple[list[Decision], list[ChatConversation]]:
         """One answer per entry, all asked for at once.
@@ -97,16 +98,15 @@ class ChatPolicy:
             for one, state in zip(seen, states, strict=True)
         ]
         sent = [self._sent(messages) for messages in conversations]
-        answers = self._model.answer(
-            [
-                ChatRequest(
-                    messages,
-                    self._per_seat.get(one.agent, self._sampling),
-                    seed_from(state.rng) if self._model.takes_seed else None,
-                )
-                for one, state, messages in zip(seen, states, sent, strict=True)
-            ]
-        )
+        requests = [
+            ChatRequest(
+                messages,
+                self._per_seat.get(one.agent, self._sampling),
+                seed_from(state.rng) if self._model.takes_seed else None,
+            )
+            for one, state, messages in zip(seen, states, sent, strict=True)
+        ]
+        answers = await together(*map(self._model.answer, requests))
         decisions, memories = [], []
         for one, state, messages, answer in zip(seen, states, conversations, answers, strict=True):
             action = _with_ending(read(self._view, one, answer.text), answer)
@@ -119,6 +119,9 @@ class ChatPolicy:
                 )
             )
         return decisions, memories
+
+    def leave(self, state: ChatConversation) -> None:
+        """The episode is over; nothing was kept for it."""
 
     def _said(self, seen: Seen, state: ChatConversation) -> list[Message]:
         note = "" if self._notes is None else self._notes.line(state.history)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from srl_agents.errors import BackendError, PolicyError
+from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, seed_from
 from srl_agents.llm.backends.token_backend import Backend, Request
 from srl_agents.llm.chat_format import Turn
@@ -93,24 +94,29 @@ class LLMJudge:
         return Verdict(pro, 1.0 - pro, info)
 
     def _answers(self, questions: Sequence[str]) -> list[str]:
-        backend, rngs = self._backend, self._rng.spawn(len(questions))
+        # Judged inside an environment's step, which waits for the verdict.
+        return run(self._asked(questions, list(map(seed_from, self._rng.spawn(len(questions))))))
+
+    async def _asked(self, questions: Sequence[str], seeds: Sequence[int]) -> list[str]:
+        backend = self._backend
         if isinstance(backend, ChatModel):
             asked = [
                 ChatRequest(
                     ({"role": "system", "content": RULES}, {"role": "user", "content": words}),
                     self._sampling,
-                    seed_from(rng) if backend.takes_seed else None,
+                    seed if backend.takes_seed else None,
                 )
-                for words, rng in zip(questions, rngs, strict=True)
+                for words, seed in zip(questions, seeds, strict=True)
             ]
-            return [answer.text for answer in backend.answer(asked)]
+            return [answer.text for answer in await together(*map(backend.answer, asked))]
         chat = backend.chat
         prompts = chat.prompts([Turn(words, rules=RULES) for words in questions])
         requests = [
-            Request(prompt, self._sampling, rng, adapter=self._adapter)
-            for prompt, rng in zip(prompts, rngs, strict=True)
+            Request(prompt, self._sampling, seed, adapter=self._adapter)
+            for prompt, seed in zip(prompts, seeds, strict=True)
         ]
-        return [chat.text(completion.ids) for completion in backend.complete(requests)]
+        completions = await together(*map(backend.complete, requests))
+        return [chat.text(completion.ids) for completion in completions]
 
 
 def question(debate: Debate, first: str) -> str:

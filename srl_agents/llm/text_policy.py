@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from srl_agents.episode import Decision, Tokens
 from srl_agents.errors import PolicyError
-from srl_agents.llm.answer_trie import AnswerTree, answer_tree
+from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Backend, Completion, Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.opponent_notes import History, PartnerNotes
@@ -18,16 +19,21 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Seen
 from srl_envs.text.view import ParseFailure, TextView, tells_time
 
+_NUMBERS = itertools.count()
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True)
 class Conversation:
     """A seat's memory of one episode."""
 
-    rng: np.random.Generator
+    number: int
+    """Which one it is among this process's conversations, in the order in which they began."""
+    seed: int
+    """All its randomness."""
+    draws: int = 0
+    """What its answers had of the seed's stream so far (Request.draws_before)."""
     context: tuple[int, ...] = ()
     """Every token so far: prompts as appended, answers as sampled."""
-    cache: object | None = field(default=None, repr=False)
-    """The backend's, for the next turn; only saves work."""
     failure: ParseFailure | None = None
     """Why the last answer could not be read; the seat is told."""
     history: History = ()
@@ -62,16 +68,16 @@ class TextPolicy:
         self._adapter = adapter
         self._constrained = constrained
         self._notes = notes
-        self._trees: dict[tuple[str, bytes | None], AnswerTree] = {}
+        self._answers: dict[tuple[str, bytes | None], tuple[tuple[int, ...], ...]] = {}
 
     def start(self, seed: int) -> Conversation:
         """An empty conversation; all its randomness is from `seed`."""
-        return Conversation(np.random.default_rng(seed))
+        return Conversation(next(_NUMBERS), seed)
 
-    def act(
+    async def act(
         self, seen: Sequence[Seen], states: Sequence[Conversation]
     ) -> tuple[list[Decision], list[Conversation]]:
-        """One answer per entry, all sampled in one batch.
+        """One answer per entry, all asked for at once.
 
         An answer that cannot be read is data: the view's default action (see
         srl_envs.text.view.in_place_of_unread) with `parse_failure`. Raises BackendError when the
@@ -86,15 +92,16 @@ class TextPolicy:
             Request(
                 context=state.context + prompt,
                 sampling=self._per_seat.get(one.agent, self._sampling),
-                rng=state.rng,
-                answers=self._tree(one) if self._constrained else None,
+                seed=state.seed,
+                draws_before=state.draws,
+                answers=self._legal_answers(one) if self._constrained else None,
                 adapter=self._adapter_of(one.agent),
-                cache=state.cache,
+                conversation=state.number,
             )
             for one, state, prompt in zip(seen, states, prompts, strict=True)
         ]
         decisions, memories = [], []
-        completions = self._backend.complete(requests)
+        completions = await together(*map(self._backend.complete, requests))
         for one, state, prompt, request, completion in zip(
             seen, states, prompts, requests, completions, strict=True
         ):
@@ -105,11 +112,15 @@ class TextPolicy:
                 replace(
                     state,
                     context=request.context + completion.ids,
-                    cache=completion.cache,
+                    draws=state.draws + request.longest,
                     failure=action if isinstance(action, ParseFailure) else None,
                 )
             )
         return decisions, memories
+
+    def leave(self, state: Conversation) -> None:
+        """The episode is over: the backend may forget the conversation."""
+        self._backend.release(state.number)
 
     def closing(self, seen: Seen, state: Conversation) -> tuple[int, ...] | None:
         """The prompt that would have come next in a game that was cut off without telling its
@@ -134,10 +145,10 @@ class TextPolicy:
         note = "" if self._notes is None else self._notes.line(state.history)
         return turn_of(self._view, seen, state.failure, last, note)
 
-    def _tree(self, seen: Seen) -> AnswerTree:
+    def _legal_answers(self, seen: Seen) -> tuple[tuple[int, ...], ...]:
         mask = None if seen.action_mask is None else np.asarray(seen.action_mask, dtype=bool)
         key = (seen.agent, None if mask is None else mask.tobytes())
-        if key not in self._trees:
+        if key not in self._answers:
             answers = self._view.answers(seen.agent)
             if not answers:
                 raise PolicyError(
@@ -145,9 +156,8 @@ class TextPolicy:
                     "takes any text: give constrained=False"
                 )
             legal = [text for i, text in enumerate(answers) if mask is None or mask[i]]
-            chat = self._backend.chat
-            self._trees[key] = answer_tree([chat.answer(text) for text in legal], chat.end_of_turn)
-        return self._trees[key]
+            self._answers[key] = tuple(map(self._backend.chat.answer, legal))
+        return self._answers[key]
 
     def _adapter_of(self, agent: str) -> str | None:
         if isinstance(self._adapter, Mapping):

@@ -10,7 +10,7 @@ from typing import Any
 from gymnasium.spaces import Discrete
 
 from srl_agents.errors import PolicyError
-from srl_agents.policy import Policy
+from srl_agents.policy import SyncPolicy
 from srl_agents.scripted.always import Always
 from srl_agents.scripted.bandit import ThompsonSampling, WinStayLoseShift
 from srl_agents.scripted.maze import Explorer, GreedyWalker, RandomWalker, WallFollower
@@ -48,7 +48,7 @@ class Entry:
     name: str
     games: tuple[str, ...]
     """Metadata names of the environments it can play; empty for any game of discrete actions."""
-    make: Callable[[Any], Policy]
+    make: Callable[[Any], SyncPolicy]
     """Takes the environment, of which it reads the rules and sizes, never an episode's state."""
     description: str
     held_out: bool = False
@@ -73,39 +73,39 @@ def _actions(env: Any) -> dict[str, int]:
     return {a: int(s.n) if isinstance(s, Discrete) else 0 for a, s in spaces.items()}
 
 
-def _remembering(name: str) -> Callable[[Any], Policy]:
+def _remembering(name: str) -> Callable[[Any], SyncPolicy]:
     return lambda env: MemoryOne(
         name, STRATEGIES[name], READERS[env.metadata["name"]](env.unwrapped)
     )
 
 
-def _blind(name: str) -> Callable[[Any], Policy]:
+def _blind(name: str) -> Callable[[Any], SyncPolicy]:
     return lambda env: MemoryOne(name, STRATEGIES[name])
 
 
-def _walking(kind: type[RandomWalker | GreedyWalker | WallFollower]) -> Callable[[Any], Policy]:
-    def make(env: Any) -> Policy:
+def _walking(kind: type[RandomWalker | GreedyWalker | WallFollower]) -> Callable[[Any], SyncPolicy]:
+    def make(env: Any) -> SyncPolicy:
         game = env.unwrapped
         return kind(game.width, game.height, game.view_radius)
 
     return make
 
 
-def _exploring(env: Any) -> Policy:
+def _exploring(env: Any) -> SyncPolicy:
     game = env.unwrapped
     return Explorer(game.width, game.height, game.view_radius, meets=game.task == "meet")
 
 
-def _trading(name: str, **manner: Any) -> Callable[[Any], Policy]:
-    def make(env: Any) -> Policy:
+def _trading(name: str, **manner: Any) -> Callable[[Any], SyncPolicy]:
+    def make(env: Any) -> SyncPolicy:
         game = env.unwrapped
         return Trader(game.rules, network=game.network, name=name, **manner)
 
     return make
 
 
-def _negotiating(name: str, beta: float) -> Callable[[Any], Policy]:
-    def make(env: Any) -> Policy:
+def _negotiating(name: str, beta: float) -> Callable[[Any], SyncPolicy]:
+    def make(env: Any) -> SyncPolicy:
         game = env.unwrapped
         return Negotiator(game.rules, game.max_cycles, beta=beta, name=name)
 
@@ -225,7 +225,7 @@ def names(env: Any = None, *, held_out: bool | None = None) -> tuple[str, ...]:
     )
 
 
-def classic_policy(name: str, env: Any) -> Policy:
+def classic_policy(name: str, env: Any) -> SyncPolicy:
     """The policy `name` for seats of `env`.
 
     Raises PolicyError for an unknown name, and for an environment that it cannot play.

@@ -10,7 +10,7 @@ from typing import Any
 
 from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
-from srl_agents.policy import Policy, Seen
+from srl_agents.policy import Policy, Seen, SyncPolicy, waits
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_agents.scripted.registry import POLICIES, classic_policy
 from srl_agents.scripted.registry import names as policy_names
@@ -30,7 +30,7 @@ from srl_train.players.trained_models import ModelSettings
 class InWords:
     """A policy whose actions are also said in the game's words, so that models learn from it."""
 
-    def __init__(self, policy: Policy, view: TextView) -> None:
+    def __init__(self, policy: SyncPolicy, view: TextView) -> None:
         """`policy` chooses, `view` has the words."""
         self.name = policy_name(policy)
         self._policy, self._view = policy, view
@@ -49,6 +49,11 @@ class InWords:
             for one, choice in zip(seen, decisions, strict=True)
         ]
         return said, memories
+
+
+def in_words(policy: Policy, view: TextView) -> Policy:
+    """The policy with words for its actions; one that waits for a language model has its own."""
+    return policy if waits(policy) else InWords(policy, view)
 
 
 def classic_player(name: str, env: Any) -> Policy:

@@ -16,10 +16,11 @@ from typing import Any
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.evaluation.progress import watched
 from srl_agents.llm.opponent_notes import notes_for
+from srl_agents.policy import Policy
 from srl_agents.seeding import STAGE_UPDATES
 from srl_train.config.offline import DpoConfig, SftConfig
 from srl_train.data.chats import Chat, is_chat_file, lesson, read_chats
-from srl_train.data.collect import InWords, classic_player, play_games
+from srl_train.data.collect import classic_player, in_words, play_games
 from srl_train.data.demonstrations import (
     Demonstration,
     Part,
@@ -229,12 +230,9 @@ class Stage:
 
     def _played(self) -> list[Episode]:
         run, who = self._run, self.config.players
+        policies: dict[str, Policy]
         if who == "models":
-            policies = {
-                seat: policy if run.seats[seat] in run.players.backends
-                else InWords(policy, run.view)
-                for seat, policy in run.policies.items()
-            }  # fmt: skip
+            policies = {seat: in_words(own, run.view) for seat, own in run.policies.items()}
         else:
             with closing(run.make_env()) as env:
                 policies = dict.fromkeys(run.seats, classic_player(who, env))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError
@@ -10,10 +9,10 @@ from srl_agents.llm.backends.chat_backend import (
     CONCURRENCY,
     RETRIES,
     TIMEOUT,
+    Asking,
     ChatAnswer,
     ChatRequest,
     Usage,
-    ask_at_once,
     no_answer,
     told,
 )
@@ -48,12 +47,13 @@ class AnthropicModel:
         """
         self.name = f"anthropic:{model}"
         self.usage = Usage()
-        self._model, self._concurrency = model, concurrency
+        self._model = model
+        self._asking = Asking(self._ask, self.usage, concurrency)
         with needed_by(self.name, BackendError):
             import anthropic
         self._failures = (anthropic.AnthropicError, ValueError)  # ValueError: no JSON
         try:
-            self._client: Any = anthropic.Anthropic(
+            self._client: Any = anthropic.AsyncAnthropic(
                 api_key=api_key, base_url=base_url, max_retries=max_retries, timeout=timeout
             )
         except anthropic.AnthropicError as error:  # credentials that are there and of no use
@@ -71,17 +71,16 @@ class AnthropicModel:
                     f"seat a sampling of its own with {name} {only}"
                 )
 
-    def answer(self, conversations: Sequence[ChatRequest]) -> list[ChatAnswer]:
-        """One answer per request, in order; see ChatModel."""
-        for request in conversations:
-            self.check(request.sampling)
-            if request.seed is not None:
-                raise PolicyError(
-                    f"{self.name}: seed is {request.seed}, and this API takes none: give None"
-                )
-        return ask_at_once(self._ask, conversations, self.usage, self._concurrency)
+    async def answer(self, request: ChatRequest) -> ChatAnswer:
+        """What the model says; see ChatModel."""
+        self.check(request.sampling)
+        if request.seed is not None:
+            raise PolicyError(
+                f"{self.name}: seed is {request.seed}, and this API takes none: give None"
+            )
+        return await self._asking.answer(request)
 
-    def _ask(self, request: ChatRequest) -> ChatAnswer:
+    async def _ask(self, request: ChatRequest) -> ChatAnswer:
         rules = [said["content"] for said in request.messages if said["role"] == "system"]
         # The API takes no empty messages; the user's turns around one are read as one turn.
         turns = [
@@ -91,7 +90,7 @@ class AnthropicModel:
         ]
         system = {"system": "\n\n".join(rules)} if rules else {}
         try:
-            came = self._client.messages.create(
+            came = await self._client.messages.create(
                 model=self._model,
                 messages=turns,
                 max_tokens=request.sampling.max_new_tokens,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+import asyncio
+import functools
+import threading
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,13 +17,13 @@ from srl_agents.llm.sampling import Sampling
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""
 CONCURRENCY = 16  # requests under way at once
-RETRIES = 5  # by the SDK, which waits longer each time: one failed request spoils a whole batch
+RETRIES = 5  # by the SDK, which waits longer each time: one failed request spoils an episode
 TIMEOUT = 600.0  # seconds for one attempt; a model that reasons takes minutes
 
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One answer to ask for. Requests of one batch may differ in everything."""
+    """One answer to ask for: plain data."""
 
     messages: tuple[Message, ...]
     """The whole conversation; the last message is the user's."""
@@ -99,10 +101,10 @@ class ChatModel(Protocol):
         """Raise PolicyError for settings that the API does not know."""
         ...
 
-    def answer(self, conversations: Sequence[ChatRequest]) -> list[ChatAnswer]:
-        """One answer per request, in order.
+    async def answer(self, request: ChatRequest) -> ChatAnswer:
+        """What the model says.
 
-        Raises BackendError with the cause where one still fails after the retries, and PolicyError
+        Raises BackendError with the cause where it still fails after the retries, and PolicyError
         for settings that the API does not know.
         """
         ...
@@ -113,32 +115,37 @@ def seed_from(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
 
 
-def ask_at_once(
-    ask: Callable[[ChatRequest], ChatAnswer],
-    requests: Sequence[ChatRequest],
-    usage: Usage,
-    concurrency: int,
-) -> list[ChatAnswer]:
-    """The answers of `ask`, in order, with at most `concurrency` requests under way.
+class Asking:
+    """Asks an API for answers, a bounded number of them at once, and counts what they took.
 
-    By threads rather than the SDKs' async clients: their plain clients may be shared by threads,
-    and a game may be played where an event loop runs already, as in a notebook. Once one fails no
-    other is begun; those under way are waited for and counted, since they are paid for.
+    An SDK's client belongs to the event loop that its connections were opened in, and episodes are
+    played in many: all requests of a process run in one loop, in a thread of its own.
     """
-    if not requests:
-        return []
-    with ThreadPoolExecutor(min(concurrency, len(requests))) as threads:
-        asked = [threads.submit(ask, request) for request in requests]
-        try:
-            wait(asked, return_when=FIRST_EXCEPTION)
-        finally:  # also where the player interrupts
-            for one in asked:
-                one.cancel()
-    done = [one for one in asked if not one.cancelled()]
-    for one in done:
-        if one.exception() is None:
-            usage.add(one.result())
-    return [one.result() for one in done]
+
+    def __init__(
+        self, ask: Callable[[ChatRequest], Awaitable[ChatAnswer]], usage: Usage, concurrency: int
+    ) -> None:
+        """`ask` sends one request; at most `concurrency` are under way."""
+        self._ask, self._usage = ask, usage
+        self._free = asyncio.Semaphore(concurrency)
+
+    async def answer(self, request: ChatRequest) -> ChatAnswer:
+        """What `ask` gives for the request; awaited in any event loop."""
+        asked = asyncio.run_coroutine_threadsafe(self._answer(request), _loop_of_apis())
+        return await asyncio.wrap_future(asked)
+
+    async def _answer(self, request: ChatRequest) -> ChatAnswer:
+        async with self._free:
+            answer = await self._ask(request)
+        self._usage.add(answer)
+        return answer
+
+
+@functools.cache
+def _loop_of_apis() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="requests to APIs", daemon=True).start()
+    return loop
 
 
 def told(name: str, error: BaseException) -> BackendError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError
@@ -11,10 +10,10 @@ from srl_agents.llm.backends.chat_backend import (
     CONCURRENCY,
     RETRIES,
     TIMEOUT,
+    Asking,
     ChatAnswer,
     ChatRequest,
     Usage,
-    ask_at_once,
     no_answer,
     told,
 )
@@ -51,7 +50,8 @@ class OpenAIModel:
         """
         self.name = f"openai:{model}"
         self.usage = Usage()
-        self._model, self._concurrency = model, concurrency
+        self._model = model
+        self._asking = Asking(self._ask, self.usage, concurrency)
         with needed_by(self.name, BackendError):
             import openai
         if not (api_key or os.environ.get("OPENAI_API_KEY")):
@@ -60,7 +60,7 @@ class OpenAIModel:
                 "in OPENAI_BASE_URL, that asks for none)"
             )
         self._failures = (openai.OpenAIError, ValueError)  # ValueError: a reply that is no JSON
-        self._client: Any = openai.OpenAI(
+        self._client: Any = openai.AsyncOpenAI(
             api_key=api_key, base_url=base_url, max_retries=max_retries, timeout=timeout
         )
         self._at_openai = str(self._client.base_url.host).endswith(HOSTS)
@@ -77,18 +77,17 @@ class OpenAIModel:
                 f"{self.name}: temperature is {sampling.temperature}: give 0 to {HOTTEST:g}"
             )
 
-    def answer(self, conversations: Sequence[ChatRequest]) -> list[ChatAnswer]:
-        """One answer per request, in order; see ChatModel."""
-        for request in conversations:
-            self.check(request.sampling)
-        return ask_at_once(self._ask, conversations, self.usage, self._concurrency)
+    async def answer(self, request: ChatRequest) -> ChatAnswer:
+        """What the model says; see ChatModel."""
+        self.check(request.sampling)
+        return await self._asking.answer(request)
 
-    def _ask(self, request: ChatRequest) -> ChatAnswer:
+    async def _ask(self, request: ChatRequest) -> ChatAnswer:
         settings = arguments(request.sampling, at_openai=self._at_openai)
         if request.seed is not None:
             settings["seed"] = request.seed
         try:
-            came = self._client.chat.completions.create(
+            came = await self._client.chat.completions.create(
                 model=self._model, messages=list(map(dict, request.messages)), **settings
             )
         except self._failures as error:

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from srl_agents.episode import ModelVersion
-from srl_agents.llm.answer_trie import AnswerTree
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Request:
-    """One completion to sample. Requests of one batch may differ in everything."""
+    """One completion to sample: plain data, which may travel to another process."""
 
     context: tuple[int, ...]
     """All token ids the model reads, from the conversation's first to the newest prompt's last."""
     sampling: Sampling
-    rng: np.random.Generator
-    """The row's own randomness: what is drawn does not depend on who else is in the batch."""
-    answers: AnswerTree | None = None
-    """The only answers that may be written; None leaves the answer free."""
+    seed: int
+    """Where the conversation's randomness comes from: what is drawn does not depend on who else
+    is in the batch."""
+    draws_before: int = 0
+    """Draws that the conversation's earlier answers had from the seed's stream, one per token that
+    they might have taken; this answer's come after them."""
+    answers: tuple[tuple[int, ...], ...] | None = None
+    """The token ids of the only answers that may be written, without their end of turn; None leaves
+    the answer free."""
     adapter: str | None = None
     """The adapter to answer with; None takes the model as it stands."""
-    cache: object | None = None
-    """What this conversation's last `Completion.cache` was. Only saves work, never changes it."""
+    version: int | str | None = None
+    """The version of the weights that must answer; None takes the newest."""
+    conversation: int | None = None
+    """Which conversation it goes on with, so that what was read of it may be kept: a number that
+    grows with the order in which a process's conversations began. None keeps nothing."""
+
+    @property
+    def longest(self) -> int:
+        """Tokens that the answer may take, its end of turn included."""
+        if self.answers is None:
+            return self.sampling.max_new_tokens
+        return max(map(len, self.answers), default=0) + 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Completion:
     """What was sampled for one request."""
 
@@ -45,8 +57,6 @@ class Completion:
     """Who sampled."""
     allowed: tuple[tuple[int, ...], ...] | None = None
     """Per token, the ids it was chosen from; None for a free answer."""
-    cache: object | None = None
-    """To be handed back with the conversation's next request; None where nothing was kept."""
 
 
 class Backend(Protocol):
@@ -62,6 +72,10 @@ class Backend(Protocol):
         """How conversations become tokens for this model."""
         ...
 
-    def complete(self, requests: Sequence[Request]) -> list[Completion]:
-        """One completion per request, in order. Raises BackendError with the cause."""
+    def complete(self, request: Request) -> Awaitable[Completion]:
+        """The completion, once it is awaited. Raises BackendError with the cause."""
+        ...
+
+    def release(self, conversation: int) -> None:
+        """The conversation is over: what was kept of it may go."""
         ...

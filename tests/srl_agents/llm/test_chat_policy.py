@@ -7,6 +7,7 @@ import pytest
 
 from srl_agents.episode import from_json, to_json
 from srl_agents.errors import BackendError, PolicyError
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.chat_backend import ChatAnswer, Usage
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.chat_policy import ChatPolicy
@@ -42,17 +43,15 @@ class Scripted:
         if sampling.top_k:
             raise PolicyError("no top_k here")
 
-    def answer(self, conversations):
-        self.requests += conversations
-        texts = [next(self._answers) for _ in conversations]
-        return [
-            ChatAnswer(text, *(("length", False) if text.endswith("...") else ("stop", True)), "s")
-            for text in texts
-        ]
+    async def answer(self, request):
+        self.requests.append(request)
+        text = next(self._answers)
+        ending = ("length", False) if text.endswith("...") else ("stop", True)
+        return ChatAnswer(text, *ending, "s")
 
 
 def one_turn(policy, state, seen="rain", agent="a", **more):
-    [decision], [state] = policy.act([Seen(agent, seen, **more)], [state])
+    [decision], [state] = run(policy.act([Seen(agent, seen, **more)], [state]))
     return decision, state
 
 
@@ -132,7 +131,7 @@ def test_seeds_are_a_seats_own_and_the_same_again():
         policy = ChatPolicy(model, Vote())
         states = [policy.start(number) for number in batch]
         for _ in range(2):
-            _, states = policy.act([Seen("a", "rain")] * len(batch), states)
+            _, states = run(policy.act([Seen("a", "rain")] * len(batch), states))
         found = [request.seed for request in model.requests]
         return {n: (found[i], found[i + len(batch)]) for i, n in enumerate(batch)}
 
@@ -152,7 +151,7 @@ def test_seats_have_their_own_sampling_which_is_checked_at_once():
     model = Scripted(["go", "go"])
     own = Sampling(temperature=0.0)
     policy = ChatPolicy(model, Vote(), sampling=Sampling(top_p=0.5), per_seat={"b": own})
-    policy.act([Seen("a", "x"), Seen("b", "x")], [policy.start(0), policy.start(1)])
+    run(policy.act([Seen("a", "x"), Seen("b", "x")], [policy.start(0), policy.start(1)]))
     assert [r.sampling.top_p for r in model.requests] == [0.5, 1.0]
     assert model.requests[1].sampling is own
     for settings in ({"sampling": Sampling(top_k=2)}, {"per_seat": {"b": Sampling(top_k=2)}}):
@@ -222,7 +221,7 @@ def test_the_guide_is_true(server, capsys):
 
 def test_backend_errors_come_through():
     class Broken(Scripted):
-        def answer(self, conversations):
+        async def answer(self, request):
             raise BackendError("gone")
 
     policy = ChatPolicy(Broken([]), Vote())

@@ -1,3 +1,4 @@
+import pickle
 import subprocess
 import sys
 
@@ -7,6 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import run
+from srl_agents.llm.answer_trie import answer_tree
 from srl_agents.llm.prompting import situation
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
@@ -17,7 +20,7 @@ from tests.fakes import BrokenBackend, ScriptedBackend, Vote
 
 
 def one_turn(policy, state, seen="rain", agent="a", **more):
-    [decision], [state] = policy.act([Seen(agent, seen, **more)], [state])
+    [decision], [state] = run(policy.act([Seen(agent, seen, **more)], [state]))
     return decision, state
 
 
@@ -80,18 +83,42 @@ def test_seats_may_differ_in_sampling_and_adapter():
         backend, Vote(), sampling=hot, per_seat={"b": cold}, adapter={"b": "blue"}, name="pair"
     )
     states = [policy.start(seed) for seed in (1, 2)]
-    policy.act([Seen("a", 0), Seen("b", 0)], states)
+    run(policy.act([Seen("a", 0), Seen("b", 0)], states))
     assert [(r.sampling, r.adapter) for r in backend.requests] == [(hot, None), (cold, "blue")]
-    assert [r.rng is s.rng for r, s in zip(backend.requests, states, strict=True)] == [True] * 2
+    assert [(r.seed, r.conversation) for r in backend.requests] == [
+        (state.seed, state.number) for state in states
+    ]
     one_turn(TextPolicy(backend, Vote(), adapter="red"), policy.start(0))
     assert backend.requests[-1].adapter == "red"
     assert (policy.name, TextPolicy(backend, Vote()).name) == ("pair", "scripted")
 
 
 def test_randomness_is_from_the_seed_alone():
-    policy = TextPolicy(ScriptedBackend([]), Vote())
-    draws = [policy.start(seed).rng.random(4).tolist() for seed in (5, 5, 6)]
-    assert draws[0] == draws[1] != draws[2]
+    backend = ScriptedBackend(["go"] * 9)
+    policy = TextPolicy(backend, Vote(), sampling=Sampling(max_new_tokens=7))
+    for seed in (5, 5, 6):
+        _, state = one_turn(policy, policy.start(seed))
+        one_turn(policy, state)
+    drawn = [(request.seed, request.draws_before) for request in backend.requests]
+    assert drawn == [(5, 0), (5, 7), (5, 0), (5, 7), (6, 0), (6, 7)]
+    assert len({request.conversation for request in backend.requests}) == 3
+
+
+def test_a_request_is_plain_data():
+    backend = ScriptedBackend(["go"])
+    policy = TextPolicy(backend, Vote(), constrained=True)
+    one_turn(policy, policy.start(0))
+    [request] = backend.requests
+    assert pickle.loads(pickle.dumps(request)) == request
+    assert {request: 1}[request] == 1
+
+
+def test_a_conversation_is_released_when_its_game_ends_however_it_ends():
+    make_env, seats = game()
+    view = make_env().unwrapped.text_view
+    for backend in (ScriptedBackend(lambda request: "compete"), BrokenBackend()):
+        play_many(make_env, dict.fromkeys(seats, TextPolicy(backend, view)), [0, 1])
+        assert len(set(backend.released)) == len(backend.released) == 8
 
 
 def test_a_constrained_seat_may_only_write_what_is_allowed_now():
@@ -100,7 +127,8 @@ def test_a_constrained_seat_may_only_write_what_is_allowed_now():
     encode, end = backend.chat.answer, backend.chat.end_of_turn
     one_turn(policy, policy.start(0))
     one_turn(policy, policy.start(0), action_mask=np.array([0, 1, 1], np.int8))
-    free, masked = (request.answers for request in backend.requests)
+    free, masked = (answer_tree(request.answers, end) for request in backend.requests)
+    assert backend.requests[0].longest == len(encode("go home")) + 1
     assert free.allowed == (*encode("s"), *encode("g"))
     assert masked.allowed == encode("g")
     go = masked.children[encode("g")[0]].children[encode("o")[0]]

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import numpy as np
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -60,9 +59,8 @@ def test_training_goes_on_from_the_adapter(adapter, theirs, short_run, tmp_path,
     bare = logprobs(AutoModelForCausalLM.from_pretrained(tiny_folder).eval())
     assert (theirs - bare).abs().max() > 0.1  # so that the two can be told apart
     # What plays is what is trained.
-    request = Request(CONTEXT, Sampling(max_new_tokens=1), np.random.default_rng(0),
-                      adapter="model_1")  # fmt: skip
-    [answer] = run.players.backends["model_1"].complete([request])
+    request = Request(CONTEXT, Sampling(max_new_tokens=1), 0, adapter="model_1")
+    [answer] = run.players.backends["model_1"].sample([request])
     assert answer.logprobs[0] == pytest.approx(theirs[0, -1, answer.ids[0]].item(), abs=1e-4)
 
 

@@ -188,12 +188,12 @@ def test_what_it_wrote_is_learned_from_as_text(server, tmp_path, short_run):
 
 
 def test_stages_before_the_rounds_keep_its_own_words(server, short_run):
-    from srl_train.data.collect import InWords
+    from srl_train.data.collect import in_words
     from srl_train.engine.rounds import play_groups
 
     server.answer = lambda body: "well\ncooperate"
     run = assemble(short_run(**COACH))
-    run.policies["agent_2"] = InWords(run.policies["agent_2"], run.view)
+    run.policies["agent_2"] = in_words(run.policies["agent_2"], run.view)
     [*_, episode] = play_groups(run, 0)
     assert {s.decision.text for s in episode.steps_of("agent_2")} == {"well\ncooperate"}
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import functools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
+from srl_agents.llm.answer_trie import answer_tree
+from srl_agents.llm.backends.batching import Batcher
 from srl_agents.llm.backends.token_backend import Completion, Request
 from srl_agents.llm.chat_format import ChatFormat
 from srl_envs.extras import needed_by
@@ -19,18 +25,18 @@ with needed_by("a Hugging Face model"):
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from srl_agents.llm.backends.huggingface.kv_cache import KeptCache, reusable
+from srl_agents.llm.backends.huggingface.kv_cache import CacheHandle, KeptCache, reusable
 from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_agents.llm.backends.huggingface.quantization import Quantization, loading, made_steady
 from srl_agents.llm.backends.huggingface.sampling import TokenDraw
 
 
 class HuggingFaceBackend:
-    """Samples from a live model object, which somebody else may be training between the calls.
+    """Samples from a live model object, which somebody else may be training between the batches.
 
-    Requests of one call run as one batch. Their key-value caches are kept from turn to turn and
-    dropped where they no longer fit: other rows, other weights, another context. A PeftModel may
-    hold several adapters; requests of different adapters share the batch.
+    Requests that wait at the same time run as one batch. The key-value caches of conversations are
+    kept from turn to turn and dropped where they no longer fit: other rows, other weights, another
+    context. A PeftModel may hold several adapters; requests of different adapters share the batch.
     """
 
     def __init__(
@@ -67,6 +73,8 @@ class HuggingFaceBackend:
         self.positions: int | None = getattr(text, "max_position_embeddings", None)
         """The longest context in tokens; None where the model names none."""
         self._takes_additive_mask = _takes_additive_mask(model)
+        self._batcher = Batcher(self.sample)
+        self._caches: dict[int, CacheHandle] = {}
 
     @classmethod
     def load(
@@ -116,6 +124,7 @@ class HuggingFaceBackend:
         made = copy.copy(self)
         made.model = model
         made._takes_additive_mask = _takes_additive_mask(model)
+        made._batcher, made._caches = Batcher(made.sample), {}
         return made
 
     @property
@@ -130,23 +139,33 @@ class HuggingFaceBackend:
             version = self.adapter_versions.get(adapter, version)
         return ModelVersion(self.name, version, adapter, self.digests.get(adapter))
 
-    def complete(self, requests: Sequence[Request]) -> list[Completion]:
-        """One completion per request, in order.
+    def complete(self, request: Request) -> asyncio.Future[Completion]:
+        """The completion, sampled in one batch with whatever else waits for this model.
 
-        Raises BackendError for a context that leaves no room for the answer, an adapter that does
-        not exist, or when the model itself fails (its cause is attached).
+        Raises BackendError at once for a context that leaves no room for the answer and for an
+        adapter or version of the weights that is not there, so that nobody else's is spoilt; and
+        when it is awaited where the model fails.
         """
-        if not requests:
-            return []
-        rows = [_Row(request, self._chat.stop_ids) for request in requests]
-        for row in rows:
-            self._check_room(row)
+        self._check(request)
+        return self._batcher.submit(request)
+
+    def release(self, conversation: int) -> None:
+        """The conversation is over: its cache may go."""
+        self._caches.pop(conversation, None)
+
+    def sample(self, requests: Sequence[Request]) -> list[Completion]:
+        """One completion per request, in order, sampled as one batch.
+
+        Raises BackendError when the model itself fails (its cause is attached).
+        """
+        rows = [_Row(request, self._chat) for request in requests]
         adapters = self._adapter_names(requests)
         models = [self.identity(request.adapter) for request in requests]
         contexts = [request.context for request in requests]
+        handles = [self._cache_of(request) for request in requests]
         try:
             with torch.inference_mode(), _evaluating(self.model):
-                kept = reusable(contexts, models, [request.cache for request in requests])
+                kept = reusable(contexts, models, handles)
                 if kept is None:
                     kept = self._empty_cache(models)
                 self._sample(rows, kept, adapters)
@@ -154,11 +173,16 @@ class HuggingFaceBackend:
             raise BackendError(
                 f"{self.name} failed on {len(requests)} requests: {error}"
             ) from error
-        handles = kept.handles() if kept.keeps else [None] * len(rows)
-        return [
-            row.completion(model, handle)
-            for row, model, handle in zip(rows, models, handles, strict=True)
-        ]
+        if kept.keeps:
+            for request, handle in zip(requests, kept.handles(), strict=True):
+                if request.conversation is not None:
+                    self._caches[request.conversation] = handle
+        return [row.completion(model) for row, model in zip(rows, models, strict=True)]
+
+    def _cache_of(self, request: Request) -> CacheHandle | None:
+        if request.conversation is None:
+            return None
+        return self._caches.get(request.conversation)
 
     def _sample(self, rows: list[_Row], kept: KeptCache, adapters: list[str] | None) -> None:
         """Let every row write its answer, one forward pass per token that is a real choice."""
@@ -209,28 +233,36 @@ class HuggingFaceBackend:
         logits: torch.Tensor = self.model(**kept.inputs(feeds), **extra).logits
         return logits[:, -1]
 
-    def _check_room(self, row: _Row) -> None:
-        length = len(row.request.context)
+    def _check(self, request: Request) -> None:
+        """Raise BackendError for what cannot be answered."""
+        length = len(request.context)
         if not length:
             raise BackendError("a request has an empty context; there is nothing to answer")
-        if self.positions is not None and length + row.limit > self.positions:
+        if self.positions is not None and length + request.longest > self.positions:
             raise BackendError(
-                f"a context of {length} tokens and an answer of up to {row.limit} exceed the "
+                f"a context of {length} tokens and an answer of up to {request.longest} exceed the "
                 f"{self.positions} positions of {self.name}; play fewer turns, shorten the texts "
                 "or lower max_new_tokens"
+            )
+        there = list(getattr(self.model, "peft_config", {}))
+        if request.adapter is not None and (
+            not there or request.adapter not in ("__base__", *there)
+        ):
+            raise BackendError(
+                f"{self.name} lacks the adapter {request.adapter!r}; "
+                f"it has {there or 'none, for it is no PeftModel'}"
+            )
+        here = self.identity(request.adapter)
+        if request.version is not None and request.version != here.version:
+            raise BackendError(
+                f"version {request.version} of the weights was asked for, and {here} is here: "
+                "publish it before it is asked"
             )
 
     def _adapter_names(self, requests: Sequence[Request]) -> list[str] | None:
         """One adapter per row for PEFT's mixed batches; None where the model serves as it is."""
-        named = {request.adapter for request in requests if request.adapter is not None}
-        if not named:
+        if all(request.adapter is None for request in requests):
             return None
-        there = list(getattr(self.model, "peft_config", {}))
-        if not there or not named <= {"__base__", *there}:
-            raise BackendError(
-                f"{self.name} lacks an adapter of {sorted(named)}; "
-                f"it has {there or 'none, for it is no PeftModel'}"
-            )
         standing: str = self.model.active_adapter
         names = [request.adapter or standing for request in requests]
         return None if set(names) == {standing} else names
@@ -251,13 +283,15 @@ def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
 class _Row:
     """One answer being written."""
 
-    def __init__(self, request: Request, stop_ids: frozenset[int]):
+    def __init__(self, request: Request, chat: ChatFormat):
         self.request = request
-        self.tree = request.answers
-        self.limit = self.tree.longest if self.tree else request.sampling.max_new_tokens
+        self.tree = None if request.answers is None else _tree(request.answers, chat.end_of_turn)
+        self.limit = request.longest
         self.context = list(request.context)
-        self._stop_ids = stop_ids
-        self._uniforms: list[float] = request.rng.random(self.limit).tolist()
+        self._stop_ids = chat.stop_ids
+        stream = np.random.PCG64(request.seed)
+        stream.advance(request.draws_before)
+        self._uniforms: list[float] = np.random.Generator(stream).random(self.limit).tolist()
         self._ids: list[int] = []
         self._logprobs: list[float] = []
         self._allowed: list[tuple[int, ...]] = []
@@ -278,14 +312,13 @@ class _Row:
         self._append(token, logprob)
         self._write_forced()
 
-    def completion(self, model: ModelVersion, cache: object | None) -> Completion:
+    def completion(self, model: ModelVersion) -> Completion:
         return Completion(
             ids=tuple(self._ids),
             logprobs=tuple(self._logprobs),
             ended=self._ended,
             model=model,
             allowed=None if self.request.answers is None else tuple(self._allowed),
-            cache=cache,
         )
 
     def _write_forced(self) -> None:
@@ -302,6 +335,9 @@ class _Row:
             self._allowed.append(self.tree.allowed)
             self.tree = self.tree.children[token]
             self._ended = not self.tree.allowed
+
+
+_tree = functools.lru_cache(maxsize=1024)(answer_tree)
 
 
 @contextmanager

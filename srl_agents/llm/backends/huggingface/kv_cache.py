@@ -117,18 +117,18 @@ class KeptCache:
 def reusable(
     contexts: Sequence[Sequence[int]],
     models: Sequence[ModelVersion],
-    handles: Sequence[object | None],
+    handles: Sequence[CacheHandle | None],
 ) -> KeptCache | None:
     """The one cache in which every context has been begun by the model that goes on, else None.
 
     Its rows are brought into the order of `contexts`; rows that nobody asks for are dropped.
     """
-    if not handles or not isinstance(handles[0], CacheHandle):
+    if not handles or handles[0] is None:
         return None
     kept, rows = handles[0].kept, []
     for context, model, handle in zip(contexts, models, handles, strict=True):
         if (
-            not isinstance(handle, CacheHandle)
+            handle is None
             or handle.kept is not kept
             or handle.turn != kept.turn
             or kept.models[handle.row] != model

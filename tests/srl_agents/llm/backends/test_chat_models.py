@@ -1,11 +1,13 @@
 """Models behind an API, by the real SDKs, against a server on this machine."""
 
+import asyncio
 import subprocess
 import sys
 
 import pytest
 
 from srl_agents.errors import BackendError, PolicyError
+from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.anthropic import AnthropicModel
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest
 from srl_agents.llm.backends.openai import OpenAIModel, arguments
@@ -31,13 +33,17 @@ def asking(words, sampling=PLAIN, seed=None):
     )
 
 
+def ask(model, *requests):
+    return run(together(*map(model.answer, requests)))
+
+
 def words_of(body):
     return body["messages"][-1]["content"]
 
 
 def test_openai_is_sent_what_was_asked(server):
     sampling = Sampling(temperature=0.5, top_p=0.9, max_new_tokens=5)
-    [answer] = api_model("openai:m").answer([asking("Now?", sampling, seed=3)])
+    [answer] = ask(api_model("openai:m"), asking("Now?", sampling, seed=3))
     [body] = server.bodies
     assert body == {
         "model": "m",
@@ -73,7 +79,7 @@ def test_anthropic_is_sent_what_was_asked(server):
     said = ("Rules.", "First.", "", "Now?")
     roles = ("system", "user", "assistant", "user")
     messages = [{"role": r, "content": w} for r, w in zip(roles, said, strict=True)]
-    [answer] = api_model("anthropic:m").answer([ChatRequest(tuple(messages), PLAIN)])
+    [answer] = ask(api_model("anthropic:m"), ChatRequest(tuple(messages), PLAIN))
     # An empty answer cannot be sent; the API reads the turns around it as one.
     assert server.bodies == [
         {"model": "m", "system": "Rules.", "messages": [messages[1], messages[3]], "max_tokens": 5}
@@ -87,17 +93,16 @@ def test_a_batch_goes_out_together_and_comes_back_in_order(server, name):
     server.answer = words_of
     server.delay = lambda body: 0.05 * (7 - int(words_of(body))) % 0.2
     model = type(api_model(name))("m", concurrency=4)
-    answers = model.answer([asking(str(n)) for n in range(8)])
+    answers = ask(model, *(asking(str(n)) for n in range(8)))
     assert [answer.text for answer in answers] == [str(n) for n in range(8)]
     assert 2 <= server.most_at_once <= 4
-    assert model.answer([]) == []
 
 
 @pytest.mark.parametrize("name", BOTH)
 def test_what_passes_is_tried_again(server, name):
     server.trouble = [429, 500, 503]
     model = api_model(name)
-    [answer] = model.answer([asking("Now?")])
+    [answer] = ask(model, asking("Now?"))
     assert answer.text == "cooperate" and len(server.bodies) == 4
     assert model.usage.answers == 1
 
@@ -107,18 +112,48 @@ def test_what_passes_is_tried_again(server, name):
 def test_what_does_not_pass_is_an_error_with_its_cause(server, name, status, tries):
     server.trouble = [status] * 10
     with pytest.raises(BackendError, match=rf"^{name}: .*{status}.*no: {status}"):
-        api_model(name).answer([asking("Now?")])
+        ask(api_model(name), asking("Now?"))
     assert len(server.bodies) == tries
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_after_a_failure_nothing_new_is_asked_and_what_was_answered_counts(server, name):
+def test_a_failure_is_of_one_request_and_what_was_answered_counts(server, name):
     server.trouble = [200, 400]
     model = type(api_model(name))("m", concurrency=1)
-    with pytest.raises(BackendError, match="400"):
-        model.answer([asking("Now?")] * 20)
-    assert 2 <= len(server.bodies) <= 4
-    assert model.usage.answers == len(server.bodies) - 1
+
+    async def asked():
+        requests = [model.answer(asking("Now?")) for _ in range(20)]
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    came = run(asked())
+    assert [isinstance(one, BackendError) for one in came].count(True) == 1
+    assert len(server.bodies) == 20 and model.usage.answers == 19
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_model_is_asked_from_many_event_loops(server, name):
+    """A connection belongs to the loop that it was opened in."""
+    model = api_model(name)
+    for _ in range(3):
+        [answer] = ask(model, asking("Now?"))
+        assert answer.text == "cooperate"
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_cancelled_requests_are_not_sent(server, name):
+    server.delay = lambda body: 0.2
+    model = type(api_model(name))("m", concurrency=1)
+
+    async def asked():
+        requests = [asyncio.ensure_future(model.answer(asking("Now?"))) for _ in range(5)]
+        await asyncio.sleep(0.1)
+        for one in requests:
+            one.cancel()
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    assert all(isinstance(one, asyncio.CancelledError) for one in run(asked()))
+    [answer] = ask(model, asking("Still there?"))
+    assert answer.text == "cooperate" and len(server.bodies) <= 2 and model.usage.answers == 1
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -138,14 +173,14 @@ def test_after_a_failure_nothing_new_is_asked_and_what_was_answered_counts(serve
 def test_a_reply_that_is_no_answer_is_an_error(server, name, raw):
     server.raw = raw
     with pytest.raises(BackendError, match=rf"^{name}: (the server's reply holds no answer|JSON)"):
-        api_model(name).answer([asking("Now?")])
+        ask(api_model(name), asking("Now?"))
 
 
 @pytest.mark.parametrize("name", BOTH)
 def test_a_server_that_is_not_there_is_an_error(server, name):
     model = type(api_model(name))("m", base_url="http://127.0.0.1:9", max_retries=0)
-    with pytest.raises(BackendError, match=r"Connection error.* \(.*refused"):
-        model.answer([asking("Now?")])
+    with pytest.raises(BackendError, match=r"Connection error.* \(.*(refused|attempts failed)"):
+        ask(model, asking("Now?"))
 
 
 @pytest.mark.parametrize(
@@ -160,14 +195,14 @@ def test_a_server_that_is_not_there_is_an_error(server, name):
 )
 def test_refusals_and_cut_answers_are_answers(server, name, said, text, reason):
     server.answer = lambda body: said
-    [answer] = api_model(name).answer([asking("Now?")])
+    [answer] = ask(api_model(name), asking("Now?"))
     assert (answer.text, answer.finish_reason, answer.ended) == (text, reason, False)
 
 
 @pytest.mark.parametrize("name", BOTH)
 def test_usage_is_summed_up(server, name):
     model = api_model(name)
-    model.answer([asking("Now?")] * 3)
+    ask(model, *[asking("Now?")] * 3)
     usage = model.usage
     assert (usage.answers, usage.prompt_tokens, usage.completion_tokens) == (3, 30, 6)
     assert usage.untold == 0 and usage.models == {"m-2026": 3}
@@ -179,7 +214,7 @@ def test_usage_that_is_not_told_is_counted_as_such(server):
         '{"model": "m", "choices": [{"finish_reason": "stop", "message": {"content": "a"}}]}'
     )
     model = api_model("openai:m")
-    model.answer([asking("Now?")])
+    ask(model, asking("Now?"))
     assert (model.usage.answers, model.usage.untold, model.usage.prompt_tokens) == (1, 1, 0)
 
 
@@ -195,7 +230,7 @@ def test_usage_that_is_not_told_is_counted_as_such(server):
 )
 def test_settings_that_an_api_does_not_know_are_refused(server, name, settings, said):
     model = api_model(name)
-    for refuse in (model.check, lambda given: model.answer([asking("Now?", given)])):
+    for refuse in (model.check, lambda given: ask(model, asking("Now?", given))):
         with pytest.raises(PolicyError, match=said):
             refuse(Sampling(**settings))
     assert server.bodies == []
@@ -203,7 +238,7 @@ def test_settings_that_an_api_does_not_know_are_refused(server, name, settings, 
 
 def test_a_seed_is_refused_where_there_are_none(server):
     with pytest.raises(PolicyError, match="seed is 3"):
-        api_model("anthropic:m").answer([asking("Now?", seed=3)])
+        ask(api_model("anthropic:m"), asking("Now?", seed=3))
 
 
 @pytest.mark.parametrize(

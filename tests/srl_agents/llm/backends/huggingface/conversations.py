@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from srl_agents.llm.answer_trie import answer_tree
+from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
 
+NUMBERS = itertools.count()
 ANSWERS = ("compete", "cooperate")
 SAMPLING = Sampling(temperature=1.5, max_new_tokens=6)
 
@@ -36,11 +38,12 @@ def replace_config(config, kind=LlamaConfig, **changes):
 def converse(backend, rows, turns, *, keep=True, constrained=False, adapters=None, seed=0):
     """Play `rows` conversations; returns all completions, turn by turn, and the final requests."""
     chat = backend.chat
-    tree = answer_tree([chat.answer(text) for text in ANSWERS], chat.end_of_turn)
+    answers = tuple(map(chat.answer, ANSWERS)) if constrained else None
     requests = [
-        Request((), SAMPLING, np.random.default_rng([seed, row]), tree if constrained else None)
+        Request((), SAMPLING, 1000 * seed + row, 0, answers,
+                conversation=next(NUMBERS) if keep else None)
         for row in range(rows)
-    ]
+    ]  # fmt: skip
     if adapters:
         requests = [replace(r, adapter=a) for r, a in zip(requests, adapters, strict=True)]
     said = []
@@ -51,13 +54,17 @@ def converse(backend, rows, turns, *, keep=True, constrained=False, adapters=Non
             last = request.context[-1] if turn else None
             [prompt] = chat.prompts([Turn(words, rules=rules, last=last)])
             requests[row] = replace(request, context=request.context + prompt)
-        completions = backend.complete(requests)
+        completions = run(asked(backend, requests))
         said.append(completions)
         requests = [
-            replace(r, context=r.context + c.ids, cache=c.cache if keep else None)
+            replace(r, context=r.context + c.ids, draws_before=r.draws_before + r.longest)
             for r, c in zip(requests, completions, strict=True)
         ]
     return said, requests
+
+
+async def asked(backend, requests):
+    return await together(*map(backend.complete, requests))
 
 
 def assert_same(left, right, atol=1e-4):
@@ -71,8 +78,8 @@ def assert_same(left, right, atol=1e-4):
 
 def last_turn(backend, requests, **changes):
     asked = [replace(r, context=(*r.context, 5, 6, 7), **changes) for r in requests]
-    return [[c] for c in backend.complete(asked)]
+    return [[c] for c in backend.sample(asked)]
 
 
-def rng_again(requests, seed=11):
-    return [replace(r, rng=np.random.default_rng([seed, i])) for i, r in enumerate(requests)]
+def seeds_again(requests, seed=11):
+    return [replace(r, seed=1000 * seed + i, draws_before=0) for i, r in enumerate(requests)]

@@ -13,6 +13,7 @@ from transformers import (
 )
 
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import run
 from srl_agents.llm.answer_trie import answer_tree
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.progress import no_bars
@@ -45,16 +46,15 @@ def test_logprobs_are_the_models_own(backend):
 def test_a_constrained_answer_is_legal_and_renormalised(backend):
     model = wild(backend)
     chat = model.chat
-    tree = answer_tree([chat.answer(text) for text in ANSWERS], chat.end_of_turn)
+    answers = tuple(map(chat.answer, ANSWERS))
+    tree = answer_tree(answers, chat.end_of_turn)
     [prompt] = chat.prompts([Turn("Round 1.", rules="Choose.")])
     with torch.no_grad():
         logits = model.model(torch.tensor([prompt])).logits[0, -1, list(tree.allowed)] / 1.5
     wanted = dict(zip(tree.allowed, logits.log_softmax(0).tolist(), strict=True))
     seen = set()
     for seed in range(12):
-        [done] = model.complete(
-            [Request(prompt, SAMPLING, np.random.default_rng(seed), answers=tree)]
-        )
+        [done] = model.sample([Request(prompt, SAMPLING, seed, answers=answers)])
         assert chat.text(done.ids) in ANSWERS
         assert done.allowed == (tree.allowed, (chat.end_of_turn,))
         assert done.logprobs == pytest.approx((wanted[done.ids[0]], 0.0), abs=1e-4)
@@ -98,7 +98,7 @@ def test_a_free_answer_ends_where_it_must(backend):
     assert done.ids[-1] == backend.chat.end_of_turn
     assert done.allowed is None
     cut = Sampling(max_new_tokens=1)
-    [short] = backend.complete([Request((1, 2, 3), cut, np.random.default_rng(0))])
+    [short] = backend.sample([Request((1, 2, 3), cut, 0)])
     assert len(short.ids) == len(short.logprobs) == 1
     assert not short.ended
 
@@ -110,7 +110,7 @@ def test_further_stop_tokens_are_taken_from_the_model(backend):
 
 
 # The second choice comes after one token, or after four of which three are forced.
-FORKS = [(10, 20, 21, 22, 23), (10, 20, 21, 22, 24), (11, 30), (11, 31)]
+FORKS = ((10, 20, 21, 22, 23), (10, 20, 21, 22, 24), (11, 30), (11, 31))
 
 
 @pytest.mark.parametrize("windowed", [False, True])
@@ -120,16 +120,17 @@ def test_choices_after_forced_tokens_of_different_lengths(backend, windowed):
     torch.manual_seed(3)
     model = (MistralForCausalLM if windowed else LlamaForCausalLM)(config).eval()
     backend = HuggingFaceBackend(model, backend.tokenizer, name="forks")
-    tree = answer_tree(FORKS, backend.chat.end_of_turn)
     context = (5, 6, 7, 8, 9)
     requests = [
-        Request(context[row % 3 :], SAMPLING, np.random.default_rng(row), answers=tree)
+        Request(context[row % 3 :], SAMPLING, row, answers=FORKS, conversation=row)
         for row in range(8)
     ]
-    completions = backend.complete(requests)
+    completions = backend.sample(requests)
+    assert len(backend._caches) == (0 if windowed else 8)  # a window is read anew every turn
+    backend.release(3)
+    assert 3 not in backend._caches
     assert {c.ids[0] for c in completions} == {10, 11}
     for request, completion in zip(requests, completions, strict=True):
-        assert (completion.cache is None) is windowed  # a window is read anew every turn
         for place, (token, legal) in enumerate(
             zip(completion.ids, completion.allowed, strict=True)
         ):
@@ -191,21 +192,27 @@ def turns_of(backend, rows, turns):
         )
 
 
+async def ask(backend, request):
+    return await backend.complete(request)
+
+
 def test_a_context_without_room_names_the_lengths(backend):
     positions = backend.model.config.max_position_embeddings
-    asked = Request((5,) * (positions - 3), SAMPLING, np.random.default_rng(0))
+    asked = Request((5,) * (positions - 3), SAMPLING, 0)
     with pytest.raises(BackendError, match=rf"{positions - 3} tokens.*up to 6.*{positions}"):
-        backend.complete([asked])
+        run(ask(backend, asked))
     with pytest.raises(BackendError, match="empty context"):
-        backend.complete([replace(asked, context=())])
+        run(ask(backend, replace(asked, context=())))
+    with pytest.raises(BackendError, match=r"version 3 .* tiny@0 is here"):
+        run(ask(backend, replace(asked, context=(5,), version=3)))
+    assert run(ask(backend, replace(asked, context=(5,), version=0)))
 
 
 def test_a_failing_model_is_a_backend_error_with_its_cause(backend):
-    asked = Request((10**6,), SAMPLING, np.random.default_rng(0))  # no such token
+    asked = Request((10**6,), SAMPLING, 0)  # no such token
     with pytest.raises(BackendError, match="tiny failed on 1 requests") as caught:
-        backend.complete([asked])
+        run(ask(backend, asked))
     assert isinstance(caught.value.__cause__, IndexError)
-    assert backend.complete([]) == []
 
 
 def test_loading_and_saving_draw_no_bars_and_leave_the_users_setting(

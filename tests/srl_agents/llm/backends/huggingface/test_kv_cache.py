@@ -1,21 +1,21 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from transformers import LlamaForCausalLM
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.answer_trie import answer_tree
 from srl_agents.llm.backends.token_backend import Request
 from tests.srl_agents.llm.backends.huggingface.conversations import (
     SAMPLING,
     assert_same,
     converse,
     last_turn,
-    rng_again,
+    seeds_again,
     wild,
 )
+
+FRESH = {"conversation": None}
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def test_passes_per_turn_are_as_few_as_can_be(backend, passes):
     converse(backend, rows=3, turns=4, constrained=True)
     assert len(passes) == 4, "one choice, then a forced end of turn"
     passes.clear()
-    tree = answer_tree([backend.chat.answer("compete")], backend.chat.end_of_turn)
-    [done] = backend.complete([Request((1, 2), SAMPLING, np.random.default_rng(0), tree)])
+    answers = (backend.chat.answer("compete"),)
+    [done] = backend.sample([Request((1, 2), SAMPLING, 0, answers=answers)])
     assert backend.chat.text(done.ids) == "compete"
     assert not passes, "nothing to choose, nothing to compute"
 
@@ -69,39 +69,41 @@ def test_rows_may_come_back_in_any_order_and_number(backend, passes, rows, reuse
     _, requests = converse(model, rows=4, turns=3)
     chosen = [requests[row] for row in rows]
     passes.clear()
-    kept = last_turn(model, rng_again(chosen))
+    kept = last_turn(model, seeds_again(chosen))
     assert (passes[0] < 15) is reused
-    assert_same(kept, last_turn(model, rng_again(chosen), cache=None))
+    assert_same(kept, last_turn(model, seeds_again(chosen), **FRESH))
 
 
 def test_a_cache_that_no_longer_fits_is_not_used(backend, passes):
     model = wild(backend)
     _, requests = converse(model, rows=3, turns=2)
-    last_turn(model, rng_again(requests))
+    last_turn(model, seeds_again(requests))
     passes.clear()
-    again = last_turn(model, rng_again(requests))  # the handles are of the turn before
+    again = last_turn(model, seeds_again(requests))  # the handles are of the turn before
     assert passes[0] > 15
-    assert_same(again, last_turn(model, rng_again(requests), cache=None))
+    assert_same(again, last_turn(model, seeds_again(requests), **FRESH))
 
     _, requests = converse(model, rows=3, turns=2)
-    last_turn(model, rng_again(requests[:1]))  # the others' rows are given up
+    last_turn(model, seeds_again(requests[:1]))  # the others' rows are given up
     others = requests[1:]
     assert_same(
-        last_turn(model, rng_again(others)), last_turn(model, rng_again(others), cache=None)
+        last_turn(model, seeds_again(others)),
+        last_turn(model, seeds_again(others), **FRESH),
     )
 
     _, requests = converse(model, rows=3, turns=2)
     edited = [replace(r, context=(9, *r.context[1:])) for r in requests]
     passes.clear()
     assert_same(
-        last_turn(model, rng_again(edited)), last_turn(model, rng_again(edited), cache=None)
+        last_turn(model, seeds_again(edited)),
+        last_turn(model, seeds_again(edited), **FRESH),
     )
     assert passes[0] > 15
 
     _, requests = converse(model, rows=3, turns=2)
     _, others = converse(model, rows=3, turns=2)
-    mixed = rng_again([requests[0], others[1], replace(requests[2], cache=None)])
-    assert_same(last_turn(model, mixed), last_turn(model, rng_again(mixed), cache=None))
+    mixed = seeds_again([requests[0], others[1], replace(requests[2], **FRESH)])
+    assert_same(last_turn(model, mixed), last_turn(model, seeds_again(mixed), **FRESH))
 
 
 def test_a_cache_that_was_left_half_read_is_not_used(backend, monkeypatch):
@@ -110,9 +112,10 @@ def test_a_cache_that_was_left_half_read_is_not_used(backend, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(LlamaForCausalLM, "forward", fail)
         with pytest.raises(BackendError, match="out of memory"):
-            last_turn(model, rng_again(requests))
+            last_turn(model, seeds_again(requests))
     assert_same(
-        last_turn(model, rng_again(requests)), last_turn(model, rng_again(requests), cache=None)
+        last_turn(model, seeds_again(requests)),
+        last_turn(model, seeds_again(requests), **FRESH),
     )
 
 
@@ -127,9 +130,9 @@ def test_new_weights_make_the_cache_invalid(backend):
         for parameter in model.model.parameters():
             parameter.mul_(1.1)
     model.weights_version += 1
-    new = last_turn(model, rng_again(requests))
+    new = last_turn(model, seeds_again(requests))
     assert str(new[0][0].model) == "wild@1"
-    assert_same(new, last_turn(model, rng_again(requests), cache=None))
+    assert_same(new, last_turn(model, seeds_again(requests), **FRESH))
 
 
 def test_conversations_that_begin_alike_are_read_once(backend, monkeypatch):
@@ -143,11 +146,10 @@ def test_conversations_that_begin_alike_are_read_once(backend, monkeypatch):
 
     monkeypatch.setattr(LlamaForCausalLM, "forward", counted)
     contexts = [(5, 6, 7), (8, 9), (5, 6, 7), (5, 6, 7)]
-    requests = [Request(c, SAMPLING, np.random.default_rng(i)) for i, c in enumerate(contexts)]
-    together = model.complete(requests)
+    requests = [Request(c, SAMPLING, i) for i, c in enumerate(contexts)]
+    together = model.sample(requests)
     assert batches[0] == 2
     assert set(batches[1:]) <= {4}
     assert len({c.ids for c in together}) > 2, "alike at first, each then goes its own way"
     for index, completion in enumerate(together):
-        alone = replace(requests[index], rng=np.random.default_rng(index))
-        assert_same([[completion]], [model.complete([alone])])
+        assert_same([[completion]], [model.sample([requests[index]])])

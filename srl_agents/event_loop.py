@@ -1,0 +1,72 @@
+"""Coroutines run from synchronous code, also where an event loop runs already."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The coroutine's result, from synchronous code.
+
+    Where an event loop runs in this thread already, as in a notebook, the coroutine gets a loop in
+    a thread of its own, and the caller's loop stands still meanwhile. An interrupt (Ctrl-C) is
+    raised in whatever is at work, and cancels the rest.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run_in(loop, coroutine)
+    with ThreadPoolExecutor(1, "coroutine") as thread:
+        result = thread.submit(_run_in, loop, coroutine)
+        try:
+            return result.result()
+        except KeyboardInterrupt:
+            loop.call_soon_threadsafe(_cancel_all, loop)
+            raise
+
+
+async def together(*awaitables: Awaitable[T]) -> list[T]:
+    """All results in order, once every one has come to its end; then the first error is raised."""
+    if len(awaitables) < 2:
+        return [await one for one in awaitables]
+    results = await asyncio.gather(*awaitables, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results  # type: ignore[return-value]  # no exceptions are left
+
+
+def finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nobody, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError(f"{coroutine} waits for something: run it in an event loop")
+
+
+def _run_in(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
+    # Not asyncio.run: its handler of SIGINT would keep a first Ctrl-C from a person's prompt.
+    try:
+        return loop.run_until_complete(coroutine)
+    finally:
+        try:
+            if left := _cancel_all(loop):
+                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        finally:
+            loop.close()
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[Any]]:
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    return left

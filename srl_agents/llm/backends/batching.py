@@ -1,0 +1,58 @@
+"""Batches made of the requests of coroutines that wait at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
+
+from srl_agents.llm.backends.token_backend import Completion, Request
+
+QUIET = 10
+"""Turns of the event loop without another request until a batch is sampled: more than an episode
+takes from its answers to its next requests."""
+
+
+class Batcher:
+    """Gathers requests until every coroutine that could make another one waits.
+
+    That does not depend on the clock: the same episodes give the same batches, in the order in
+    which their conversations began. Nothing else runs in the event loop while a batch is sampled.
+    """
+
+    def __init__(self, sample: Callable[[Sequence[Request]], list[Completion]]) -> None:
+        """`sample` gives one completion per request, in order."""
+        self._sample = sample
+        self._waiting: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, list[tuple[Request, asyncio.Future[Completion]]]
+        ] = WeakKeyDictionary()
+
+    def submit(self, request: Request) -> asyncio.Future[Completion]:
+        """The request's completion, from the next batch of the running event loop."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Completion] = loop.create_future()
+        waiting = self._waiting.setdefault(loop, [])
+        waiting.append((request, future))
+        if len(waiting) == 1:
+            loop.call_soon(self._turn, loop, 1, 0)
+        return future
+
+    def _turn(self, loop: asyncio.AbstractEventLoop, counted: int, quiet: int) -> None:
+        """One turn of the loop, in which `counted` requests had come and none for `quiet` turns."""
+        waiting = self._waiting[loop]
+        if len(waiting) > counted:
+            quiet = 0
+        if quiet < QUIET:
+            loop.call_soon(self._turn, loop, len(waiting), quiet + 1)
+            return
+        del self._waiting[loop]
+        wanted = [(request, future) for request, future in waiting if not future.cancelled()]
+        wanted.sort(key=lambda one: -1 if one[0].conversation is None else one[0].conversation)
+        try:
+            completions = self._sample([request for request, _ in wanted])
+        except Exception as error:  # noqa: BLE001  # whoever waits gets it
+            for _, future in wanted:
+                future.set_exception(error)
+            return
+        for (_, future), completion in zip(wanted, completions, strict=True):
+            future.set_result(completion)

@@ -1,0 +1,107 @@
+"""Which requests come into one batch, and in which order."""
+
+import asyncio
+
+import pytest
+
+from srl_agents.errors import BackendError
+from srl_agents.event_loop import run, together
+from srl_agents.llm.backends.batching import Batcher
+from srl_agents.llm.backends.token_backend import Completion, Request
+from srl_agents.llm.sampling import Sampling
+
+
+class Recorder:
+    """Answers a request with its context."""
+
+    def __init__(self, fails=False):
+        self.batches, self.fails = [], fails
+        self.batcher = Batcher(self.sample)
+
+    def sample(self, requests):
+        self.batches.append([request.conversation for request in requests])
+        if self.fails:
+            raise BackendError("out of memory")
+        return [Completion(request.context, (0.0,), True, "m@0") for request in requests]
+
+    async def ask(self, conversation, turns=0, rounds=1):
+        for _ in range(rounds):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            request = Request((conversation,), Sampling(), 0, conversation=conversation)
+            assert (await self.batcher.submit(request)).ids == (conversation,)
+
+
+def test_a_batch_is_of_all_that_wait_in_the_order_of_their_conversations():
+    recorder = Recorder()
+
+    async def all_of_them():
+        await together(*(recorder.ask(n, turns=t, rounds=3) for n, t in ((4, 0), (1, 5), (2, 2))))
+
+    run(all_of_them())
+    assert recorder.batches == [[1, 2, 4]] * 3
+
+
+def test_whoever_is_over_is_not_waited_for():
+    recorder = Recorder()
+
+    async def all_of_them():
+        await together(recorder.ask(0, rounds=1), recorder.ask(1, rounds=3))
+
+    run(all_of_them())
+    assert recorder.batches == [[0, 1], [1], [1]]
+
+
+def test_a_failing_batch_fails_for_all_in_it():
+    recorder = Recorder(fails=True)
+
+    async def all_of_them():
+        asked = (recorder.ask(n) for n in range(3))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    assert [str(error) for error in run(all_of_them())] == ["out of memory"] * 3
+    assert recorder.batches == [[0, 1, 2]]
+
+
+def test_a_request_that_was_cancelled_is_not_sampled():
+    recorder = Recorder()
+
+    async def all_of_them():
+        gone = asyncio.ensure_future(recorder.ask(0))
+        stays = asyncio.ensure_future(recorder.ask(1))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await stays
+
+    run(all_of_them())
+    assert recorder.batches == [[1]]
+
+
+def test_event_loops_have_batches_of_their_own():
+    """A judge asks inside an environment's step, where a loop stands still."""
+    recorder = Recorder()
+
+    async def outer():
+        waiting = asyncio.ensure_future(recorder.ask(1))
+        await asyncio.sleep(0)
+        run(recorder.ask(2))
+        await waiting
+
+    run(outer())
+    assert recorder.batches == [[2], [1]]
+
+
+def test_an_interrupt_leaves_the_batcher_usable():
+    recorder = Recorder()
+
+    async def interrupted():
+        asyncio.get_running_loop().call_soon(interrupt)
+        await recorder.ask(0)
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(interrupted())
+    run(recorder.ask(1))
+    assert recorder.batches[-1] == [1]

@@ -1,0 +1,208 @@
+"""Episodes as coroutines: who waits for whom, and what ends them."""
+
+import asyncio
+import threading
+
+import pytest
+
+from srl_agents.errors import BackendError
+from srl_agents.event_loop import finished, run, together
+from srl_agents.rollout import play, play_many, play_many_async
+from tests.srl_agents.rollout.test_rollout import Ledger, Scribe
+
+
+class Waiting(Scribe):
+    """Decides as Scribe does, some turns of the event loop later."""
+
+    def __init__(self, name, number=0, *, turns=1, **settings):
+        super().__init__(name, number, **settings)
+        self.turns, self.left, self.now, self.most = turns, [], 0, 0
+
+    async def act(self, seen, states):
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            for _ in range(self.turns):
+                await asyncio.sleep(0)
+            return super().act(seen, states)
+        finally:
+            self.now -= 1
+
+    def leave(self, state):
+        self.left.append(state["turns"])
+
+
+LIVES = {"a": 3, "b": 2, "c": 3}
+
+
+def seated(kind, **settings):
+    low, high = kind("low", 0, **settings), kind("high", 5, **settings)
+    return {"a": low, "b": high, "c": low}
+
+
+def test_waiting_changes_nothing_in_an_episode():
+    at_once = play_many(lambda: Ledger(LIVES), seated(Scribe), [1, 2, 3])
+    assert play_many(lambda: Ledger(LIVES), seated(Waiting), [1, 2, 3]) == at_once
+    mixed = {**seated(Scribe), "b": Waiting("high", 5)}
+    assert play_many(lambda: Ledger(LIVES), mixed, [1, 2, 3]) == at_once
+    assert play(Ledger(LIVES), mixed, 2) == at_once[1]
+
+
+@pytest.mark.parametrize(("in_flight", "most"), [(1, 1), (2, 2), (9, 5), (None, 5)])
+def test_at_most_so_many_episodes_are_under_way(in_flight, most):
+    open_now, most_open = [], []
+
+    class Counted(Ledger):
+        def __init__(self):
+            super().__init__({"a": 3})
+            open_now.append(self)
+            most_open.append(len(open_now))
+
+        def close(self):
+            open_now.remove(self)
+
+    policy = Waiting("p")
+    episodes = play_many(Counted, {"a": policy}, range(5), in_flight=in_flight)
+    assert [episode.seed for episode in episodes] == list(range(5))
+    assert (max(most_open), policy.most, open_now) == (most, most, [])
+
+
+def test_in_flight_is_a_number_of_episodes():
+    with pytest.raises(ValueError, match="in_flight is 0"):
+        play_many(Ledger, dict.fromkeys("ab", Scribe("p")), [1], in_flight=0)
+
+
+def test_nobody_waits_for_a_slow_episode():
+    """The slow agent of one episode holds up none of the others."""
+    over = []
+
+    class Noting(Ledger):
+        def close(self):
+            over.append(self.seed)
+
+    class Slow(Waiting):
+        async def act(self, seen, states):
+            for _ in range(50 if seen[0].observation[0] == 1 else 0):
+                await asyncio.sleep(0)
+            return await super().act(seen, states)
+
+    play_many(lambda: Noting({"a": 3}), {"a": Slow("p")}, [1, 2, 3])
+    assert over == [2, 3, 1]
+
+
+def test_a_failing_call_spoils_its_episode_only_and_every_memory_is_given_back():
+    flaky = Waiting("flaky", fails_at_call=1)
+    made = []
+
+    def make():
+        made.append(Ledger())
+        return made[-1]
+
+    episodes = play_many(make, {"a": flaky, "b": Waiting("steady")}, [1, 2, 3])
+    assert [one.failure for one in episodes] == [None, "BackendError: no answer", None]
+    assert [env.closed for env in made] == [1, 1, 1]
+    assert sorted(flaky.left) == [0, 2, 2]
+
+
+class Struck(Waiting):
+    """Fails in its `at`-th call, with `error`."""
+
+    def __init__(self, error, at):
+        super().__init__("struck")
+        self.error, self.at = error, at
+
+    async def act(self, seen, states):
+        if len(self.calls) >= self.at:
+            raise self.error
+        return await super().act(seen, states)
+
+
+@pytest.mark.parametrize("error", [KeyError("a fault of ours"), KeyboardInterrupt()])
+@pytest.mark.parametrize("at", [0, 1, 3])
+@pytest.mark.parametrize("others", [Waiting, Scribe])
+def test_a_fault_or_an_interrupt_ends_all_and_closes_what_was_opened(error, at, others):
+    made = []
+
+    def make():
+        made.append(Ledger())
+        return made[-1]
+
+    with pytest.raises(type(error)):
+        play_many(make, {"a": Struck(error, at), "b": others("p")}, [1, 2, 3])
+    assert made and [env.closed for env in made] == [1] * len(made)
+
+
+def test_a_cancelled_play_closes_its_environments():
+    made, stuck = [], Waiting("p", turns=10**9)
+
+    def make():
+        made.append(Ledger())
+        return made[-1]
+
+    async def cancelled():
+        playing = asyncio.create_task(play_many_async(make, dict.fromkeys("ab", stuck), [1, 2]))
+        for _ in range(9):
+            await asyncio.sleep(0)
+        playing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await playing
+
+    run(cancelled())
+    assert [env.closed for env in made] == [1, 1]
+    assert stuck.left == [0] * 4 and stuck.now == 0
+
+
+def test_play_many_may_be_called_where_an_event_loop_runs():
+    wanted = play_many(lambda: Ledger(LIVES), seated(Scribe), [1, 2])
+
+    async def notebook():
+        at_once = play_many(lambda: Ledger(LIVES), seated(Waiting), [1, 2])
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0)
+
+        ticking = asyncio.create_task(tick())
+        awaited = await play_many_async(lambda: Ledger(LIVES), seated(Waiting), [1, 2])
+        ticking.cancel()
+        assert ticks > 5, "the loop goes on meanwhile"
+        return at_once, awaited
+
+    assert run(notebook()) == (wanted, wanted)
+
+
+def test_scripted_play_has_no_event_loop():
+    class Alone(Scribe):
+        def act(self, seen, states):
+            with pytest.raises(RuntimeError, match="no running event loop"):
+                asyncio.get_running_loop()
+            return super().act(seen, states)
+
+    play_many(Ledger, dict.fromkeys("ab", Alone("p")), [1])
+
+
+def test_together_waits_for_all_and_then_raises_the_first_error():
+    ended = []
+
+    async def one(number, turns):
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        ended.append(number)
+        if number:
+            raise BackendError(str(number))
+        return number
+
+    async def three():
+        await together(one(0, 9), one(1, 5), one(2, 1))
+
+    with pytest.raises(BackendError, match=r"^1$"):
+        run(three())
+    assert ended == [2, 1, 0]
+    with pytest.raises(RuntimeError, match="waits for something"):
+        finished(one(0, 1))
+    assert threading.active_count() == 1 or not any(
+        thread.name.startswith("coroutine") for thread in threading.enumerate()
+    )
