@@ -15,18 +15,19 @@ Peers are measured where they are installed: pip install textarena pygame
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import itertools
-import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from benchmarks import records
 from benchmarks.plain_game import PlainGame
-from benchmarks.training import records
+from benchmarks.repeats import Repeats, in_turns
 from srl_envs import make, vector
 
 NAME = "env_speed"
@@ -218,18 +219,22 @@ RATIOS = (
 )
 
 
-def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, list[float]]:
+def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, Repeats]:
     """Agent-steps per CPU-second, one number per repeat; rows that are not installed are absent."""
-    plays = {row: row.prepare() for row in rows if row.missing() is None}
-    rates: dict[str, list[float]] = {row.name: [] for row in plays}
-    for _ in range(repeats):
-        for row, play in plays.items():
-            steps, seconds = play(max(2, round(share * row.rounds)))
-            rates[row.name].append(steps / max(seconds, 1e-9))  # the clock may not have moved
-    return rates
+
+    def rate(play: Play, rounds: int, _: int) -> float:
+        steps, seconds = play(rounds)
+        return steps / max(seconds, 1e-9)  # the clock may not have moved
+
+    sides = {
+        row.name: functools.partial(rate, row.prepare(), max(2, round(share * row.rounds)))
+        for row in rows
+        if row.missing() is None
+    }
+    return in_turns(sides, repeats)
 
 
-def tables(rates: dict[str, list[float]]) -> tuple[str, list[records.Check]]:
+def tables(rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
     """The result as Markdown, and what was to be reached."""
     best = {name: max(values) for name, values in rates.items()}
     lines, checks = [], []
@@ -237,7 +242,7 @@ def tables(rates: dict[str, list[float]]) -> tuple[str, list[records.Check]]:
         if row.name not in best:
             lines.append((row.name, "", row.missing(), "", ""))
             continue
-        median = statistics.median(rates[row.name])
+        median = rates[row.name].middle
         target, share = "", ""
         if row.target is not None:
             target, share = shown(row.target), f"{best[row.name] / row.target:.2f}"

@@ -1,4 +1,4 @@
-"""The benchmark's results as pictures."""
+"""Measured results as pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _pyplot() -> Any:
         import matplotlib
     except ModuleNotFoundError as error:
         raise SystemExit(
-            'plots need matplotlib: pip install "core-srl[plots]", or leave them out with --no-plot'
+            'plots need matplotlib: pip install "core-srl[plots]", or leave them out (--no-plot)'
         ) from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -34,14 +34,32 @@ def draw(results: Sequence[Mapping[str, Any]], path: Path) -> None:
         rows, columns, figsize=(max(13, 4 * columns), 5 * rows), squeeze=False, layout="constrained"
     )
     for place, result in zip(axes.flat, results, strict=False):
-        _draw_curves(place, result)
+        _draw_learning(place, result)
     if len(results) == 1:
         _draw_grid(axes.flat[1], results[0])
     figure.savefig(path, dpi=70)
     pyplot.close(figure)
 
 
-def _draw_curves(axes: Any, result: Mapping[str, Any]) -> None:
+def draw_curves(
+    title: str, lines: Mapping[str, Sequence[tuple[int, float]]], path: Path, *, percent: bool
+) -> None:
+    """One curve of (round, value) per label (PNG)."""
+    pyplot = _pyplot()
+    figure, axes = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
+    for label, points in lines.items():
+        axes.plot([x for x, _ in points], [y for _, y in points], label=label, linewidth=1)
+    if percent:
+        axes.yaxis.set_major_formatter("{x:.0%}")
+    axes.set_title(title)
+    axes.set_xlabel("round")
+    axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=160)
+    pyplot.close(figure)
+
+
+def _draw_learning(axes: Any, result: Mapping[str, Any]) -> None:
     for name, curve in result["curves"].items():
         axes.plot(curve, label=name, linewidth=1)
     axes.axhline(result["oracle"], color="black", linestyle=":", label="oracle")

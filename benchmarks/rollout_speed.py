@@ -1,9 +1,9 @@
 """How fast the demo's rollout is, against re-prefilling `model.generate` every turn.
 
-python -m benchmarks.rollout_speed [--episodes 32] [--turns 8] [--repeats 5] [--json PATH]
+python -m benchmarks.rollout_speed [--episodes 32] [--turns 8] [--repeats 5] [--json FILE]
 
 Four tiny models play coop_compete with four seats, as in the demo, on one thread. Every variant
-plays the same seeds in the same run, one after the other; the median of the repeats counts. A
+plays the same seeds in the same run, in turns; the median of the repeats counts. A
 reference answers with `model.generate` over the whole conversation, in one batch of the same rows
 and with the same settings; it is not asked for log-probabilities, which ours always returns.
 """
@@ -11,9 +11,8 @@ and with the same settings; it is not asked for log-probabilities, which ours al
 from __future__ import annotations
 
 import argparse
-import json
+import functools
 import os
-import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,9 @@ import transformers
 from peft import LoraConfig, get_peft_model
 from transformers import GenerationConfig
 
+from benchmarks import records
+from benchmarks.records import Check
+from benchmarks.repeats import Repeats, in_turns
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Completion, Request
@@ -38,6 +40,7 @@ SEATS = [f"agent_{seat}" for seat in range(4)]
 MODELS, ADAPTERS = "4 models", "4 adapters in one batch"
 REFERENCE = "model.generate, re-prefilled every turn"
 KEPT, CONSTRAINED = "cache kept", "cache kept, constrained choice"
+LEAST = 2.5  # times faster than the reference, with the cache kept
 
 
 class GenerateBackend(HuggingFaceBackend):
@@ -135,54 +138,57 @@ def measure(
     compared: Mapping[tuple[str, str], Mapping[str, TextPolicy]],
     episodes: int,
     repeats: int,
-) -> dict[tuple[str, str], list[float]]:
+) -> dict[tuple[str, str], Repeats]:
     """CPU seconds per rollout, one number per repeat; a first rollout is thrown away."""
-    seconds: dict[tuple[str, str], list[float]] = {name: [] for name in compared}
-    for repeat in range(repeats + 1):
-        for name, seats in compared.items():
-            seeds = range(repeat * episodes, (repeat + 1) * episodes)
-            start = time.process_time()
-            played = play_many(make_env, seats, seeds)
-            spent = time.process_time() - start
-            failed = [episode.failure for episode in played if episode.failure]
-            if failed:
-                raise SystemExit(f"{name}: {failed[0]}")
-            if repeat:
-                seconds[name].append(spent)
-    return seconds
+
+    def rollout(name: tuple[str, str], repeat: int) -> float:
+        seeds = range(repeat * episodes, (repeat + 1) * episodes)
+        start = time.process_time()
+        played = play_many(make_env, compared[name], seeds)
+        spent = time.process_time() - start
+        failed = [episode.failure for episode in played if episode.failure]
+        if failed:
+            raise SystemExit(f"{name}: {failed[0]}")
+        return spent
+
+    sides = {name: functools.partial(rollout, name) for name in compared}
+    return in_turns(sides, repeats, warm_ups=1)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print a table; `--json PATH` keeps the numbers with their circumstances."""
+def tables(seconds: Mapping[tuple[str, str], Repeats], answers: int) -> tuple[str, list[Check]]:
+    """The result as Markdown, and what was to be reached."""
+    lines, checks = [], []
+    for (models, way), own in seconds.items():
+        faster = seconds[models, REFERENCE].middle / own.middle
+        each = 1000 * own.middle / answers
+        lines.append((f"{models}, {way}", f"{own:.3f}", f"{each:.3f}", f"{faster:.2f}"))
+        if way == KEPT:
+            claim = f"{models}: at least {LEAST} times faster than re-prefilling"
+            checks.append(Check(claim, faster >= LEAST, f"{faster:.2f} times"))
+    headers = ("models and rollout", "CPU-s", "ms per answer", "times faster")
+    return f"{records.table(headers, lines)}\n\n{records.listed(checks)}", checks
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--episodes", type=int, default=32, help="per rollout")
     parser.add_argument("--turns", type=int, default=8, help="per episode")
     parser.add_argument("--repeats", type=int, default=5, help="measured rollouts per variant")
     parser.add_argument("--max-new-tokens", type=int, default=4)
-    parser.add_argument("--json", help="also write the result to this file")
+    records.add_arguments(parser)
     asked = parser.parse_args(arguments)
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
     make_env = game(asked.turns)
     compared = variants(make_env, asked.max_new_tokens)
     seconds = measure(make_env, compared, asked.episodes, asked.repeats)
-    medians = {name: statistics.median(values) for name, values in seconds.items()}
-    answers = asked.episodes * asked.turns * len(SEATS)
-    print(f"{asked.episodes} episodes x {asked.turns} turns x {len(SEATS)} seats, one thread\n")
-    print(f"{'models':24} {'rollout':40} {'CPU-s':>6} {'ms/answer':>10} {'times faster':>13}")
-    for (models, way), value in medians.items():
-        faster = medians[models, REFERENCE] / value
-        print(f"{models:24} {way:40} {value:6.3f} {1000 * value / answers:10.3f} {faster:13.2f}")
-    if asked.json:
-        record = {
-            "command": "python -m benchmarks.rollout_speed",
-            "settings": vars(asked),
-            "cpu_seconds": {", ".join(name): values for name, values in seconds.items()},
-            "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
-        }
-        with open(asked.json, "w", encoding="utf-8") as file:
-            json.dump(record, file, indent=1)
+    markdown, checks = tables(seconds, asked.episodes * asked.turns * len(SEATS))
+    head = f"{asked.episodes} episodes x {asked.turns} turns x {len(SEATS)} agents, one thread"
+    result = {"cpu_seconds": {", ".join(name): values for name, values in seconds.items()}}
+    records.keep("rollout_speed", result, f"{head}\n\n{markdown}", asked)
+    return 0 if all(check.held for check in checks) else 1
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import figures
-from benchmarks.suites.ablation import without_parts
-from benchmarks.suites.full import all_passed, all_settings
-from benchmarks.tables import ablation_table, setting_tables
+from benchmarks.matrix_game.ablation import without_parts
+from benchmarks.matrix_game.full import all_passed, all_settings
+from benchmarks.matrix_game.tables import ablation_table, setting_tables
 from srl_agents.evaluation.matrix_game.cross_play import check_counts, run_benchmark
 
 VERSIONED = ("numpy", "gymnasium", "pettingzoo")

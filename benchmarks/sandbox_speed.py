@@ -1,24 +1,21 @@
 """How many programs a second the sandbox runs and judges.
 
     python -m benchmarks.sandbox_speed [--runs 1000] [--workers 2] [--without namespaces ...]
-                                       [--docs docs/results.md]
+                                       [--json FILE] [--docs docs/results.md]
 
 Honest runs of a solution with four tests, one thread per worker, after a warm-up of all workers.
-Without --docs the result is printed only.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from benchmarks.training.records import pasted
+from benchmarks import records
 from srl_envs.sandbox import FEATURES, Call, Limits, Sandbox, Test
 
 SOURCE = """
@@ -34,32 +31,11 @@ TESTS = (
     Test(Call("f", ([-1, -2],)), 0),
     Test(Call("f", (list(range(50)),)), 625),
 )
-SECTION = "sandbox_speed"
 
 
-@dataclass(frozen=True)
-class Speed:
-    """What was measured."""
-
-    protections: str
-    runs: int
-    workers: int
-    per_second: float
-    median: float
-    """Milliseconds from the call to the verdict."""
-    slowest: float
-    """Milliseconds."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.runs} runs of 4 tests, {self.workers} workers, {os.cpu_count()} cores: "
-            f"{self.per_second:.0f} a second; median {self.median:.1f} ms, slowest "
-            f"{self.slowest:.0f} ms ({self.protections})"
-        )
-
-
-def measure(runs: int, workers: int, without: Sequence[str] = ()) -> Speed:
-    """Run and judge; raises AssertionError for a run that does not pass all its tests."""
+def measure(runs: int, workers: int, without: Sequence[str] = ()) -> dict[str, Any]:
+    """{"per_second", "median" and "slowest" (milliseconds from the call to the verdict),
+    "protections"}; raises AssertionError for a run that does not pass all its tests."""
 
     def judged(_: int) -> float:
         started = time.perf_counter()
@@ -76,22 +52,26 @@ def measure(runs: int, workers: int, without: Sequence[str] = ()) -> Speed:
         times = list(threads.map(judged, range(runs)))
         taken = time.perf_counter() - started
         protections = str(sandbox.protections())
-    return Speed(protections, runs, workers, runs / taken, statistics.median(times), max(times))
+    return {
+        "per_second": runs / taken, "median": statistics.median(times), "slowest": max(times),
+        "protections": protections,
+    }  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--without", nargs="*", default=[], choices=FEATURES)
-    parser.add_argument("--docs", type=Path)
-    chosen = parser.parse_args(arguments)
-    speed = measure(chosen.runs, chosen.workers, chosen.without)
-    print(speed)
-    if chosen.docs is not None:
-        text = chosen.docs.read_text(encoding="utf-8")
-        chosen.docs.write_text(pasted(text, SECTION, str(speed)), encoding="utf-8")
+    records.add_arguments(parser)
+    asked = parser.parse_args(arguments)
+    speed = measure(asked.runs, asked.workers, asked.without)
+    text = (
+        "{runs} runs of 4 tests, {workers} workers: {per_second:.0f} a second; median "
+        "{median:.1f} ms, slowest {slowest:.0f} ms ({protections})"
+    ).format(runs=asked.runs, workers=asked.workers, **speed)
+    records.keep("sandbox_speed", speed, text, asked)
 
 
 if __name__ == "__main__":

@@ -1,2 +1,1 @@
-"""What training is claimed to do, measured: one command per file, `python -m
-benchmarks.training.NAME`. docs/results.md holds what they printed."""
+"""What training achieves and costs: one command over a table of claims."""

@@ -1,25 +1,20 @@
 """Opponent modelling for language models, part by part: in the prompt, and in the credit.
 
-python -m benchmarks.training.our_method_llm [--seeds 0 1 2] [--rounds 24]
-
 One embedded model learns the two-player coop_compete against a scripted partner: tit_for_tat,
-always_compete, uniform, or one of the three drawn anew for every game. Every setting has the same
-rounds and games: `plain` (credit.name agent_turn), `notes` (models.partner_notes), `credit`
-(credit.name opponent_model) and `both`. Nothing is asked for: the table says what came out.
+always_compete, uniform, or one of the three drawn anew for every game. Every variant has the same
+rounds and games. Nothing is asked for: the tables say what came out.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import transformers
 
-from benchmarks.training import records
+from benchmarks.training.claim import Claim, Request, Result, Table
 from srl_agents.episode import Decision
 from srl_agents.policy import Policy, Seen
 from srl_agents.scripted.registry import classic_policy
@@ -43,6 +38,7 @@ SETTING: Mapping[str, Any] = {
     "mode.cooperation_strength": 0.0,
     "rollout.group_size": 8,
     "rollout.groups_per_round": 2,
+    "rounds": 24,
     # A third of the default: at that one all settings are at their end after a few rounds.
     "grpo.learning_rate": 1e-3,
 }
@@ -83,76 +79,27 @@ class DrawnPartner:
         return decisions, memories
 
 
-def measure(
-    seeds: Sequence[int],
-    rounds: int,
-    games: int = 128,
-    setting: Mapping[str, Any] = SETTING,
-    partners: Sequence[str] = (*PARTNERS, MIXTURE),
-    variants: Mapping[str, Mapping[str, Any]] = VARIANTS,
-) -> dict[str, Any]:
-    """{"runs": [one mapping per partner, variant and seed], "cpu_seconds": of all of them}."""
+def measure(request: Request, partners: Sequence[str] = (*PARTNERS, MIXTURE)) -> Result:
+    """One row per partner and seed: {"before", variant: {"after", "during"}, "best"}."""
     began = time.process_time()
-    runs = [
-        {
-            "partner": partner,
-            "variant": name,
-            "seed": seed,
-            **_trained({**setting, **own, "seed": seed, "rounds": rounds}, partner, games),
-        }
-        for partner in partners
-        for name, own in variants.items()
-        for seed in seeds
-    ]
-    return {
-        "rounds": rounds,
-        "games": setting["rollout.group_size"] * setting["rollout.groups_per_round"],
-        "turns": setting["environment.options"]["max_cycles"],
-        "runs": runs,
-        "cpu_seconds": time.process_time() - began,
-    }
-
-
-def markdown(result: Mapping[str, Any]) -> str:
-    """Mean reward after training by partner and variant, with the range over seeds."""
-    runs = result["runs"]
-    variants = list(dict.fromkeys(run["variant"] for run in runs))
-    parts = []
-    for what, words in (
-        ("after", "reward per turn after training, mean (least to greatest of the seeds)"),
-        ("during", "reward per turn over all training games, the same"),
-    ):
-        rows = []
-        for partner in dict.fromkeys(run["partner"] for run in runs):
-            cells = [_cell([r for r in runs if r["partner"] == partner], v, what) for v in variants]
-            best = {r["best"] for r in runs if r["partner"] == partner}
-            before = [r["before"] for r in runs if r["partner"] == partner]
-            rows.append(
-                (partner, f"{math.fsum(before) / len(before):.3f}", *cells, f"{max(best):.3f}")
-            )
-        headers = ("partner", "before", *variants, "partner known")
-        parts += [f"**{words}**", records.table(headers, rows)]
-    unread = max(run["unread"] for run in runs)
-    parts.append(
-        f"{result['rounds']} rounds of {result['games']} games of {result['turns']} turns each; "
-        f"{result['cpu_seconds']:.0f} CPU seconds in all; at most {unread:.1%} of a run's answers "
-        "could not be read. Last column: the most that can be earned by whoever knows the partner, "
-        "noise left out."
-    )
-    return "\n\n".join(parts)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, keep."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--rounds", type=int, default=24)
-    records.add_arguments(parser)
-    asked = parser.parse_args(arguments)
-    transformers.utils.logging.disable_progress_bar()
-    result = measure(asked.seeds, asked.rounds)
-    records.keep("our_method_llm", result, markdown(result), asked)
-    return 0
+    rows: list[dict[str, Any]] = []
+    unread = []
+    for partner in partners:
+        for seed in request.seeds:
+            row: dict[str, Any] = {"partner": partner, "seed": seed}
+            before = []
+            for name, own in VARIANTS.items():
+                settings = {**SETTING, **own, **request.overrides, "seed": seed}
+                found = _trained(settings, partner, request.games)
+                unread.append(found["unread"])
+                row |= {f"{name}_after": found["after"], f"{name}_during": found["during"]}
+                before.append(found["before"])
+            rows.append({
+                **row, "before": math.fsum(before) / len(before), "best": found["best"],
+                "played": found["played"],
+            })  # fmt: skip
+    facts = {"cpu": time.process_time() - began, "unread": max(unread), **rows[0]["played"]}
+    return Result(rows, facts=facts)
 
 
 def best_value(env: Any, partner: str) -> float:
@@ -197,17 +144,32 @@ def _trained(settings: Mapping[str, Any], partner: str, games: int) -> dict[str,
         "before": before["per_model"]["model_0"],
         "after": after["per_model"]["model_0"],
         "during": math.fsum(during) / len(during),
-        "by_round": during,
         "unread": max(before["parse_failures"], after["parse_failures"]),
         "best": best_value(run.make_env(), partner),
+        "played": {
+            "rounds": run.config.rounds,
+            "games_a_round": run.config.rollout.episodes,
+            "turns": run.make_env().max_cycles,
+        },
     }
 
 
-def _cell(runs: Sequence[Mapping[str, Any]], variant: str, what: str) -> str:
-    values = [run[what] for run in runs if run["variant"] == variant]
-    mean = math.fsum(values) / len(values)
-    return f"{mean:.3f} ({min(values):.3f} to {max(values):.3f})"
+def _table(when: str, title: str = "") -> Table:
+    cells = {name: f"{{{name}_{when}:.3f}}" for name in VARIANTS}
+    columns = {"partner": "{partner}", "before": "{before.middle:.3f}", **cells}
+    return Table({**columns, "partner known": "{best:.3f}"}, title, over_seeds=("partner",))
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+OUR_METHOD_LLM = Claim(
+    measure,
+    tables=[
+        _table(
+            "after", "**reward per turn after training, mean (least to greatest of the seeds)**"
+        ),
+        _table("during", "**reward per turn over all training games, the same**"),
+    ],
+    legend="{rounds} rounds of {games_a_round} games of {turns} turns each; {cpu:.0f} CPU seconds "
+    "in all; at most {unread:.1%} of a run's answers could not be read. Last column: the most that "
+    "can be earned by whoever knows the partner, noise left out.",
+    games=128,
+)

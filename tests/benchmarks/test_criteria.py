@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.suites.full import COOP_LEVELS, DIFFICULTIES, checks
+from benchmarks.matrix_game.full import COOP_LEVELS, DIFFICULTIES, checks
 from srl_agents.evaluation.matrix_game.cross_play import cross_play
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import env_speed, plain_game
 from benchmarks.plain_game import PlainGame
+from benchmarks.repeats import Repeats
 from srl_envs import make
 
 
@@ -30,13 +31,13 @@ def test_it_measures_all_rows_and_keeps_the_numbers(tmp_path, monkeypatch, capsy
 
 def test_what_is_to_be_reached_is_judged_by_the_best_repeat(monkeypatch):
     monkeypatch.setattr(env_speed.Row, "missing", lambda row: "not installed: pip install it")
-    rates = {row.name: [10.0, row.target or 20.0, 30.0] for row in env_speed.ROWS}
+    rates = {row.name: Repeats([10.0, row.target or 20.0, 30.0]) for row in env_speed.ROWS}
     del rates[env_speed.TEXTARENA]
     markdown, checks = env_speed.tables(rates)
     assert f"| {env_speed.TEXTARENA} |  | not installed: pip install it |" in markdown
     assert f"| {env_speed.SINGLE} | 200k | 200k | 0k | 1.00 |" in markdown
     assert sum(check.held for check in checks) == len(checks) == 10 + 3
-    rates[env_speed.SINGLE] = [199e3] * 3
+    rates[env_speed.SINGLE] = Repeats([199e3] * 3)
     assert [check.claim for check in env_speed.tables(rates)[1] if not check.held] == [
         f"{env_speed.SINGLE}: at least 200k"
     ]

@@ -4,34 +4,36 @@ import pytest
 import torch
 
 from benchmarks import rollout_speed
+from benchmarks.repeats import Repeats
 from srl_agents.errors import BackendError
 
 
 def test_it_measures_every_way_and_keeps_the_numbers(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
+    monkeypatch.setattr(rollout_speed.records, "_commit", lambda: "0123abc")
     threads = torch.get_num_threads()
+    kept = tmp_path / "r.json"
+    words = ["--episodes", "2", "--turns", "2", "--repeats", "1", "--json", str(kept)]
     try:
-        rollout_speed.main(
-            [
-                "--episodes",
-                "2",
-                "--turns",
-                "2",
-                "--repeats",
-                "1",
-                "--json",
-                str(tmp_path / "r.json"),
-            ]
-        )
+        rollout_speed.main(words)
     finally:
         torch.set_num_threads(threads)
-    table = capsys.readouterr().out.splitlines()[2:]
-    assert len(table) == 1 + 6
-    references = [line for line in table if rollout_speed.REFERENCE in line]
-    assert [line.split()[-1] for line in references] == ["1.00", "1.00"]
-    record = json.loads((tmp_path / "r.json").read_text())
-    assert len(record["cpu_seconds"]) == 6
-    assert all(len(values) == 1 for values in record["cpu_seconds"].values())
+    lines = [line for line in capsys.readouterr().out.splitlines() if "4 " in line[:4]]
+    references = [line for line in lines if rollout_speed.REFERENCE in line]
+    assert len(lines) == 6 and [line.split()[-2] for line in references] == ["1.00", "1.00"]
+    seconds = json.loads(kept.read_text())["result"]["cpu_seconds"]
+    assert len(seconds) == 6 and all(len(values) == 1 for values in seconds.values())
+
+
+@pytest.mark.parametrize(("kept", "held"), [(0.4, True), (0.41, False)])
+def test_the_target_can_be_missed(kept, held):
+    models = rollout_speed.MODELS
+    seconds = {
+        (models, rollout_speed.REFERENCE): Repeats([1.0]),
+        (models, rollout_speed.KEPT): Repeats([kept]),
+    }
+    _, checks = rollout_speed.tables(seconds, 10)
+    assert [check.held for check in checks] == [held]
 
 
 def test_a_spoilt_episode_is_no_measurement():

@@ -4,8 +4,8 @@ import sys
 import pytest
 
 from benchmarks import run
-from benchmarks.suites.full import Check, all_passed, checks
-from benchmarks.tables import check_summary
+from benchmarks.matrix_game.full import Check, all_passed, checks
+from benchmarks.matrix_game.tables import check_summary
 from srl_agents.evaluation.matrix_game.cross_play import PLAYERS, RATES, cross_play, tuned_rate
 
 SMALL = ["--runs", "2", "--episodes", "3", "--horizon", "4"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.training.claim import Request
 from srl_envs import coop_compete_v0
 
 
@@ -9,32 +10,26 @@ from srl_envs import coop_compete_v0
 def tiny_folder(embedded_models):
     from srl_agents.llm import tiny
 
-    return str(
-        tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3))
-    )
+    return str(tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3)))
 
 
-@pytest.fixture
-def small_setting(tiny_folder):
-    """The settings of a run of moments, by dotted name."""
-    return {
-        "environment.name": "coop_compete_v0",
-        "environment.options": {"num_agents": 4, "max_cycles": 2},
-        "models.base": tiny_folder,
-        "models.sampling.max_new_tokens": 4,
-        "models.count": 4,
-        "rollout.group_size": 2,
-        "rollout.groups_per_round": 1,
-        "logging.evaluation_episodes": 2,
-        "logging.episodes": 0,
-        "checkpoints.every": 0,
-        "rounds": 2,
-    }
+@pytest.fixture(scope="session")
+def small(tiny_folder, tmp_path_factory):
+    """Makes the request of a measurement of moments: two rounds of two groups of two."""
+
+    def request(games=0, seeds=(3,), **overrides):
+        settings = {
+            "models.base": tiny_folder,
+            "rollout.group_size": 2,
+            "rollout.groups_per_round": 2,
+            "logging.evaluation_episodes": 2,
+            "logging.episodes": 0,
+            "rounds": 2,
+            **{name.replace("__", "."): value for name, value in overrides.items()},
+        }
+        return Request(seeds, tmp_path_factory.mktemp("runs"), games, settings)
+
+    return request
 
 
-@pytest.fixture
-def empty_config(tmp_path):
-    """A configuration file that leaves everything to the settings on top of it."""
-    path = tmp_path / "empty.yaml"
-    path.write_text("{}\n")
-    return path
+TWO_AGENTS = {"num_agents": 2, "max_cycles": 2}

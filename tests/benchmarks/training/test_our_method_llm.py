@@ -40,15 +40,10 @@ def test_a_drawn_partner_stays_who_it_is_for_a_game():
     assert [who for who, _ in after] == [who for who, _ in states]
 
 
-def test_the_whole_table(tiny_folder):
-    setting = {
-        **our_method_llm.SETTING,
-        "environment.options": {"variant": "pair", "num_agents": 2, "max_cycles": 2},
-        "models.base": tiny_folder,
-        "rollout.group_size": 2,
-        "rollout.groups_per_round": 1,
-    }
-    result = our_method_llm.measure([0], 1, 4, setting, partners=(PARTNERS[0], MIXTURE))
-    assert [run["variant"] for run in result["runs"]] == [*our_method_llm.VARIANTS] * 2
-    text = our_method_llm.markdown(result)
-    assert "| one of the three |" in text and "1 rounds of 2 games of 2 turns" in text
+def test_the_whole_table(small):
+    options = {"variant": "pair", "num_agents": 2, "max_cycles": 2}
+    request = small(games=4, rounds=1, rollout__groups_per_round=1, environment__options=options)
+    result = our_method_llm.measure(request, partners=(PARTNERS[0], MIXTURE))
+    assert [row["partner"] for row in result.rows] == [PARTNERS[0], MIXTURE]
+    text = our_method_llm.OUR_METHOD_LLM.markdown(result, request)
+    assert text.count("| one of the three |") == 2 and "1 rounds of 2 games of 2 turns" in text

@@ -1,0 +1,1 @@
+"""Credit where one act of one agent matters: games needed by each credit assignment."""

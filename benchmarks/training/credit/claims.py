@@ -1,0 +1,193 @@
+"""How many games each credit assignment needs where one act alone matters, and what advantage
+alignment does in a dilemma.
+
+The key game (`key_game.py`): sixteen agents, eight turns, and one act of one agent that pays; all
+else is weather. Tabular softmax learners (`tabular.py`) count the games; the embedded model
+then finds the key through the trainer itself. The dilemma is the iterated prisoner's.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.training.claim import Claim, Request, Result, Table, Target
+from benchmarks.training.credit.key_game import (
+    COLOUR,
+    COLOURS,
+    HOLDER,
+    SEATS,
+    TURNS,
+    WEATHER,
+    WHEN,
+    KeyGame,
+)
+from benchmarks.training.credit.tabular import (
+    DILEMMA_TURNS,
+    GROUP,
+    KEPT,
+    dilemma,
+    games_until_found,
+)
+from srl_agents.episode import Episode
+from srl_train.config import yaml_file
+from srl_train.config.credit import CreditConfig
+from srl_train.engine.assemble import assemble
+from srl_train.engine.evaluation import evaluate
+from srl_train.engine.rounds import run_round
+
+KEY_CREDIT: Mapping[str, CreditConfig] = {
+    "per_agent": CreditConfig(),
+    "agent_turn": CreditConfig(name="agent_turn"),
+    "team_joint": CreditConfig(name="team_joint"),
+}
+RATES = (0.3, 1.0, 3.0)
+LEARNERS = 15  # per seed and rate, of which the median counts
+MOST = 12_000  # games after which a learner is given up
+DILEMMA_CREDIT: Mapping[str, CreditConfig] = {
+    "agent_turn": CreditConfig(name="agent_turn"),
+    "advantage_alignment": CreditConfig(name="advantage_alignment", alignment=1.0),
+}
+DILEMMA_RATE, DILEMMA_UPDATES = 0.1, 400
+# The other seats are held by a scripted policy: the embedded model sits where the key is.
+TINY: Mapping[str, Any] = {
+    **{f"seats.agent_{seat}": "uniform" for seat in range(SEATS) if seat != HOLDER},
+    "models.count": 1,
+    "mode.name": "cooperative",
+    "mode.cooperation_strength": 0.0,
+    "credit.name": "agent_turn",
+    "rollout.group_size": 16,
+    "rollout.groups_per_round": 2,
+    "rounds": 10,
+}
+
+
+def measure(request: Request) -> Result:
+    """The rows of all three parts; the model is trained on the first seed alone."""
+    model = with_the_model({**TINY, **request.overrides, "seed": request.seeds[0]})
+    return Result([*key_games(request.seeds), *dilemmas(request.seeds), model])
+
+
+def key_games(seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """One row per seed and rate: the median of games until the key is found, by credit."""
+    rows = []
+    for seed in seeds:
+        for rate in RATES:
+            medians = {}
+            for name, credit in KEY_CREDIT.items():
+                games = [
+                    games_until_found(credit, rate, seed * LEARNERS + index, MOST)
+                    for index in range(LEARNERS)
+                ]
+                ordered = sorted(math.inf if one is None else one for one in games)
+                medians[name] = ordered[LEARNERS // 2]
+            times = {f"times_{name}": medians["team_joint"] / own for name, own in medians.items()}
+            rows.append({"part": "key", "seed": seed, "rate": rate, **medians, **times})
+    return rows
+
+
+def dilemmas(seeds: Sequence[int], updates: int = DILEMMA_UPDATES) -> list[dict[str, Any]]:
+    """One row per credit and seed: cooperation and reward in the last tenth of the updates."""
+    rows: list[dict[str, Any]] = []
+    plain: dict[int, float] = {}
+    for name, credit in DILEMMA_CREDIT.items():
+        for seed in seeds:
+            found = dilemma(credit, DILEMMA_RATE, seed, updates)
+            more = found["cooperation"] - plain.setdefault(seed, found["cooperation"])
+            rows.append({"part": "dilemma", "credit": name, "seed": seed, **found, "more": more})
+    return rows
+
+
+def with_the_model(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """One run of the embedded model: how often it opens, before and after."""
+    began = time.process_time()
+    config = yaml_file.from_tree({}, settings)
+    run = assemble(config, KeyGame)
+    _, before = evaluate(run, 64)
+    for number in range(config.rounds):
+        run_round(run, number)
+        run.next_round = number + 1
+    _, after = evaluate(run, 64)
+    return {
+        "part": "model",
+        "seed": config.seed,
+        "games": config.rounds * config.rollout.episodes,
+        "before": opened(before),
+        "after": opened(after),
+        "cpu_seconds": time.process_time() - began,
+    }
+
+
+def opened(episodes: Sequence[Episode]) -> float:
+    """Share of the games in which the key turned."""
+    acts = [int(one.steps_of(f"agent_{HOLDER}")[WHEN].decision.action) for one in episodes]
+    return acts.count(COLOUR) / len(acts)
+
+
+def _fewer(name: str) -> Target:
+    return Target(
+        f"{name} finds the act in at least 3x fewer games than team_joint, at every rate on every "
+        "seed",
+        f"times_{name}", ">=", 3.0, "{:.1f}x", {"part": "key"},
+    )  # fmt: skip
+
+
+CREDIT = Claim(
+    measure,
+    tables=[
+        Table(
+            {
+                "seed": "{seed}",
+                "rate": "{rate:g}",
+                **{name: f"{{{name}:g}}" for name in KEY_CREDIT},
+                "team_joint / per_agent": "{times_per_agent:.1f}x",
+                "team_joint / agent_turn": "{times_agent_turn:.1f}x",
+            },
+            f"**The key game**, {SEATS} agents, {TURNS} turns, weather of deviation {WEATHER:g} at "
+            f"every turn of every agent: games until the key is found (90 %, lasting {KEPT} "
+            f"updates), median of {LEARNERS} tabular learners per seed and learning rate, groups "
+            f"of {GROUP}",
+            {"part": "key"},
+        ),
+        Table(
+            {
+                "credit": "{credit}",
+                "seed": "{seed}",
+                "cooperation": "{cooperation:.1%}",
+                "reward per turn": "{reward:.3f}",
+            },
+            f"**The iterated prisoner's dilemma**, {DILEMMA_TURNS} turns, two tabular learners "
+            f"that see the last turn, {DILEMMA_UPDATES} updates: the last tenth of them",
+            {"part": "dilemma"},
+        ),
+        Table(
+            {
+                "seed": "{seed}",
+                "games": "{games}",
+                "opens before": "{before:.0%}",
+                "after": "{after:.0%}",
+                "CPU-s": "{cpu_seconds:.0f}",
+            },
+            "**The key game, the embedded model through the trainer** (agent_turn)",
+            {"part": "model"},
+        ),
+    ],
+    targets=[
+        _fewer("per_agent"),
+        _fewer("agent_turn"),
+        Target(
+            "advantage alignment cooperates more in the dilemma, on every seed",
+            "more", ">", 0.25, "by {:.0%}", {"part": "dilemma", "credit": "advantage_alignment"},
+        ),
+        Target(
+            "at first the embedded model opens less than twice as often as by chance",
+            "before", "<", 2 / len(COLOURS), "{:.0%} of its games", {"part": "model"},
+        ),
+        Target(
+            "it finds the key through the trainer",
+            "after", ">=", 0.9, "opens {:.0%} of its games", {"part": "model"},
+        ),
+    ],
+)  # fmt: skip

@@ -1,0 +1,129 @@
+"""Tabular softmax learners on the advantages of `srl_train.advantages.credit`: fast enough to
+count games.
+
+They take the very functions that a run takes; only the policy and its step are simpler, a table
+of logits under the plain policy gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.training.credit.key_game import COLOUR, COLOURS, HOLDER, SEATS, TURNS, WEATHER, WHEN
+from benchmarks.training.credit.key_game import rewards as key_rewards
+from srl_agents.episode import AgentStep, Decision
+from srl_train.advantages.credit import ASSIGNMENTS, Assignment, Seating
+from srl_train.config.credit import CreditConfig
+from srl_train.data.trajectory import Game, Trajectory
+
+GROUP = 8  # games compared with each other, as in a run's default
+KEPT = 20  # updates that what was found must last
+KEY_SEATING = Seating(tuple(f"agent_{seat}" for seat in range(SEATS)))
+DILEMMA_SEATING = Seating(("first", "second"))
+# The iterated prisoner's dilemma: own payoff by own and other's choice, 1 cooperates.
+DILEMMA = np.array([[-2.0, 0.0], [-3.0, -1.0]])
+DILEMMA_TURNS, DILEMMA_DISCOUNT = 16, 0.96
+CONTEXTS = 5  # nothing yet, then (own, other) = 00, 01, 10, 11
+
+
+def games_until_found(
+    credit: CreditConfig, rate: float, seed: int, most: int, success: float = 0.9
+) -> int | None:
+    """Games until the key's holder opens with at least this chance, and does so for KEPT updates.
+
+    None if that was not within `most` games. Every seat has logits of its own for every turn. The
+    chance is the policy's own, not a sample.
+    """
+    rng = np.random.default_rng(seed)
+    assignment = ASSIGNMENTS[credit.name](credit, 1.0)
+    state: Mapping[str, float] = {}
+    logits = np.zeros((SEATS, TURNS, len(COLOURS)))
+    kept = 0
+    for played in range(GROUP, most + GROUP * KEPT, GROUP):
+        chance = _softmax(logits)
+        draws = rng.random((GROUP, SEATS, TURNS, 1))
+        chosen = (draws > chance.cumsum(axis=-1)).sum(axis=-1).clip(max=len(COLOURS) - 1)
+        weather = WEATHER * rng.standard_normal((GROUP, SEATS, TURNS))
+        paid = np.array([key_rewards(*game) for game in zip(chosen, weather, strict=True)])
+        group = [_game(KEY_SEATING, own, acts) for own, acts in zip(paid, chosen, strict=True)]
+        advantage, state = _advantages(assignment, group, KEY_SEATING, state)
+        score = np.eye(len(COLOURS))[chosen] - chance
+        logits += rate * (advantage[..., None] * score).mean(axis=0)
+        kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= success else 0
+        if kept == KEPT:
+            return played - GROUP * (KEPT - 1)
+    return None
+
+
+def dilemma(
+    credit: CreditConfig, rate: float, seed: int, updates: int, games: int = 64
+) -> dict[str, float]:
+    """Two learners in the iterated prisoner's dilemma: {"cooperation": share of the last tenth's
+    choices, "reward": mean per seat and turn there}.
+
+    Each has one logit per context of its last turn; both learn from the same games at once.
+    """
+    rng = np.random.default_rng(seed)
+    assignment = ASSIGNMENTS[credit.name](credit, DILEMMA_DISCOUNT)
+    state: Mapping[str, float] = {}
+    logits = np.zeros((2, CONTEXTS))
+    seen: list[tuple[float, float]] = []
+    for _ in range(updates):
+        chance = 1.0 / (1.0 + np.exp(-logits))
+        context = np.zeros((games, 2), int)
+        contexts = np.empty((games, 2, DILEMMA_TURNS), int)
+        chosen = np.empty((games, 2, DILEMMA_TURNS), int)
+        for turn in range(DILEMMA_TURNS):
+            contexts[:, :, turn] = context
+            acts = (rng.random((games, 2)) < chance[[0, 1], context]).astype(int)
+            chosen[:, :, turn] = acts
+            context = 1 + 2 * acts + acts[:, ::-1]
+        paid = DILEMMA[chosen, chosen[:, ::-1]]
+        group = [_game(DILEMMA_SEATING, own, acts) for own, acts in zip(paid, chosen, strict=True)]
+        advantage, state = _advantages(assignment, group, DILEMMA_SEATING, state)
+        for seat in (0, 1):
+            here = contexts[:, seat]
+            push = advantage[:, seat] * (chosen[:, seat] - chance[seat, here])
+            logits[seat] += rate * np.bincount(here.ravel(), push.ravel(), CONTEXTS) / games
+        seen.append((float(chosen.mean()), float(paid.mean())))
+    last = np.mean(seen[-max(1, updates // 10) :], axis=0)
+    return {"cooperation": float(last[0]), "reward": float(last[1])}
+
+
+def _game(seating: Seating, paid_AT: NDArray[np.float64], chosen_AT: NDArray[np.int64]) -> Game:
+    return {
+        agent: Trajectory(
+            agent,
+            tuple(AgentStep(agent, None, Decision(action), 0.0) for action in chosen.tolist()),
+            tuple(paid.tolist()),
+        )
+        for agent, paid, chosen in zip(seating.seats, paid_AT, chosen_AT, strict=True)
+    }
+
+
+def _advantages(
+    assignment: Assignment | None,
+    group: Sequence[Game],
+    seating: Seating,
+    state: Mapping[str, float],
+) -> tuple[NDArray[np.float64], Mapping[str, float]]:
+    if assignment is None:  # per_agent leaves it to TRL
+        return _group_relative(group, seating), state
+    [found], state = assignment([group], seating, state)
+    return np.array([[own[agent] for agent in seating.seats] for own in found]), state
+
+
+def _group_relative(group: Sequence[Game], seating: Seating) -> NDArray[np.float64]:
+    """TRL's advantages (scale_rewards "group") of the games' returns, on every turn."""
+    paid = np.array([[game[agent].shaped for agent in seating.seats] for game in group])
+    returns = paid.sum(axis=-1)
+    scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)
+    return np.repeat(scaled[..., None], paid.shape[-1], axis=-1)
+
+
+def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))

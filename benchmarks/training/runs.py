@@ -1,0 +1,102 @@
+"""Training runs of an example's configuration, with exams before and after each."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from benchmarks.records import EXAMPLES
+from benchmarks.training.claim import Request
+from srl_agents.episode import Episode
+from srl_train.config import yaml_file
+from srl_train.engine.evaluation import evaluate
+from srl_train.engine.rounds import RoundResult
+from srl_train.engine.state import Run
+from srl_train.trainer import MultiModelTrainer
+
+Settings = Mapping[str, Any]
+"""What replaces a configuration's own, by dotted name."""
+Exam = Callable[[Run], Any]
+"""What a run's models can do now; nobody learns from it."""
+AS_IT_IS: Mapping[str, Settings] = MappingProxyType({"": {}})
+SECONDS = 600.0
+"""What a run may take, from nothing to its last exam."""
+
+
+def trained(
+    request: Request,
+    example: str,
+    exams: Mapping[str, Exam],
+    variants: Mapping[str, Settings] = AS_IT_IS,
+    fixed: Settings = MappingProxyType({}),
+    named_by: str = "",
+) -> Iterator[dict[str, Any]]:
+    """One row per seed and variant of a file of examples/, as soon as it is there.
+
+    Of the exams, "after" is also sat before training. `fixed` are settings that no override
+    changes; `named_by` is the entry of an episode's last info that names its level or problem.
+    """
+    for seed in request.seeds:
+        for name, own in variants.items():
+            settings = {**own, **request.overrides, **fixed, "seed": seed}
+            config = yaml_file.load(EXAMPLES / example, settings)
+            began, worked = time.perf_counter(), time.process_time()
+            words = re.findall(
+                "[a-z0-9]+", f"{example.removesuffix('.yaml')} {name} {seed}".lower()
+            )
+            out = request.folder / "_".join(words)
+            trainer = _WatchedTrainer(config, out, named_by=named_by)
+            before = exams["after"](trainer.run)
+            training = time.process_time()
+            results = trainer.fit()
+            training = time.process_time() - training
+            yield {
+                "variant": name,
+                "seed": seed,
+                "before": before,
+                **{paper: sit(trainer.run) for paper, sit in exams.items()},
+                "curve": results["training_metrics"]["total_rewards"],
+                "met": sorted(trainer.met),
+                "episodes": config.rounds * config.rollout.episodes,
+                "training_seconds": trainer.run.seconds,
+                "training_cpu_seconds": training,
+                "wall_seconds": time.perf_counter() - began,
+                "cpu_seconds": time.process_time() - worked,
+                "out": str(out),
+            }
+
+
+def options_of(request: Request, example: str) -> dict[str, Any]:
+    """The options of the environment that is trained in."""
+    return dict(yaml_file.load(EXAMPLES / example, request.overrides).environment.options)
+
+
+def mean_return(run: Run, games: int) -> float:
+    """Mean raw return per agent in `games` games that no round plays."""
+    _, played = evaluate(run, games)
+    totals = [total for e in played if e.failure is None for total in e.returns().values()]
+    return sum(totals) / len(totals)
+
+
+def last_info(episode: Episode) -> Mapping[str, Any]:
+    """What the first agent was told at the end."""
+    return episode.turns[-1][0].info
+
+
+class _WatchedTrainer(MultiModelTrainer):
+    """Keeps what was trained on, as the last info of each episode names it."""
+
+    def __init__(self, *arguments: Any, named_by: str, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.met: set[str] = set()
+        self._named_by = named_by
+
+    def train_round(self) -> RoundResult:
+        """The next round."""
+        result = super().train_round()
+        if self._named_by:
+            self.met.update(last_info(episode)[self._named_by] for episode in result.episodes)
+        return result

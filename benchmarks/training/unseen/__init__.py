@@ -1,0 +1,1 @@
+"""What trained models do with levels, markets and problems that nobody trained on."""

@@ -1,0 +1,33 @@
+import pytest
+
+from benchmarks.repeats import Estimate, OverSeeds, Repeats, estimate, in_turns, ratios
+
+
+def test_a_mean_and_its_standard_error():
+    # Deviations -1, 0, 1: variance 1, over three values.
+    assert estimate([1.0, 2.0, 3.0]) == pytest.approx((2.0, 1 / 3**0.5))
+    assert estimate([4.0]) == (4.0, None)
+    assert f"{Estimate(0.88, 0.023):.1%}" == "88.0% ± 2.3%"
+    assert f"{Estimate(0.88, None):.1%}" == "88.0%"
+
+
+def test_middle_and_extremes():
+    assert f"{Repeats([3.0, 1.0, 2.0]):.1f}" == "2.0 (1.0 to 3.0)"
+    assert f"{Repeats([4.0, 1.0, 2.0, 3.0]):.1f}" == "2.5 (1.0 to 4.0)"
+    assert f"{OverSeeds([1.0, 2.0, 6.0]):.1f}" == "3.0 (1.0 to 6.0)"
+    assert f"{Repeats([2.0, 2.0]):.1f}" == "2.0"
+
+
+def test_sides_take_turns_and_warm_ups_are_thrown_away():
+    order = []
+
+    def side(name):
+        return lambda repeat: order.append((repeat, name)) or float(repeat)
+
+    found = in_turns({"a": side("a"), "b": side("b")}, repeats=2, warm_ups=1)
+    assert order == [(0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b")]
+    assert found == {"a": (1.0, 2.0), "b": (1.0, 2.0)}
+
+
+def test_ratios_are_taken_repeat_by_repeat():
+    assert ratios([2.0, 9.0], [1.0, 3.0]) == (2.0, 3.0)

@@ -1,0 +1,43 @@
+import pytest
+
+from benchmarks.training.costs import round_cost
+from benchmarks.training.costs.bare_trl import BareTrainer
+from srl_train.engine import rounds
+from tests.benchmarks.training.conftest import TWO_AGENTS
+
+
+@pytest.fixture
+def request_of(small, monkeypatch):
+    monkeypatch.setattr(round_cost, "REPEATS", 1)
+
+    def request(**extra):
+        options = {"environment__options": TWO_AGENTS, "models__count": 2, **extra}
+        return small(rollout__group_size=4, rollout__groups_per_round=1, **options)
+
+    return request
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{"models__adapters": {"rank": 2}}, {"grpo__minibatches": 2, "grpo__iterations": 2}],
+    ids=["LoRA", "minibatches"],
+)
+def test_both_sides_do_the_same_work(request_of, extra):
+    play = rounds.play_groups
+    request = request_of(**extra)
+    result = round_cost.measure(request)
+    assert rounds.play_groups is play
+    ours, whole, loop = result.rows
+    assert ours["difference"] == 0.0
+    assert (result.facts["rounds"], result.facts["models"], result.facts["samples"]) == (2, 2, 16)
+    assert 0 < loop["seconds"][0] < whole["seconds"][0]
+    assert loop["overhead"] == pytest.approx(ours["seconds"][0] / loop["seconds"][0] - 1)
+    assert "its loop alone" in round_cost.ROUND_COST.markdown(result, request)
+
+
+def test_other_work_is_seen(request_of, monkeypatch):
+    monkeypatch.setattr(BareTrainer, "train", lambda self: None)
+    monkeypatch.setattr(BareTrainer, "loop_seconds", 1.0)
+    result = round_cost.measure(request_of())
+    assert result.rows[0]["difference"] > 0
+    assert [check.held for check in round_cost.ROUND_COST.checks(result)][1] is False

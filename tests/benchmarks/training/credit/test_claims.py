@@ -1,0 +1,89 @@
+"""The key game, the tabular learners and the claims that are judged by them."""
+
+import numpy as np
+import pytest
+
+from benchmarks.training.claim import Result
+from benchmarks.training.credit import claims as credit
+from benchmarks.training.credit import tabular
+from benchmarks.training.credit.key_game import (
+    COLOUR,
+    HOLDER,
+    PRIZE,
+    SEATS,
+    TURNS,
+    WHEN,
+    KeyGame,
+    rewards,
+)
+from srl_envs.env_checker import check_environment
+from srl_train.config.credit import CreditConfig
+
+
+def test_the_environment_keeps_the_contract():
+    check_environment(KeyGame)
+
+
+def test_one_act_alone_matters():
+    weather = np.random.default_rng(0).normal(size=(SEATS, TURNS))
+    for seat in range(SEATS):
+        for turn in range(TURNS):
+            chosen = np.full((SEATS, TURNS), COLOUR - 1)
+            chosen[seat, turn] = COLOUR
+            extra = rewards(chosen, weather) - weather
+            expected = np.zeros((SEATS, TURNS))
+            expected[HOLDER, WHEN] = PRIZE * ((seat, turn) == (HOLDER, WHEN))
+            np.testing.assert_allclose(extra, expected, atol=1e-12)
+
+
+def test_the_environment_pays_what_the_rule_says():
+    def total(colours):
+        env = KeyGame()
+        env.reset(seed=3)
+        paid = 0.0
+        for colour in colours:
+            _, earned, *_ = env.step(
+                {a: colour if a == f"agent_{HOLDER}" else 0 for a in env.agents}
+            )
+            paid += earned[f"agent_{HOLDER}"]
+        return paid
+
+    wrong = [0] * TURNS
+    right = [COLOUR if turn == WHEN else 0 for turn in range(TURNS)]
+    late = [COLOUR if turn == WHEN + 1 else 0 for turn in range(TURNS)]
+    assert total(right) == pytest.approx(total(wrong) + PRIZE)
+    assert total(late) == pytest.approx(total(wrong))
+
+
+def test_per_agent_and_agent_turn_find_it_in_three_times_fewer_games(monkeypatch):
+    monkeypatch.setattr(credit, "RATES", (3.0,))
+    monkeypatch.setattr(credit, "LEARNERS", 9)
+    [found] = credit.key_games([0])
+    assert min(found["times_per_agent"], found["times_agent_turn"]) >= 3
+    assert found["times_per_agent"] == found["team_joint"] / found["per_agent"]
+
+
+def test_who_does_not_find_it_is_said_so():
+    assert tabular.games_until_found(CreditConfig(name="team_joint"), 0.01, 0, most=200) is None
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_advantage_alignment_cooperates_in_a_dilemma(seed):
+    plain, aligned = (
+        tabular.dilemma(own, 0.3, seed, updates=80, games=32)["cooperation"]
+        for own in credit.DILEMMA_CREDIT.values()
+    )
+    assert plain < 0.1
+    assert aligned > 0.6
+
+
+def test_the_whole_table(small, monkeypatch):
+    monkeypatch.setattr(credit, "RATES", (3.0,))
+    monkeypatch.setattr(credit, "MOST", 40)
+    monkeypatch.setattr(credit, "LEARNERS", 1)
+    request = small(rounds=1, rollout__groups_per_round=1)
+    model = credit.with_the_model({**credit.TINY, **request.overrides})
+    rows = [*credit.key_games([0]), *credit.dilemmas([0], updates=2), model]
+    text = credit.CREDIT.markdown(Result(rows), request)
+    assert "**The key game**" in text and "| agent_turn | 0 |" in text
+    assert [check.held for check in credit.CREDIT.checks(Result(rows))][-1] is False
