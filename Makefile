@@ -76,15 +76,15 @@ bench: $(VENV)/.installed-run
 # Each is a command of its own, whose result docs/results.md keeps.
 bench-train: $(VENV)/.installed-run
 	for game in coop_compete team_battle maze; do \
-		$(BIN)/python -m benchmarks.training.algorithms $$game \
+		$(BIN)/python -m benchmarks.training algorithms_$$game \
 			--figure docs/figures/algorithms_$$game.png || exit 1; done
-	$(BIN)/python -m benchmarks.training.offline
-	$(BIN)/python -m benchmarks.training.credit --seeds 0 1 2
-	$(BIN)/python -m benchmarks.training.our_method_llm
-	$(BIN)/python -m benchmarks.training.scaling
-	$(BIN)/python -m benchmarks.training.arithmetic
-	$(BIN)/python -m benchmarks.training.tools
-	$(BIN)/python -m benchmarks.training.several_tasks --figure docs/figures/several_tasks.png
+	$(BIN)/python -m benchmarks.training offline
+	$(BIN)/python -m benchmarks.training credit --seeds 0 1 2
+	$(BIN)/python -m benchmarks.training our_method_llm
+	$(BIN)/python -m benchmarks.training scaling
+	$(BIN)/python -m benchmarks.training arithmetic
+	$(BIN)/python -m benchmarks.training tools
+	$(BIN)/python -m benchmarks.training several_tasks --figure docs/figures/several_tasks.png
 
 bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks import figures
 from benchmarks.matrix_game.ablation import without_parts
-from benchmarks.matrix_game.full import all_passed, all_settings
+from benchmarks.matrix_game.full import all_held, all_settings
 from benchmarks.matrix_game.tables import ablation_table, setting_tables
 from srl_agents.evaluation.matrix_game.cross_play import check_counts, run_benchmark
 
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures.draw(results, picture)
         written.append(picture)
     _say(f"wrote {', '.join(map(str, written))}")
-    return int(options.suite == "full" and not all_passed(results))
+    return int(options.suite == "full" and not all_held(results))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,20 +86,12 @@ def _write(
     results: Any, text: str, options: argparse.Namespace, given: list[str], seconds: float
 ) -> list[Path]:
     """SUITE.json and SUITE.md in the folder asked for."""
-    folder: Path = options.out
-    folder.mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["python", "-m", "benchmarks.run", *given])
-    record = {
-        "command": command,
-        "seed": options.seed,
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in VERSIONED},
-        },
-        "seconds": round(seconds, 1),
-        "results": results,
-    }
-    data, tables = folder / f"{options.suite}.json", folder / f"{options.suite}.md"
+    versions = {"python": platform.python_version(), **{name: version(name) for name in VERSIONED}}
+    record = {"command": command, "seed": options.seed, "versions": versions,
+              "seconds": round(seconds, 1), "results": results}  # fmt: skip
+    data, tables = (options.out / f"{options.suite}.{kind}" for kind in ("json", "md"))
     data.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     tables.write_text(f"`{command}` ({seconds:.0f} s)\n\n{text}\n", encoding="utf-8")
     return [data, tables]

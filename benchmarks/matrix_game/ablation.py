@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.matrix_game.full import COOP_LEVELS, DIFFICULTIES
+from benchmarks.matrix_game.full import settings
 from srl_agents.baselines.our_method import TYPES, OurMethodRuns
 from srl_agents.evaluation.matrix_game.cross_play import (
     REPORTED,
@@ -45,80 +45,57 @@ def without_parts(
     "itself" also "worst_run", the lowest share of a single run, and "locked", how many runs of
     all settings ended in the worse agreement.
     """
-    found: dict[str, list[_Shares]] = {version: [] for version in VERSIONS}
-    for difficulty in DIFFICULTIES:
-        for level in COOP_LEVELS:
-            progress(f"cooperation level {level:g}, difficulty {difficulty:g}")
-            game = _Game(payoffs(level, difficulty), runs, episodes, horizon, seed)
-            best = game.best()
-            for version, types in VERSIONS.items():
-                found[version].append(game.shares(types, best))
+    lengths = {"runs": runs, "episodes": episodes, "horizon": horizon}
+    found: dict[str, list[dict[str, float]]] = {version: [] for version in VERSIONS}
+    for level, difficulty in settings(progress):
+        for version, shares in _one_setting(payoffs(level, difficulty), lengths, seed):
+            found[version].append(shares)
     return {version: _summary(shares) for version, shares in found.items()}
 
 
-class _Shares(NamedTuple):
-    """What one version earns at one setting, as shares of the best."""
+def _one_setting(
+    payoff_22: NDArray[np.float64], lengths: Mapping[str, int], seed: int
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """(version, its share of the best by partner, and "worst_run" and "locked" of its own kind)."""
+    rate, _ = tuned_rate(payoff_22, seed=seed, **lengths)
 
-    by_partner: dict[str, float]
-    worst_run: float
-    locked: int
+    def play(a: Callable[[Seeds], Player], b: Callable[[Seeds], Player]) -> Outcome:
+        return play_match(a, b, payoff_22, seed=(seed, REPORTED), **lengths)
 
+    def earned(make: Callable[[Seeds], Player], partner: str) -> float:
+        return float(play(make, maker(partner, rate)).of(0).mean())
 
-class _Game:
-    """One setting."""
-
-    def __init__(
-        self, payoff_22: NDArray[np.float64], runs: int, episodes: int, horizon: int, seed: int
-    ) -> None:
-        self._payoff, self._seed, self._horizon = payoff_22, seed, horizon
-        self._runs, self._episodes = runs, episodes
-        self._rate, _ = tuned_rate(
-            payoff_22, runs=runs, episodes=episodes, horizon=horizon, seed=seed
-        )
-
-    def best(self) -> dict[str, float]:
-        """Partner -> what could be earned with it."""
-        return {
-            name: best_response(self._payoff, SCRIPTED[name].chances, self._horizon)
-            if name in SCRIPTED
-            else max(self._earned(maker(leader, self._rate), name) for leader in ("AC", "AP"))
-            for name in PARTNERS
-        }
-
-    def shares(self, types: tuple[str, ...], best: Mapping[str, float]) -> _Shares:
-        """What OUR with these types earns with its own kind and with everyone in `best`."""
-
-        def make(seeds: Seeds) -> Player:
-            return OurMethodRuns(len(seeds), types=types)
-
-        mirror, top = self._play(make, make), oracle(self._payoff)
-        shares = {"itself": float(mirror.rewards_2NE.mean()) / top}
-        shares |= {name: self._earned(make, name) / value for name, value in best.items()}
-        return _Shares(
-            shares,
-            float(mirror.rewards_2NE.mean(axis=2).min()) / top,
-            runs_in_the_worse_agreement(mirror, self._payoff),
-        )
-
-    def _earned(self, make: Callable[[Seeds], Player], partner: str) -> float:
-        return float(self._play(make, maker(partner, self._rate)).of(0).mean())
-
-    def _play(self, a: Callable[[Seeds], Player], b: Callable[[Seeds], Player]) -> Outcome:
-        return play_match(
-            a, b, self._payoff,
-            runs=self._runs, episodes=self._episodes, horizon=self._horizon,
-            seed=(self._seed, REPORTED),
-        )  # fmt: skip
-
-
-def _summary(settings: Sequence[_Shares]) -> dict[str, dict[str, float]]:
-    by_partner = {
-        name: [shares.by_partner[name] for shares in settings] for name in ("itself", *PARTNERS)
+    best = {
+        name: best_response(payoff_22, SCRIPTED[name].chances, lengths["horizon"])
+        if name in SCRIPTED
+        else max(earned(maker(leader, rate), name) for leader in ("AC", "AP"))
+        for name in PARTNERS
     }
+    top = oracle(payoff_22)
+    for version, types in VERSIONS.items():
+        make = functools.partial(_our_method, types)
+        mirror = play(make, make)
+        yield (
+            version,
+            {
+                "itself": float(mirror.rewards_2NE.mean()) / top,
+                **{name: earned(make, name) / value for name, value in best.items()},
+                "worst_run": float(mirror.rewards_2NE.mean(axis=2).min()) / top,
+                "locked": runs_in_the_worse_agreement(mirror, payoff_22),
+            },
+        )
+
+
+def _our_method(types: tuple[str, ...], seeds: Seeds) -> Player:
+    return OurMethodRuns(len(seeds), types=types)
+
+
+def _summary(shares: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    columns = {name: [one[name] for one in shares] for name in shares[0]}
+    worst_run, locked = min(columns.pop("worst_run")), sum(columns.pop("locked"))
     summary = {
         name: {"mean": sum(values) / len(values), "lowest": min(values)}
-        for name, values in by_partner.items()
+        for name, values in columns.items()
     }
-    summary["itself"]["worst_run"] = min(shares.worst_run for shares in settings)
-    summary["itself"]["locked"] = sum(shares.locked for shares in settings)
+    summary["itself"] |= {"worst_run": worst_run, "locked": locked}
     return summary

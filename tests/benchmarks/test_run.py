@@ -4,8 +4,9 @@ import sys
 import pytest
 
 from benchmarks import run
-from benchmarks.matrix_game.full import Check, all_passed, checks
+from benchmarks.matrix_game.full import all_held, checks
 from benchmarks.matrix_game.tables import check_summary
+from benchmarks.records import Check
 from srl_agents.evaluation.matrix_game.cross_play import PLAYERS, RATES, cross_play, tuned_rate
 
 SMALL = ["--runs", "2", "--episodes", "3", "--horizon", "4"]
@@ -113,17 +114,13 @@ def test_the_ablation_prints_and_writes(tmp_path, capsys):
 
 
 def test_checks_fail_where_they_should(small):
-    found = {check.about: check for check in checks(small)}
+    found = {check.claim: check for check in checks(small)}
     # Four episodes of eight rounds are all exploration.
-    assert not found["self-play, share of the oracle"].passed
-    assert found["self-play, share of the oracle"].asked == 0.995
-    assert found["with AP, share of the best"].asked == 0.99
-    record = {
-        "params": small["params"],
-        "checks": [{"passed": False, **Check("x", 1, 2)._asdict()}],
-    }
+    assert not found["self-play, share of the oracle, at least 0.995"].held
+    assert "with AP, share of the best, at least 0.99" in found
+    record = {"params": small["params"], "checks": [vars(Check("x", False, "1.0000"))]}
     assert check_summary([record]).splitlines() == [
-        "FAILED at 0.8 / 0.6: x: 1.0000, asked 2.0000",
-        "0 of 1 checks passed",
+        "NOT HELD at 0.8 / 0.6: x (1.0000)",
+        "0 of 1 checks held",
     ]
-    assert not all_passed([record])
+    assert not all_held([record])

@@ -28,9 +28,12 @@ from srl_train.config.run import RunConfig
 from srl_train.data.samples import TokenSample
 from srl_train.engine import rounds
 from srl_train.engine.assemble import assemble
+from srl_train.engine.rollout import play_groups
 from srl_train.engine.state import Run
 
 REPEATS = 7
+PLAYS = play_groups.__name__
+"""What a round calls to play its episodes."""
 Weights = Mapping[str, Mapping[str, Tensor]]
 """Model -> parameter name -> tensor."""
 
@@ -95,9 +98,8 @@ def record(config: RunConfig) -> Recording:
     recording = Recording()
     for name, learner in run.learners.items():
         _keep_updates(learner, recording.updates.setdefault(name, []))
-    play = rounds.play_groups
     for number in range(config.rounds):
-        episodes = play(run, number)
+        episodes = play_groups(run, number)
         recording.episodes.append(episodes)
         with _played_already(episodes):
             rounds.run_round(run, number)
@@ -138,16 +140,15 @@ def train_bare(config: RunConfig, recording: Recording) -> tuple[float, float, W
 @contextlib.contextmanager
 def _played_already(episodes: list[Episode]) -> Iterator[None]:
     """Inside, a round finds these episodes instead of playing."""
-    play = rounds.play_groups
 
     def recorded(run: Run, number: int) -> list[Episode]:
         return episodes
 
-    rounds.play_groups = recorded
+    setattr(rounds, PLAYS, recorded)
     try:
         yield
     finally:
-        rounds.play_groups = play
+        setattr(rounds, PLAYS, play_groups)
 
 
 def _keep_updates(learner: Any, kept: list[Update]) -> None:

@@ -3,6 +3,7 @@ import pytest
 from benchmarks.training.costs import round_cost
 from benchmarks.training.costs.bare_trl import BareTrainer
 from srl_train.engine import rounds
+from srl_train.engine.rollout import play_groups
 from tests.benchmarks.training.conftest import TWO_AGENTS
 
 
@@ -23,10 +24,9 @@ def request_of(small, monkeypatch):
     ids=["LoRA", "minibatches"],
 )
 def test_both_sides_do_the_same_work(request_of, extra):
-    play = rounds.play_groups
     request = request_of(**extra)
     result = round_cost.measure(request)
-    assert rounds.play_groups is play
+    assert rounds.play_groups is play_groups
     ours, whole, loop = result.rows
     assert ours["difference"] == 0.0
     assert (result.facts["rounds"], result.facts["models"], result.facts["samples"]) == (2, 2, 16)
