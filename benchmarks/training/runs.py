@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from benchmarks.records import EXAMPLES
-from benchmarks.training.claim import Request
+from benchmarks.training.claim import Request, Target
 from srl_agents.episode import Episode
 from srl_train.config import yaml_file
 from srl_train.engine.evaluation import evaluate
@@ -22,8 +22,12 @@ Settings = Mapping[str, Any]
 Exam = Callable[[Run], Any]
 """What a run's models can do now; nobody learns from it."""
 AS_IT_IS: Mapping[str, Settings] = MappingProxyType({"": {}})
-SECONDS = 600.0
-"""What a run may take, from nothing to its last exam."""
+COST = {"whole run, s": "{wall_seconds:.0f}", "CPU-s": "{cpu_seconds:.0f}"}
+"""Columns of a table of runs."""
+QUICK = Target(
+    "a run, from nothing to its last evaluation, takes under 600 s",
+    "wall_seconds", "<", 600.0, "{:.0f} s",
+)  # fmt: skip
 
 
 def trained(

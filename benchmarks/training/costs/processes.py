@@ -19,8 +19,6 @@ from typing import Any
 
 from benchmarks.records import ROOT
 
-_SRL = "import sys; from srl_train.cli import main; sys.exit(main())"
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -38,7 +36,7 @@ class Cost:
 
 def srl(*words: str | Path) -> list[str]:
     """The `srl` command line for these words, with this interpreter."""
-    return [sys.executable, "-c", _SRL, *map(str, words)]
+    return [sys.executable, "-m", "srl_train.cli", *map(str, words)]
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
