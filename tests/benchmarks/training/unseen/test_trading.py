@@ -27,7 +27,7 @@ def test_a_run_is_measured(small):
     request = small(games=5, environment__options__max_cycles=4, rollout__group_size=4)
     result = trading.TRADING.measure(request)
     [run] = result.rows
-    assert run["episodes"] == 8 and run["not_conserved"] == 0
+    assert run["episodes"] == 16 and run["not_conserved"] == 0
     assert run["before"]["surplus"].mean <= 1 and run["after"]["surplus"].mean <= 1
     text = trading.TRADING.markdown(result, request)
     assert text.count("\n| trained, seed 3 |") == text.count("\n| truthful_trader |  |") == 1
