@@ -1,6 +1,6 @@
 """The documented names that configure and describe; none of them imports torch.
 
-Each is a thin face over the parts that do the work. Names that train are in `trainer_faces`.
+Each is thin over the parts that do the work. Names that train are in `core_srl.trainer`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The documented names that train: thin faces over `trainer`, `checkpoints` and `faces`."""
+"""The documented names that train, over `srl_train.trainer` and its checkpoints."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from srl_train.advantages.credit.factors import (
+from core_srl.factors import (
     CompetenceFactor,
     CompetenceType,
     CooperationFactor,
