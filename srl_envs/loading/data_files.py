@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,3 +35,11 @@ def read_rows(
     except (OSError, UnicodeDecodeError) as error:
         raise EnvConfigError(f"cannot read the {what} of {path}: {error}") from error
     return rows
+
+
+def text_of(row: Mapping[str, Any], name: str) -> str:
+    """The text that a row holds under a name; raises EnvConfigError where it is none, or blank."""
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise EnvConfigError(f"{name} must be a text, got {value!r:.40}")
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Iterator
 
@@ -12,13 +13,13 @@ _BEFORE = string.whitespace + _QUOTES + "*_#>([{:,;"
 _AFTER = string.whitespace + _QUOTES + "*_)]}.,:;!?\u2026\u3002\uff01"
 _BULLETS = ("- ", "+ ", "\u2022 ", "\u2013 ", "\u2014 ")
 _LABELS = ("answer", "action", "choice")
-_OPEN, _CLOSE = "<answer>", "</answer>"
+_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*)</answer>", re.IGNORECASE | re.DOTALL)
 
 
 def statements_in(text: str) -> tuple[str, str, str]:
     """The places that count in an answer that is not empty: the whole of it, its last line, and
     what stands in its last <answer>...</answer>, if anything."""
-    return text, text.splitlines()[-1], _tagged(text)
+    return text, text.splitlines()[-1], (tagged(text) or [""])[-1]
 
 
 def readings(statement: str) -> Iterator[str]:
@@ -38,9 +39,6 @@ def _undressed(statement: str) -> str:
     return plain
 
 
-def _tagged(text: str) -> str:
-    """What stands in the last <answer>...</answer>, or nothing."""
-    low = text.lower()  # its own length may differ from the text's, so it is cut itself
-    end = low.rfind(_CLOSE)
-    start = low.rfind(_OPEN, 0, max(end, 0))
-    return low[start + len(_OPEN) : end] if end >= 0 and start >= 0 else ""
+def tagged(text: str) -> list[str]:
+    """What each <answer>...</answer> of a text holds."""
+    return _TAGGED.findall(text)

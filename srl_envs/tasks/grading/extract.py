@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from srl_envs.tasks.free_text_game import readable_text
+from srl_envs.text.answer_extraction import tagged
 from srl_envs.text.view import ParseFailure
 
-_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*)</answer>", re.IGNORECASE | re.DOTALL)
 _LABELLED = re.compile(r"^[ \t>*_`#-]*(?:final )?answer[ \t*_`]*:(.*)$", re.IGNORECASE | re.M)
 _BOX, _BRACE = re.compile(r"\\f?box(?:ed)?\s*\{"), re.compile(r"[{}]")
 _AROUND = " \t\r\n*_`\"'"
@@ -25,7 +25,7 @@ def final_answer(text: str) -> str | ParseFailure:
         return whole
     lines = whole.strip().splitlines()
     for found in (
-        _TAGGED.findall(whole),
+        tagged(whole),
         _LABELLED.findall(whole),
         boxed(whole),
         lines if len(lines) == 1 else [],

@@ -8,12 +8,11 @@ final answer in the last \\boxed{...} of the solution, or under "answer" where t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading.data_files import read_rows
+from srl_envs.loading.data_files import read_rows, text_of
 from srl_envs.tasks.grading.extract import boxed
 from srl_envs.tasks.problem import Problem
 
@@ -37,24 +36,17 @@ def _problem(row: Any, number: int) -> Problem:
     if not isinstance(row, dict):
         raise EnvConfigError(f"it must be an object, got {row!r:.40}")
     if "question" in row:
-        question, family, difficulty = _text(row, "question"), "GSM8K", 1
-        answer = _after_mark(_text(row, "answer"))
+        question, family, difficulty = text_of(row, "question"), "GSM8K", 1
+        answer = _after_mark(text_of(row, "answer"))
     elif "problem" in row:
-        question = _text(row, "problem")
-        family = _text(row, "type") if "type" in row else "MATH"
-        answer = _text(row, "answer") if "answer" in row else _in_box(_text(row, "solution"))
+        question = text_of(row, "problem")
+        family = text_of(row, "type") if "type" in row else "MATH"
+        answer = text_of(row, "answer") if "answer" in row else _in_box(text_of(row, "solution"))
         level = _LEVEL.fullmatch(str(row.get("level", "")))
         difficulty = int(level[1]) if level else 1  # a few of MATH's are 'Level ?'
     else:
         raise EnvConfigError(f"it has neither question nor problem: give lines of {LAYOUTS}")
     return Problem(question.strip(), answer, difficulty, info={"family": family, "line": number})
-
-
-def _text(row: Mapping[str, Any], name: str) -> str:
-    value = row.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise EnvConfigError(f"{name} must be a text, got {value!r:.40}")
-    return value
 
 
 def _after_mark(answer: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading.data_files import read_rows
+from srl_envs.loading.data_files import read_rows, text_of
 from srl_envs.tasks.problem import QUESTION_LENGTH, Problem
 
 LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'
@@ -59,7 +59,7 @@ def _problem(row: Any, number: int) -> Problem | str:
 
 
 def _human_eval(row: Mapping[str, Any], number: int) -> Problem | str:
-    prompt, entry, test = _text(row, "prompt"), _text(row, "entry_point"), _text(row, "test")
+    prompt, entry, test = text_of(row, "prompt"), text_of(row, "entry_point"), text_of(row, "test")
     solution = row.get("canonical_solution", "")
     question = f"Complete the function {entry}.\n{prompt.strip()}"
     # The prompt's other functions are the test's too; the one under test is the program's.
@@ -110,8 +110,8 @@ def _examples(prompt: str, entry: str) -> list[tuple[str, str]]:
 
 
 def _mbpp(row: Mapping[str, Any], number: int) -> Problem | str:
-    words = _text(row, "text" if row.get("text") is not None else "prompt")
-    code, tests = _text(row, "code"), row["test_list"]
+    words = text_of(row, "text" if row.get("text") is not None else "prompt")
+    code, tests = text_of(row, "code"), row["test_list"]
     if not isinstance(tests, list) or not tests or not all(isinstance(t, str) for t in tests):
         raise EnvConfigError(f"test_list must be a list of texts, got {tests!r:.40}")
     setup = "\n".join(line for name in BEFORE for line in _lines(row, name))
@@ -163,10 +163,3 @@ def _lines(row: Mapping[str, Any], name: str) -> list[str]:
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         raise EnvConfigError(f"{name} must be texts, got {value!r:.40}")
     return lines
-
-
-def _text(row: Mapping[str, Any], name: str) -> str:
-    value = row.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise EnvConfigError(f"{name} must be a text, got {value!r:.40}")
-    return value
