@@ -17,9 +17,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def run_example(tmp_path, monkeypatch, capsys):
     """Name -> what the example prints; run in this process, which has torch and TRL already."""
 
-    def run(name):
+    def run(name, *arguments):
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", [name])
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         return capsys.readouterr().out
 
@@ -67,6 +67,13 @@ def test_custom_update_strategy(run_example):
     for one_round in moves:
         assert len(set(one_round)) == 1 and one_round[0] > 0  # synchronized: they move as one
     assert moves[1][0] < moves[0][0] and moves[3][0] < moves[2][0]  # and step back every second
+
+
+def test_one_file_grpo(run_example):
+    said = run_example("one_file_grpo.py", "5")
+    rewards = [float(value) for value in re.findall(r"round \d: (0\.\d+) a turn", said)]
+    assert rewards[0] == pytest.approx(0.7625, abs=0.02)
+    assert rewards[4] > 0.82  # two thirds of the way to the optimum, 0.85
 
 
 @pytest.mark.filterwarnings(
