@@ -156,8 +156,10 @@ class VectorMaze(ArrayGame):
         finished = arrived >= (1 if self._game.task == "race" else self.num_agents)
         self._ends = finished | over
         rewards = self._move_rewards.take(self._away(places, self._goals))
-        rewards[self._ends] = TOO_LATE
-        rewards[now] = np.where(before[now], 0.0, ARRIVAL)
+        if self._ends.any():
+            rewards[self._ends] = TOO_LATE
+        if now.any():
+            rewards[now] = np.where(before[now], 0.0, ARRIVAL)
         seen[..., LAST_X], seen[..., LAST_Y], seen[..., BLOCKED] = last_x, last_y, blocked
         self._look(None)
         return rewards, finished
