@@ -102,7 +102,7 @@ TRADING = Claim(
             "after[surplus].mean", ">=", 0.70, "{:.1%}",
         ),
         Target(
-            "goods are conserved in every market", "not_conserved", "==", 0, "in all but {}"
+            "goods are conserved in every market", "not_conserved", "==", 0, "{} were not"
         ),
         QUICK,
     ],
