@@ -92,7 +92,7 @@ def _assembled(
     # Those are of all seats together: beside a partner that stays as it is they say nothing.
     alone = set(seats.values()) <= learners.keys()
     baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)() if alone else {}
-    return Run(
+    run = Run(
         config=config,
         make_env=make_env,
         view=view,
@@ -116,13 +116,15 @@ def _assembled(
         credit_state={},
         roles=roles_of(env),
         speaks_first=mode.speaks_first(list(seats), teams),
-        announce_version=players.announce,
         pools=players.pools,
         players=players,
         baselines=baselines,
         versions=dict.fromkeys(learners, 0),
         totals={name: ModelTotals() for name in learners},
     )
+    for name in learners:
+        run.publish(name)
+    return run
 
 
 def resolved(config: RunConfig) -> RunConfig:

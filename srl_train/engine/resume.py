@@ -29,9 +29,7 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
     """
     name = checkpoints.checkpoint_name(run.next_round, final)
     weights = {m: fsdp.in_full(learner.weights()) for m, learner in run.learners.items()}
-    optimizers = {
-        m: fsdp.in_full(learner.optimizer_state()) for m, learner in run.learners.items()
-    }
+    optimizers = {m: fsdp.in_full(learner.optimizer_state()) for m, learner in run.learners.items()}
     if processes.is_main():
         _write(run, directory, name, weights, optimizers)
     processes.wait()
@@ -104,7 +102,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         run.buffers[model].load_state(state["buffers"][model])
         run.totals[model] = ModelTotals(**state["totals"][model])
         run.versions[model] = state["versions"][model]
-        run.announce_version(model, run.versions[model])
+        run.publish(model)
     run.strategy_state = state["strategy"]
     for name, pool in run.pools.items():
         pool.load_state(state["pools"][name])

@@ -71,8 +71,6 @@ class Run:
     roles: Mapping[str, str]
     """Agent -> its role; see srl_train.updates.scores."""
     speaks_first: SpeaksFirst
-    announce_version: Callable[[str, int], None]
-    """(model, version): tells whoever samples from the model that its weights changed."""
     players: Players
     """Everyone with weights: modules, tokenizers and what samples from them."""
     baselines: Mapping[str, float]
@@ -125,7 +123,12 @@ class Run:
     def new_version(self, model: str) -> None:
         """Count an update that changed the model's weights."""
         self.versions[model] += 1
-        self.announce_version(model, self.versions[model])
+        self.publish(model)
+
+    def publish(self, model: str) -> None:
+        """Bring the model's weights, as they are, to whoever samples from it."""
+        weights = self.learners[model].weights()
+        self.players.publisher.publish(model, self.versions[model], weights)
 
     def draw_opponents(self, number: int, rng: np.random.Generator) -> dict[str, str]:
         """Seat a past version in every pool for a round; returns pool -> the snapshot's name."""

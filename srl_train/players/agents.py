@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
-
-import torch
-from torch import Tensor
-from torch.distributed.tensor import DTensor
 
 from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.chat_backend import ChatModel
@@ -29,13 +24,11 @@ from srl_train.learners.lora import adapter_models, side_by_side
 from srl_train.players.load import load_backend
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.players.player_spec import TINY, PlayerSpec
+from srl_train.players.publisher import InProcessPublisher, WeightPublisher
 from srl_train.players.resolver import Resolver
 from srl_train.players.trained_models import Loading, ModelSettings, notes_of
 
 log = logging.getLogger(__name__)
-
-DIGESTED_BYTES = 1 << 30
-"""Weights of more bytes have no digest: reading them all would take longer than an update."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +40,12 @@ class Players:
     modules: Mapping[str, Any]
     """Model -> the module that its learner trains."""
     pools: Mapping[str, OpponentPool]
+    publisher: WeightPublisher
+    """Brings models' weights, and pools' snapshots, to what samples for them."""
     adapted: bool
     """Models and pools are adapters on one base, which one backend samples for."""
     chat_models: Mapping[str, ChatModel] = field(default_factory=dict)
     """Frozen model -> who is asked for it, for those behind an API."""
-
-    def announce(self, name: str, version: int) -> None:
-        """Tell whoever samples from `name` that its weights changed."""
-        weights = {n: p for n, p in self.modules[name].named_parameters() if p.requires_grad}
-        _announce(self.backends[name], name, version, self.adapted, weights)
 
 
 def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
@@ -77,18 +67,13 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
     bases |= {name: bases[pool.of[0]] for name, pool in config.pools.items()}
     backends, trees = learning_models(models, bases, make_env, config.seed)
     adapted = models.adapters is not None
-    pools = {}
-    for name, settings in config.pools.items():
-        trained = [n for n, p in trees[name].named_parameters() if p.requires_grad]
+    for name in config.pools:
         trees[name].requires_grad_(False)
-        pools[name] = OpponentPool(
-            name, settings, _snapshot_loader(trees[name], trained, backends[name], name, adapted)
-        )
+    snapshots = {name: trees[name] for name in config.pools}
+    publisher = InProcessPublisher(backends, snapshots, adapted)
+    pools = {name: OpponentPool(name, own, publisher) for name, own in config.pools.items()}
     modules = {name: trees[name] for name in models.names}
-    players = Players({**backends, **frozen}, modules, pools, adapted, chat_models)
-    for name in modules:
-        players.announce(name, 0)
-    return players
+    return Players({**backends, **frozen}, modules, pools, publisher, adapted, chat_models)
 
 
 def learning_models(
@@ -195,52 +180,3 @@ def policies_of_seats(
         agent: built[agent] if agent in built else writers[id(players.backends[who])]
         for agent, who in seats.items()
     }
-
-
-def _snapshot_loader(
-    module: Any, trained: list[str], backend: HuggingFaceBackend, name: str, adapted: bool
-) -> Callable[[Mapping[str, Tensor], str], None]:
-    parameters = dict(module.named_parameters())
-
-    def load_snapshot(weights: Mapping[str, Tensor], version: str) -> None:
-        with torch.no_grad():
-            for parameter in trained:
-                parameters[parameter].copy_(weights[parameter])
-        _announce(backend, name, version, adapted, weights)
-
-    return load_snapshot
-
-
-def _announce(
-    backend: HuggingFaceBackend,
-    name: str,
-    version: int | str,
-    adapted: bool,
-    weights: Mapping[str, Tensor],
-) -> None:
-    if adapted:
-        backend.adapter_versions[name] = version
-    else:
-        backend.weights_version = version
-    adapter = name if adapted else None
-    digest = weights_digest(weights)
-    if digest is None:
-        backend.digests.pop(adapter, None)
-    else:
-        backend.digests[adapter] = digest
-
-
-def weights_digest(weights: Mapping[str, Tensor]) -> str | None:
-    """BLAKE2b of names and values, in hexadecimal; None for weights that are sharded over processes
-    and for more than DIGESTED_BYTES."""
-    held = weights.values()
-    if (
-        any(isinstance(own, DTensor) for own in held)
-        or sum(own.nbytes for own in held) > DIGESTED_BYTES
-    ):
-        return None
-    digest = hashlib.blake2b(digest_size=16)
-    for name, own in sorted(weights.items()):
-        digest.update(f"{name} {own.dtype} {tuple(own.shape)}".encode())
-        digest.update(own.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()

@@ -9,7 +9,7 @@ models' snapshots is a league.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from srl_agents.episode import Episode
 from srl_train.config.models import PoolConfig
+from srl_train.players.publisher import WeightPublisher
 
 Weights = Mapping[str, Tensor]
 
@@ -51,17 +52,15 @@ class Snapshot:
 class OpponentPool:
     """Snapshots of one or more models, one of which sits in the pool's seats at a time."""
 
-    def __init__(
-        self, name: str, config: PoolConfig, load_snapshot: Callable[[Weights, str], None]
-    ) -> None:
-        """`load_snapshot(weights, version)` puts weights into the model that plays for the pool;
-        their version is the snapshot's name."""
+    def __init__(self, name: str, config: PoolConfig, publisher: WeightPublisher) -> None:
+        """`publisher` brings a snapshot to the model that plays for the pool; its version is the
+        snapshot's name."""
         self.name = name
         self.seated: Snapshot | None = None
         self.snapshots: list[Snapshot] = []
         """Oldest first; the very first of each model is never dropped."""
         self._config = config
-        self._load_snapshot = load_snapshot
+        self._publisher = publisher
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
         """Take snapshots of the pool's models, where `rounds` learned rounds make them due and
@@ -123,6 +122,6 @@ class OpponentPool:
         self.seated = None
 
     def _seat(self, snapshot: Snapshot) -> Snapshot:
-        self._load_snapshot(snapshot.weights, snapshot.name)
+        self._publisher.publish(self.name, snapshot.name, snapshot.weights)
         self.seated = snapshot
         return snapshot

@@ -6,7 +6,7 @@ import torch
 from srl_train.data.samples import samples_for
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import play_groups, run_round
-from srl_train.players.agents import weights_digest
+from srl_train.players.publisher import weights_digest
 from tests.srl_train.engine.run_state import same, weights
 
 

@@ -28,11 +28,21 @@ SELF_PLAY = {
 }
 
 
+class Noting:
+    """A publisher that writes down what it is given."""
+
+    def __init__(self, published):
+        self.published = published
+
+    def publish(self, name, version, tensors):
+        assert name == "past"
+        self.published.append((float(tensors["w"]), version))
+
+
 def pool(draw="uniform", of=("a",), every=1, keep=2):
     sat = []
     config = PoolConfig(of=of, every=every, keep=keep, draw=draw)
-    made = OpponentPool("past", config, lambda w, version: sat.append((float(w["w"]), version)))
-    return made, sat
+    return OpponentPool("past", config, Noting(sat)), sat
 
 
 def weights(value):
@@ -116,7 +126,8 @@ def test_the_seated_snapshot_is_what_plays(adapters):
     with torch.no_grad():
         for tensor in learner.weights().values():
             tensor.add_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(1)))
-    run.announce_version("model_0", 1)
+    run.versions["model_0"] = 1
+    run.publish("model_0")
     again = play_groups(run, 0)  # the same snapshot: only model_0 itself answers differently
     own, past = [[e.steps_of(s)[0].decision.tokens for e in first] for s in ("red_0", "blue_0")]
     own_now, past_now = ([[e.steps_of(s)[0].decision.tokens for e in again]

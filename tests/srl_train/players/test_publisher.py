@@ -1,0 +1,43 @@
+"""What publishing weights changes, and for whom."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from srl_agents.episode import ModelVersion
+from srl_train.players.publisher import InProcessPublisher, weights_digest
+
+
+def backend():
+    made = SimpleNamespace(weights_version=0, adapter_versions={}, digests={})
+    made.identity = lambda adapter: ModelVersion(
+        "base",
+        made.weights_version if adapter is None else made.adapter_versions[adapter],
+        adapter,
+        made.digests.get(adapter),
+    )
+    return made
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_a_learners_weights_are_marked_and_a_pools_are_copied(adapted):
+    learner, past = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
+    shared = backend()
+    backends = {"model_0": shared, "past": shared if adapted else backend()}
+    publisher = InProcessPublisher(backends, {"past": past}, adapted)
+    weights = {name: own.detach() for name, own in learner.named_parameters()}
+    before = {name: own.clone() for name, own in weights.items()}
+
+    marked = publisher.publish("model_0", 3, weights)
+    assert marked == ModelVersion(
+        "base", 3, "model_0" if adapted else None, weights_digest(weights)
+    )
+    assert all(torch.equal(learner.state_dict()[name], before[name]) for name in before)
+
+    snapshot = {name: own + 1 for name, own in weights.items()}
+    marked = publisher.publish("past", "model_0@2", snapshot)
+    assert (marked.version, marked.digest) == ("model_0@2", weights_digest(snapshot))
+    assert all(torch.equal(past.state_dict()[name], snapshot[name]) for name in snapshot)
+    assert publisher.publish("model_0", 4, weights).version == 4
+    assert backends["past"].identity("past" if adapted else None).version == "model_0@2"
