@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ class Run:
         """The run's seed, as text."""
         return str(self.config.get("seed", "unknown"))
 
-    @property
+    @cached_property
     def models(self) -> tuple[str, ...]:
         """The models that trained, in the order of the rounds' rows, else of the stages'."""
         passes = (row for rows in self.stages.values() for row in rows)

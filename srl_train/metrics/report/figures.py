@@ -122,7 +122,7 @@ def updates(run: Run) -> list[Raster]:
 def weights(run: Run) -> list[Panel]:
     """How far every model's weights moved."""
     # Between rounds that changed no weights is nothing to join with a line.
-    change = [_where(line, lambda y: y > 0) for line in _per_model(run, "weight_change")]
+    change = [_where(line, lambda y: 0 < y < math.inf) for line in _per_model(run, "weight_change")]
     travelled = [Line(line.label, line.x, list(accumulate(line.y))) for line in change]
     return [
         _smooth("Weight change of each update, L2 norm", change),
