@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.training.claim import Claim, Curves, Request, Result, Table, Target
 from benchmarks.training.runs import Settings, mean_return, options_of, trained
 from srl_agents.episode import read_jsonl
-from srl_agents.episode_stats import winner
+from srl_agents.evaluation.episode_stats import winner
 from srl_envs.games.team_battle.payoffs import TeamBattleRules
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.state import Run

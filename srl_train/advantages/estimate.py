@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from srl_agents.episode import Episode
-from srl_agents.episode_stats import environment_of
+from srl_agents.evaluation.episode_stats import environment_of
 from srl_train.advantages.credit import Assignment, Seating
 from srl_train.advantages.reward_modes import Rewards
 from srl_train.data.samples import in_groups

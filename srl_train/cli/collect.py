@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _told(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
-    from srl_agents.episode_stats import parse_failures
+    from srl_agents.evaluation.episode_stats import parse_failures
     from srl_train.data.demonstrations import parts_of
 
     lines = []

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents import episode_stats
 from srl_agents.episode import Episode
+from srl_agents.evaluation import episode_stats
 from srl_agents.seeding import generator
 from srl_train.engine.rollout import play
 from srl_train.engine.state import Run

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from srl_agents.episode import Episode
-from srl_agents.episode_stats import (
+from srl_agents.evaluation.episode_stats import (
     by_environment,
     cooperation_rate,
     mean,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from srl_agents.episode import Episode
-from srl_agents.episode_stats import cooperation_rate
+from srl_agents.evaluation.episode_stats import cooperation_rate
 from srl_agents.policy import Policy
 from srl_agents.rollout import SpeaksFirst
 from srl_envs.text.view import TextView

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
+from srl_agents.errors import BackendError
 from srl_agents.llm.backends.token_backend import Completion, Request
 
 QUIET = 10
@@ -50,9 +51,11 @@ class Batcher:
         wanted.sort(key=lambda one: -1 if one[0].conversation is None else one[0].conversation)
         try:
             completions = self._sample([request for request, _ in wanted])
-        except Exception as error:  # noqa: BLE001  # whoever waits gets it
+        except Exception as error:
             for _, future in wanted:
                 future.set_exception(error)
-            return
+            if isinstance(error, BackendError):
+                return
+            raise  # a fault of ours, which the event loop tells of too
         for (_, future), completion in zip(wanted, completions, strict=True):
             future.set_result(completion)

@@ -63,6 +63,14 @@ def test_a_failing_batch_fails_for_all_in_it():
     assert recorder.batches == [[0, 1, 2]]
 
 
+def test_a_fault_reaches_whoever_waits(caplog):
+    recorder = Recorder()
+    recorder.batcher = Batcher(lambda requests: [][0])
+    with pytest.raises(IndexError):
+        run(recorder.ask(0))
+    assert "Batcher" in caplog.text
+
+
 def test_a_request_that_was_cancelled_is_not_sampled():
     recorder = Recorder()
 
