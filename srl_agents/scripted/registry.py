@@ -1,4 +1,4 @@
-"""The classic policies by name: which games each can play, and which are kept for evaluation."""
+"""Scripted policies by name: which games each can play, and which are kept for evaluation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ READERS: Mapping[str, Callable[[Any], SituationReader]] = {
 
 @dataclass(frozen=True)
 class Entry:
-    """One classic policy."""
+    """One scripted policy."""
 
     name: str
     games: tuple[str, ...]
@@ -234,7 +234,7 @@ def classic_policy(name: str, env: Any) -> SyncPolicy:
         close = get_close_matches(str(name), POLICIES, n=1, cutoff=0.5)
         guess = f" (did you mean {close[0]!r}?)" if close else ""
         raise PolicyError(
-            f"there is no classic policy {name!r}{guess}; {env.metadata['name']} can be played by "
+            f"there is no scripted policy {name!r}{guess}; {env.metadata['name']} can be played by "
             f"{', '.join(names(env)) or 'models only'}"
         )
     entry = POLICIES[name]

@@ -1,4 +1,4 @@
-"""Games played to be learned from: who sits where, and which parts of the games are kept."""
+"""Games collected to be learned from: who plays them, and which parts are kept."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def in_words(policy: Policy, view: TextView) -> Policy:
     return policy if waits(policy) else InWords(policy, view)
 
 
-def classic_player(name: str, env: Any) -> Policy:
-    """The classic policy of that name, in words.
+def scripted_player(name: str, env: Any) -> Policy:
+    """The scripted policy of that name, in words.
 
     Raises ConfigError where it cannot play, or is kept for evaluation: what is played here is
     trained on.
@@ -160,7 +160,7 @@ def build_policies(
         device=config.models.device,
         trusted=trusted,
         full_names=True,
-        scripted=classic_player,
+        scripted=scripted_player,
     )
     return resolver.by_agent(players, make_env)
 

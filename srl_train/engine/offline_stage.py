@@ -20,7 +20,7 @@ from srl_agents.policy import Policy
 from srl_agents.seeding import STAGE_UPDATES
 from srl_train.config.offline import DpoConfig, SftConfig
 from srl_train.data.chats import Chat, is_chat_file, lesson, read_chats
-from srl_train.data.collect import classic_player, in_words, play_games
+from srl_train.data.collect import in_words, play_games, scripted_player
 from srl_train.data.demonstrations import (
     Demonstration,
     Part,
@@ -235,7 +235,7 @@ class Stage:
             policies = {seat: in_words(own, run.view) for seat, own in run.policies.items()}
         else:
             with closing(run.make_env()) as env:
-                policies = dict.fromkeys(run.seats, classic_player(who, env))
+                policies = dict.fromkeys(run.seats, scripted_player(who, env))
         played = play_games(
             run.make_env,
             policies,

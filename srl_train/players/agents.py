@@ -1,4 +1,4 @@
-"""Who plays: the models that learn, frozen ones, pools of past versions and classic policies."""
+"""Models that play in training: those that learn, frozen ones and pools of past versions."""
 
 from __future__ import annotations
 

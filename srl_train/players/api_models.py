@@ -1,4 +1,4 @@
-"""What models behind an API are refused."""
+"""Restrictions on models behind an API."""
 
 from __future__ import annotations
 

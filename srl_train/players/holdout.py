@@ -1,6 +1,5 @@
-"""What is kept for evaluation: training refuses the partners and the levels that scenarios hold
-out (srl_envs/scenarios/lookup.py), so that `srl eval` meets models with what they have never
-met."""
+"""Holdouts: partners and levels that training is refused, so that `srl eval` meets models with
+what they have never met (srl_envs/scenarios/lookup.py)."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ def _refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) 
 
 
 def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any) -> None:
-    """Raise ConfigError for a seat of nobody's, or of a classic policy that is held out."""
+    """Raise ConfigError for a seat of nobody's, or of a scripted policy that is held out."""
     offered = ", ".join(sorted({*models, *names(env, held_out=False)}))
     for seat, who in seats.items():
         if who in models:

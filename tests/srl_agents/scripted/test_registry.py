@@ -83,7 +83,7 @@ def test_what_cannot_be_played_is_refused_and_told():
     maze = registry.make("maze_v0")
     with pytest.raises(PolicyError, match=r"tit_for_tat cannot play maze_v0.*explorer"):
         classic_policy("tit_for_tat", maze)
-    with pytest.raises(PolicyError, match=r"no classic policy 'explorr' .did you mean 'explorer'"):
+    with pytest.raises(PolicyError, match=r"no scripted policy 'explorr' .did you mean 'explorer'"):
         classic_policy("explorr", maze)
 
 

@@ -8,7 +8,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs import coop_compete_v0
 from srl_train.cli import main
 from srl_train.data.chats import as_lines, lesson, messages_of, read_chats
-from srl_train.data.collect import classic_player, play_games
+from srl_train.data.collect import play_games, scripted_player
 from srl_train.data.demonstrations import demonstration
 from srl_train.errors import ConfigError, DataError
 from srl_train.trainer import MultiModelTrainer
@@ -33,7 +33,7 @@ def backend(tiny_folder):
 
 @pytest.fixture
 def games():
-    policies = dict.fromkeys(make_env().possible_agents, classic_player("uniform", make_env()))
+    policies = dict.fromkeys(make_env().possible_agents, scripted_player("uniform", make_env()))
     return play_games(make_env, policies, 2, 0)
 
 

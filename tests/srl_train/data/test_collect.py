@@ -11,7 +11,7 @@ from srl_agents.scripted.registry import classic_policy
 from srl_envs import bandit_v0, coop_compete_v0
 from srl_envs.scenarios.lookup import scenario
 from srl_train.cli import main
-from srl_train.data.collect import build_policies, classic_player, filtered, play_games
+from srl_train.data.collect import build_policies, filtered, play_games, scripted_player
 from srl_train.data.demonstrations import KEPT, parts_of
 from srl_train.errors import ConfigError
 
@@ -26,7 +26,7 @@ VIEW = make_env().unwrapped.text_view
 
 
 def classic(name):
-    return classic_player(name, make_env())
+    return scripted_player(name, make_env())
 
 
 @pytest.fixture
@@ -193,12 +193,12 @@ def test_a_seat_of_its_own_comes_before_every_seat(tmp_path):
 
 def test_tit_for_tat_says_which_games_it_cannot_read():
     with pytest.raises(ConfigError, match="tit_for_tat"):
-        classic_player("tit_for_tat", bandit_v0.parallel_env())
+        scripted_player("tit_for_tat", bandit_v0.parallel_env())
 
 
 def test_who_is_kept_for_evaluation_is_not_learned_from():
     with pytest.raises(ConfigError, match=r"grim_trigger is kept for evaluation.*tit_for_tat"):
-        classic_player("grim_trigger", make_env())
+        scripted_player("grim_trigger", make_env())
 
 
 def test_lines_are_episodes_of_this_schema(tmp_path):
