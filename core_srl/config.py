@@ -6,25 +6,15 @@ Each is thin over the parts that do the work. Names that train are in `core_srl.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from math import ceil
 from os import PathLike
 from typing import Any, Literal
 
 from srl_envs import registry
-from srl_train.config.learners import GrpoConfig
-from srl_train.config.models import ModelsConfig
-from srl_train.config.run import (
-    READ_BY_MODES,
-    CheckpointsConfig,
-    EnvironmentConfig,
-    LoggingConfig,
-    ModeConfig,
-    RolloutConfig,
-    RunConfig,
-    UpdatesConfig,
-)
+from srl_train.config.run import RunConfig
+from srl_train.config.yaml_file import from_tree
 from srl_train.engine.run_files import versions
 from srl_train.errors import ConfigError
 
@@ -142,42 +132,46 @@ class MultiModelConfig:
             raise ConfigError(f"checkpoint_dir is {self.checkpoint_dir!r}: give a folder's path")
         group = _group_size(self.update_frequency)
         bases = self._bases()
-        return RunConfig(
-            environment=EnvironmentConfig(
-                options={
-                    "num_agents": self.num_models,
-                    "cooperation_level": 0.6,
-                    "difficulty": 0.3,
-                    "max_cycles": self.episode_length,
-                }
-            ),
-            models=ModelsConfig(
-                count=self.num_models,
-                base=bases,
-                device=_DEVICES[self.num_gpus],
-            ),
-            mode=self._mode(),
-            updates=UpdatesConfig(
-                _value(WeightUpdateStrategy, "weight_update_strategy", self.weight_update_strategy)
-            ),
-            rollout=RolloutConfig(
-                group_size=group, groups_per_round=self.update_frequency // group
-            ),
-            grpo=GrpoConfig(
-                learning_rate=self.learning_rate,
-                minibatches=self._minibatches(group, seats_per_model),
-            ),
-            checkpoints=CheckpointsConfig(
-                every=max(1, self.save_interval // self.update_frequency),
-                keep=self.max_checkpoints,
-            ),
-            logging=LoggingConfig(
-                every=max(1, self.log_metrics_interval // self.update_frequency),
-                episodes=2 if watched else 0,
-                evaluation_episodes=32 if watched else 0,
-            ),
-            rounds=ceil(self.max_episodes / self.update_frequency),
-            seed=self.seed,
+        strategy = _value(
+            WeightUpdateStrategy, "weight_update_strategy", self.weight_update_strategy
+        )
+        return from_tree(
+            {
+                "environment": {
+                    "options": {
+                        "num_agents": self.num_models,
+                        "cooperation_level": 0.6,
+                        "difficulty": 0.3,
+                        "max_cycles": self.episode_length,
+                    }
+                },
+                "models": {
+                    "count": self.num_models,
+                    "base": bases,
+                    "device": _DEVICES[self.num_gpus],
+                },
+                "mode": self._mode(),
+                "updates": {"strategy": strategy},
+                "rollout": {
+                    "group_size": group,
+                    "groups_per_round": self.update_frequency // group,
+                },
+                "algorithm": {
+                    "learning_rate": self.learning_rate,
+                    "minibatches": self._minibatches(group, seats_per_model),
+                },
+                "checkpoints": {
+                    "every": max(1, self.save_interval // self.update_frequency),
+                    "keep": self.max_checkpoints,
+                },
+                "logging": {
+                    "every": max(1, self.log_metrics_interval // self.update_frequency),
+                    "episodes": 2 if watched else 0,
+                    "evaluation_episodes": 32 if watched else 0,
+                },
+                "rounds": ceil(self.max_episodes / self.update_frequency),
+                "seed": self.seed,
+            }
         )
 
     def _refuse_absent_parts(self) -> None:
@@ -202,8 +196,9 @@ class MultiModelConfig:
         for kind in self.model_types:
             if kind in API_TYPES:
                 raise ConfigError(
-                    f"model_types has {kind!r}: models behind an API can play (models.frozen of a "
-                    f"RunConfig) but never train; give one of {', '.join(names)}"
+                    f"model_types has {kind!r}: models behind an API can play "
+                    "(models.frozen_models of a RunConfig) but never train; give one of "
+                    f"{', '.join(names)}"
                 )
             if kind not in names:
                 raise ConfigError(
@@ -217,14 +212,16 @@ class MultiModelConfig:
         """The type of each model, in order."""
         return [self.model_types[i % len(self.model_types)] for i in range(self.num_models)]
 
-    def _mode(self) -> ModeConfig:
+    def _mode(self) -> dict[str, Any]:
         """The mode, with those of the strengths that it reads: here both stand in every mode."""
         name = _value(TrainingMode, "training_mode", self.training_mode)
-        mode = ModeConfig(name)
-        for own in ("cooperation_strength", "competition_intensity"):
-            if name in READ_BY_MODES[own]:
-                mode = replace(mode, **{own: getattr(self, own)})
-        return mode
+        read = {
+            "cooperation_strength": name != "competitive",
+            "competition_intensity": name in ("competitive", "mixed"),
+        }
+        return {"name": name} | {
+            own: getattr(self, own) for own, is_read in read.items() if is_read
+        }
 
     def _minibatches(self, group: int, seats: int) -> int:
         """The fewest parts of at most batch_size samples.
@@ -245,7 +242,7 @@ class MultiModelConfig:
 _DEVICES: Mapping[int | None, Literal["auto", "cpu", "cuda"]] = {None: "auto", 0: "cpu", 1: "cuda"}
 _OWN_NAMES = {
     "checkpoints.keep": "max_checkpoints",
-    "grpo.learning_rate": "learning_rate",
+    "algorithm.learning_rate": "learning_rate",
     "mode.name": "training_mode",
     "mode.": "",
 }

@@ -1,18 +1,17 @@
 """The documented cooperation and competence factors, as the settings that they are here.
 
-`factor_settings` turns them into settings by dotted name, for `config_file.from_tree({}, ...)`.
+`factor_settings` turns them into settings by dotted name, for `yaml_file.from_tree({}, ...)`.
 What no part of a run could honour is refused: docs/credit.md has the table.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from srl_train.config.bounds import default_of, within
+from srl_train.config.bounds import within
 from srl_train.errors import ConfigError
 
 
@@ -105,7 +104,7 @@ class CompetenceFactor:
                 "max_capability": measured,
                 "adaptation_speed": measured,
                 "specialization_level": measured,
-                "learning_rate": "set grpo.learning_rate",
+                "learning_rate": "set algorithm.learning_rate",
             },
         )
 
@@ -144,16 +143,12 @@ _COOPERATION: Mapping[CooperationType, Callable[[CooperationFactor], dict[str, A
     CooperationType.KNOWLEDGE_TRANSFER: lambda factor: {
         **_shared(0.0),
         "updates.strategy": "federated",
-        "updates.federation_mix": factor.knowledge_transfer_rate,
+        "updates.mix": factor.knowledge_transfer_rate,
     },
 }
 
 
 def _refuse(section: str, factor: Any, reasons: Mapping[str, str]) -> None:
     for name, reason in reasons.items():
-        if getattr(factor, name) != _default(factor, name):
+        if getattr(factor, name) != getattr(type(factor), name):
             raise ConfigError(f"{section}.{name} is {getattr(factor, name)!r}: {reason}")
-
-
-def _default(factor: Any, name: str) -> Any:
-    return next(default_of(e) for e in dataclasses.fields(factor) if e.name == name)

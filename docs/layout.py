@@ -1,7 +1,7 @@
 """The table of all modules, docs/layout.md, written from the modules' own docstrings.
 
-    python docs/layout.py        writes the page
-    python docs/layout.py --check    fails where the page is not what would be written
+python docs/layout.py        writes the page
+python docs/layout.py --check    fails where the page is not what would be written
 """
 
 from __future__ import annotations

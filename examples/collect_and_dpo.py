@@ -1,11 +1,11 @@
 """Record games, then let models learn from what was better and what was worse in them (DPO)."""
 
-import dataclasses
 from pathlib import Path
 
 from srl_agents.episode import write_jsonl
+from srl_train.config.models import ModelsConfig
 from srl_train.config.offline import DpoConfig
-from srl_train.config.run import EnvironmentConfig, LoggingConfig, ModelsConfig, RunConfig
+from srl_train.config.run import EnvironmentConfig, LoggingConfig, RunConfig
 from srl_train.data.collect import build_policies, play_games
 from srl_train.engine.environment import environment_maker
 from srl_train.trainer import MultiModelTrainer
@@ -31,7 +31,7 @@ def main() -> None:
 
     # Every model learns from all four seats, and no round follows.
     dpo = DpoConfig(data=(str(path),), seats="all", epochs=6, batch_size=8, learning_rate=1e-3)
-    config = dataclasses.replace(config, dpo=dpo, rounds=0)
+    config = config.replaced(dpo=dpo, rounds=0)
     results = MultiModelTrainer(config, path.parent / "run").fit()
     [stage] = results["stages"]
     before, after = (results["evaluation"][when]["raw_reward"] for when in ("before", "after"))

@@ -36,7 +36,9 @@ def lookahead(rounds=2, share=0.5):
 
 trainer = MultiModelTrainer(
     RunConfig(
-        environment=EnvironmentConfig("coop_compete_v0", {"num_agents": 4, "max_cycles": 8}),
+        environment=EnvironmentConfig(
+            name="coop_compete_v0", options={"num_agents": 4, "max_cycles": 8}
+        ),
         rollout=RolloutConfig(group_size=8, groups_per_round=1),
         logging=LoggingConfig(evaluation_episodes=16),
         rounds=4,

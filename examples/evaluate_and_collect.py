@@ -11,24 +11,26 @@ from pathlib import Path
 
 from srl_agents.episode import write_jsonl
 from srl_agents.evaluation.scenarios import score
-from srl_agents.llm.sampling import Sampling
 from srl_envs.scenarios import lookup
-from srl_train.config.run import EnvironmentConfig, ModelsConfig, RunConfig
+from srl_train.config.models import ModelsConfig, SamplingConfig
+from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.data.collect import build_policies, filtered, play_games
 from srl_train.engine.environment import environment_maker
 
-TASK = EnvironmentConfig("code_v0", {"families": "returns", "difficulty": 1, "max_cycles": 1})
+TASK = EnvironmentConfig(
+    name="code_v0", options={"families": "returns", "difficulty": 1, "max_cycles": 1}
+)
 PROBLEMS, SAMPLES = 12, 8
 
 
 def main() -> None:
     """The embedded model in the seat."""
-    models = ModelsConfig(count=1, sampling=Sampling(max_new_tokens=24))
+    models = ModelsConfig(count=1, sampling=SamplingConfig(max_new_tokens=24))
     config = RunConfig(environment=TASK, models=models)
     make_env = environment_maker(config)
     policies = build_policies(config, make_env, {})
 
-    # Much the same as: srl eval --scenario code_v0.one_line_unseen --focal tiny --episodes 12
+    # Much the same as: srl eval --scenario code_v0.one_line_unseen --policy tiny --episodes 12
     #                            --samples 8 --pass-at 1 4 8 --max-new-tokens 24
     scenario = lookup.scenario("code_v0.one_line_unseen")
     result = score(
@@ -43,7 +45,7 @@ def main() -> None:
     # Much the same as: srl collect examples/code.yaml --episodes 32 --group-size 4
     #                            --min-return 1 --out solved.jsonl
     games = play_games(make_env, policies, 32, seed=0, group_size=4)
-    kept = filtered(games, min_return=1.0, readable_only=True)
+    kept = filtered(games, min_return=1.0, drop_parse_failures=True)
     path = Path("runs/evaluate_and_collect/solved.jsonl")
     write_jsonl(path, kept)
     asked = {game.turns[0][0].info["problem"] for game in games}

@@ -15,7 +15,9 @@ from pettingzoo.utils import BaseParallelWrapper
 from srl_envs import check_environment
 from srl_envs.text.env import TextEnv
 from srl_envs.wrappers.text_adapter import with_text
-from srl_train.config.run import LoggingConfig, ModeConfig, ModelsConfig, RolloutConfig, RunConfig
+from srl_train.config.credit import CooperativeConfig
+from srl_train.config.models import ModelsConfig
+from srl_train.config.run import LoggingConfig, RolloutConfig, RunConfig
 from srl_train.trainer import MultiModelTrainer
 
 ROUNDS = 4
@@ -70,7 +72,7 @@ for answer in ("Paper.", "I cannot decide"):
 trainer = MultiModelTrainer(
     RunConfig(
         models=ModelsConfig(count=1),
-        mode=ModeConfig("cooperative", cooperation_strength=0.0),  # one seat: its own reward
+        mode=CooperativeConfig(cooperation_strength=0.0),  # one seat: its own reward
         rollout=RolloutConfig(group_size=16, groups_per_round=2),
         logging=LoggingConfig(evaluation_episodes=32),
         rounds=6,

@@ -1,26 +1,23 @@
 """Four small models learn to cooperate: the whole of a training script.
 
-    python examples/train.py [folder]
+python examples/train.py [folder]
 """
 
 import sys
 
+from srl_train.config.credit import CooperativeConfig
 from srl_train.config.learners import GrpoConfig
-from srl_train.config.run import (
-    EnvironmentConfig,
-    LoggingConfig,
-    ModeConfig,
-    RolloutConfig,
-    RunConfig,
-)
+from srl_train.config.run import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
 from srl_train.metrics import Progress
 from srl_train.trainer import MultiModelTrainer
 
 config = RunConfig(
-    environment=EnvironmentConfig("coop_compete_v0", {"num_agents": 4, "max_cycles": 8}),
-    mode=ModeConfig("cooperative"),
+    environment=EnvironmentConfig(
+        name="coop_compete_v0", options={"num_agents": 4, "max_cycles": 8}
+    ),
+    mode=CooperativeConfig(),
     rollout=RolloutConfig(group_size=8, groups_per_round=2),
-    grpo=GrpoConfig(scale_rewards="none"),
+    algorithm=GrpoConfig(scale_rewards="none"),
     logging=LoggingConfig(evaluation_episodes=32),
     rounds=5,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 TRAIN = ("torch", "transformers", "tokenizers", "trl", "peft", "accelerate", "datasets",
-         "safetensors", "rich")  # fmt: skip
+         "safetensors", "pydantic", "rich")  # fmt: skip
 EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "matplotlib": "plots",
     "PIL": "render",

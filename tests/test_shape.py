@@ -35,6 +35,8 @@ PLACES = dict.fromkeys(
     ),
 ) | {
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),
+    "pydantic": ("srl_train/config/*", "benchmarks/*", "examples/*"),
+    "typing_extensions": ("srl_train/config/*",),  # which pydantic brings
     "matplotlib": ("srl_train/metrics/report/plots.py", "benchmarks/*"),
     "pickle": (),  # weights are safetensors, the rest is JSON
     # A generator per owner, from a seed. The process's own are put aside for TRL, which draws from
@@ -123,8 +125,8 @@ def test_what_is_heavy_or_unwanted_stays_in_its_place(path):
         "import srl_train.cli; srl_train.cli.main(['replay', '--help'])",
         "import srl_train.metrics.report.animation",
         "import srl_train.cli; srl_train.cli.main(['eval', '--help'])",
-        "import srl_train.cli; srl_train.cli.main(['eval', '--focal', 'uniform', '--episodes', '2',"
-        " '--environment', 'coop_compete_pair_v0', '--quiet'])",
+        "import srl_train.cli; srl_train.cli.main(['eval', '--policy', 'uniform', '--episodes',"
+        " '2', '--environment', 'coop_compete_pair_v0', '--quiet'])",
         "import core_srl",
         "import benchmarks",
     ],

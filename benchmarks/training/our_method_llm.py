@@ -40,7 +40,7 @@ SETTING: Mapping[str, Any] = {
     "rollout.groups_per_round": 2,
     "rounds": 24,
     # A third of the default: at that one all settings are at their end after a few rounds.
-    "grpo.learning_rate": 1e-3,
+    "algorithm.learning_rate": 1e-3,
 }
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "plain": {"credit.name": "agent_turn"},

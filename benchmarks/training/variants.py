@@ -24,20 +24,20 @@ GAMES: Mapping[str, str] = {
 }
 """Game -> its configuration in examples/."""
 UNSAVED: Settings = {"logging.evaluation_episodes": 0, "checkpoints.every": 0}
-_OWN_SECTION: Settings = {"grpo": {"schedule": "linear"}}  # what only GRPO reads would be refused
+_OWN_SECTION: Settings = {"algorithm": {"schedule": "linear"}}  # RLOO does not scale rewards
 ALGORITHMS: Mapping[str, Settings] = {
     "GRPO": {},
-    "PPO": {"algorithm": "ppo", "grpo": {}, "ppo": {"schedule": "linear"}},
+    "PPO": {"algorithm": {"name": "ppo", "schedule": "linear"}},
     "leave one out (RLOO)": {**_OWN_SECTION, "credit.name": "leave_one_out"},
     "SFT, then GRPO": {
-        "sft": {"players": "models", "episodes": 256, "top_share": 0.25, "epochs": 2,
+        "sft": {"data_policy": "models", "episodes": 256, "top_fraction": 0.25, "epochs": 2,
                 "learning_rate": 1e-3},
     },
 }  # fmt: skip
 """Name -> the settings that make it; GRPO comes first, the others are compared with it."""
 STAGES: Mapping[str, Settings] = {
     "SFT": {
-        "sft": {"players": "models", "episodes": 256, "top_share": 0.25, "epochs": 4,
+        "sft": {"data_policy": "models", "episodes": 256, "top_fraction": 0.25, "epochs": 4,
                 "learning_rate": 1e-3},
     },
     "DPO": {"dpo": {"episodes": 256, "epochs": 4, "learning_rate": 1e-3}},

@@ -10,13 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from srl_train.config.bounds import at_least, within
 from srl_train.errors import ConfigError
-
-if TYPE_CHECKING:
-    from srl_train.config.run import ModeConfig
 
 Rewards = Mapping[str, Sequence[float]]
 """Seat -> reward of each of its turns."""
@@ -147,7 +144,7 @@ def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -
     return Mode("hierarchical", shape, speaks_first=speaks_first)
 
 
-MODES: Mapping[str, Callable[[ModeConfig], Mode]] = {
+MODES: Mapping[str, Callable[[Any], Mode]] = {
     "cooperative": lambda mode: cooperative(mode.cooperation_strength),
     "competitive": lambda mode: competitive(mode.competition_intensity),
     "mixed": lambda mode: mixed(mode.cooperation_strength, mode.competition_intensity),

@@ -70,7 +70,7 @@ def _training(trained: Mapping[str, Any], name: str) -> str:
             "Trained with Core SRL in the environment",
             f"`{environment['name']}` (options {json.dumps(environment['options'])}):",
             *steps,
-            f"{algorithm}, {trained['rounds']} rounds of {games} games planned;",
+            f"{algorithm['name']}, {trained['rounds']} rounds of {games} games planned;",
             f"mode {trained['mode']['name']}, updates {trained['updates']['strategy']},",
             f"{trained['models']['count']} models that learn, seed {trained['seed']}.",
         ]

@@ -25,6 +25,7 @@ COMMANDS = {
     "report": "write the report of a run, or compare several",
     "play": "take a seat yourself, in the terminal",
     "replay": "play recorded episodes again: check them, or make an animation",
+    "schema": "print the settings of a configuration as a JSON Schema, for editors",
     "info": "show versions, environments, strategies and this machine",
 }
 """Subcommand, which is also its module's name -> what it does. Each module has

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -15,8 +14,6 @@ from srl_agents.scripted.registry import POLICIES
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_trust, players_of
 from srl_train.cli.train import setting
-from srl_train.config import yaml_file
-from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_levels
 from srl_train.players.player_spec import PLAYERS, parse_player, refuse_missing_folder
@@ -24,6 +21,7 @@ from srl_train.players.trained_models import config_tree
 
 if TYPE_CHECKING:
     from srl_agents.episode import Episode
+    from srl_train.config.run import RunConfig
 
 OF_ANSWERS = tuple(
     f"models.{name}"
@@ -61,11 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--min-return", type=float, metavar="X", help="keep only parts with at least this return"
     )
     parser.add_argument(
-        "--top-share", type=float, default=1.0, metavar="S",
+        "--top-fraction", type=float, default=1.0, metavar="S",
         help="keep only this share of the parts, the best returns first (default: 1)",
     )  # fmt: skip
     parser.add_argument(
-        "--read-only", action="store_true", help="keep only parts whose every answer was read"
+        "--drop-parse-failures",
+        action="store_true",
+        help="keep only parts whose every answer was read",
     )
     parser.add_argument(
         "--format", choices=("episodes", "messages"), default="episodes",
@@ -109,8 +109,8 @@ def run(args: argparse.Namespace) -> int:
         played,
         seats=args.seats,
         min_return=args.min_return,
-        top_share=args.top_share,
-        readable_only=args.read_only,
+        top_fraction=args.top_fraction,
+        drop_parse_failures=args.drop_parse_failures,
     )
     with asked_for("--out", args.out):
         if args.format == "messages":
@@ -151,18 +151,17 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
     overrides = dict(map(setting, args.overrides))
     if args.environment is not None:
         overrides["environment.name"] = args.environment
-    if args.config is None:
-        config, trained = yaml_file.from_tree({}, overrides), None
-    elif args.config.is_dir():
-        config = yaml_file.from_tree(config_tree(args.config), overrides)
-        trained = args.config
-    else:
-        if args.config.suffix not in (".yaml", ".yml"):
-            refuse_missing_folder(str(args.config))
-        config, trained = yaml_file.load(args.config, overrides), None
     if args.seed is not None:
-        config = dataclasses.replace(config, seed=args.seed)
-    return config, trained
+        overrides["seed"] = args.seed
+    from srl_train.config.yaml_file import from_tree, load
+
+    if args.config is None:
+        return from_tree({}, overrides), None
+    if args.config.is_dir():
+        return from_tree(config_tree(args.config), overrides), args.config
+    if args.config.suffix not in (".yaml", ".yml"):
+        refuse_missing_folder(str(args.config))
+    return load(args.config, overrides), None
 
 
 def _refuse_unread(
@@ -195,10 +194,10 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.min_return is not None and not math.isfinite(args.min_return):
         raise ConfigError(f"--min-return is {args.min_return}: give a finite number")
-    if not 0.0 < args.top_share <= 1.0:
-        raise ConfigError(f"--top-share is {args.top_share}: give more than 0, and at most 1")
-    if args.top_share < 1 and args.group_size == 1:
+    if not 0.0 < args.top_fraction <= 1.0:
+        raise ConfigError(f"--top-fraction is {args.top_fraction}: give more than 0, and at most 1")
+    if args.top_fraction < 1 and args.group_size == 1:
         raise ConfigError(
-            f"--top-share is {args.top_share}, of the games from each start: give --group-size 2 "
-            "or more"
+            f"--top-fraction is {args.top_fraction}, of the games from each start: give "
+            "--group-size 2 or more"
         )

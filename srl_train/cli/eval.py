@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "evaluation (default: all)",
     )  # fmt: skip
     parser.add_argument(
-        "--focal", metavar="WHO",
+        "--policy", metavar="WHO",
         help=f"who is scored: {PLAYERS}",
     )  # fmt: skip
     parser.add_argument(
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.players.player_spec import parse_player
     from srl_train.players.resolver import Resolver, SamplingOverrides
 
-    focal = parse_player(args.focal)
+    focal = parse_player(args.policy)
     others = {who for one in chosen_scenarios for who in one.background.values()}
     players = {focal.name: focal} | {who: parse_player(who) for who in others}
     resolver = Resolver(
@@ -161,11 +161,11 @@ def run(args: argparse.Namespace) -> int:
                 unwritten = error
         scores.append(scored(scenario, played, args.seed, pass_at=pass_at))
     if not args.quiet:
-        tell(table(args.focal, scores))
+        tell(table(args.policy, scores))
     if args.out is not None:
         record = {
             "schema_version": SCHEMA_VERSION,
-            "focal": {"name": args.focal, **resolver.record(focal)},
+            "focal": {"name": args.policy, **resolver.record(focal)},
             "episodes": args.episodes,
             "samples": args.samples,
             "seed": args.seed,
@@ -277,10 +277,10 @@ def _of(environments: Sequence[str], held_out: str) -> list[str]:
 def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
     if not names:
         raise ConfigError("give --scenario NAME or --environment ENV (srl eval --list shows all)")
-    from srl_train.config.run import MOST_THREADS
+    from srl_train.config.bounds import MOST_THREADS
 
-    if args.focal is None:
-        raise ConfigError(f"give --focal WHO: {PLAYERS}")
+    if args.policy is None:
+        raise ConfigError(f"give --policy WHO: {PLAYERS}")
     for option in ("episodes", "samples", "threads"):
         value = getattr(args, option)
         if value is not None and value < 1:
@@ -310,10 +310,10 @@ def _check_settings(
     models = [player for player in players if player.sources]
     if not models:
         given = {name: getattr(args, name) for name in (*OF_MODELS_HERE, *OF_MODELS)}
-        refuse_unread(given, f"models, and {args.focal} is none")
+        refuse_unread(given, f"models, and {args.policy} is none")
     if not any(player.is_local_model for player in models):
         here = {name: getattr(args, name) for name in OF_MODELS_HERE}
-        refuse_unread(here, f"models that run here, and {args.focal} does not")
+        refuse_unread(here, f"models that run here, and {args.policy} does not")
     for player in models:
         resolver.settings_of(player)
 

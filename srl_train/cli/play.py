@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("env", metavar="ENV", help="an environment's name (see `srl info`)")
     parser.add_argument("--seat", help="yours (default: the first)")
     parser.add_argument(
-        "--against", action="append", default=[], metavar="WHO",
+        "--opponent", action="append", default=[], metavar="WHO",
         help=f"who plays the other agents: {PLAYERS}; AGENT=WHO for one agent; may be repeated "
         "(default: uniform, any legal move)",
     )  # fmt: skip
@@ -197,7 +197,7 @@ def _opponents(
     others: Sequence[str], args: argparse.Namespace, make_env: Callable[[], Any]
 ) -> dict[str, Policy]:
     """Agent -> policy, for all agents but the person's."""
-    who = dict.fromkeys(others, "uniform") | players_of("--against", args.against, others)
+    who = dict.fromkeys(others, "uniform") | players_of("--opponent", args.opponent, others)
     players = {agent: parse_player(name) for agent, name in who.items()}
     if any(player.is_local_model for player in players.values()):
         prepare_torch()

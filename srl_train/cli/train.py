@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from srl_agents.evaluation.progress import announced
 from srl_train.cli.notices import tell
 from srl_train.cli.options import prepare_torch
-from srl_train.config import yaml_file
-from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.players.assignment import refuse_wrong_names
 
 if TYPE_CHECKING:
+    from srl_train.config.run import RunConfig
     from srl_train.trainer import MultiModelTrainer
 
 
@@ -38,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="replace one setting, such as grpo.learning_rate=1e-3; may be repeated",
+        help="replace one setting, such as algorithm.learning_rate=1e-3; may be repeated",
     )
     parser.add_argument(
         "--resume", action="store_true", help="go on from the newest checkpoint in --out"
@@ -95,19 +93,22 @@ def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
         raise ConfigError("give a configuration file, or --resume with --out RUN")
     folder = args.out or Path("runs") / args.config.stem
     source = args.config or folder / "config.yaml"
-    overrides = dict(setting(text) for text in args.overrides)
-    config = yaml_file.load(source, overrides)
+    overrides = dict(map(setting, args.overrides))
     if args.seed is not None:
-        config = dataclasses.replace(config, seed=args.seed)
-    return folder, config
+        overrides["seed"] = args.seed
+    from srl_train.config.yaml_file import load
+
+    return folder, load(source, overrides)
 
 
 def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
     """(dotted name, value) of KEY=VALUE; raises ConfigError for anything else."""
     key, equals, value = text.partition("=")
     if not equals:
-        raise ConfigError(f"{flag} {text!r}: give KEY=VALUE, such as grpo.learning_rate=1e-3")
-    return key.strip(), yaml_file.parse(value, f"{flag} {text!r}: the value")
+        raise ConfigError(f"{flag} {text!r}: give KEY=VALUE, such as algorithm.learning_rate=1e-3")
+    from srl_train.config.yaml_file import parse
+
+    return key.strip(), parse(value, f"{flag} {text!r}: the value")
 
 
 def _tell(results: dict[str, Any], baselines: Mapping[str, float], mode: str) -> None:

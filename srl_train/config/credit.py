@@ -1,62 +1,113 @@
-"""The `credit` section of a configuration."""
+"""Reward modes and credit assignment: how rewards are shaped, and which answers they go to."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
-from srl_train.config.bounds import at_least, refuse_unread, within
-from srl_train.errors import ConfigError
+from pydantic import Field
+
+from srl_train.config.section import Section, chosen_by
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
-@dataclass(frozen=True)
-class CreditConfig:
-    """Which answer of which seat is paid for what came of a game."""
+class ModeSection(Section):
+    """What the modes share: their formulas are in docs/updates.md."""
 
-    name: Literal[
-        "per_agent",
-        "agent_turn",
-        "team_joint",
-        "role",
-        "hierarchical",
-        "leave_one_out",
-        "advantage_alignment",
-        "opponent_model",
-    ] = "per_agent"
-    """See docs/credit.md for the formulas."""
+    CHOICE: ClassVar = "name"
+
+
+class CooperativeConfig(ModeSection):
+    """Each reward is blended with its team's mean."""
+
+    name: Literal["cooperative"] = "cooperative"
+    """How rewards are shaped (docs/updates.md)."""
+    cooperation_strength: Fraction = 0.6
+    """Share of the team's mean in each reward, 0 to 1."""
+
+
+class CompetitiveConfig(ModeSection):
+    """Each return gets a bonus for its rank."""
+
+    name: Literal["competitive"] = "competitive"
+    """How rewards are shaped (docs/updates.md)."""
+    competition_intensity: Annotated[float, Field(ge=0)] = 0.4
+    """Scale of the rank bonus, in units of an episode's return."""
+
+
+class MixedConfig(ModeSection):
+    """Both, with a balance that moves."""
+
+    name: Literal["mixed"] = "mixed"
+    """How rewards are shaped (docs/updates.md)."""
+    cooperation_strength: Fraction = 0.6
+    """Share of the team's mean in each reward, 0 to 1."""
+    competition_intensity: Annotated[float, Field(ge=0)] = 0.4
+    """Scale of the rank bonus, in units of an episode's return."""
+
+
+class HierarchicalConfig(ModeSection):
+    """A leader speaks first and is paid its team's mean."""
+
+    name: Literal["hierarchical"] = "hierarchical"
+    """How rewards are shaped (docs/updates.md)."""
+    cooperation_strength: Fraction = 0.6
+    """Share of the team's mean in each reward, 0 to 1."""
+    leader: str | None = None
+    """The agent that speaks first; null takes each team's first."""
+
+
+ModeConfig = Annotated[
+    CooperativeConfig | CompetitiveConfig | MixedConfig | HierarchicalConfig,
+    Field(discriminator="name"),
+    chosen_by("name", "mixed"),
+]
+
+
+class CreditSection(Section):
+    """What the assignments share."""
+
+    CHOICE: ClassVar = "name"
+
+
+class PlainCredit(CreditSection):
+    """Assignments without settings; per_agent has algorithm.scale_rewards."""
+
+    name: Literal["per_agent", "leave_one_out"] = "per_agent"
+    """Which answer is paid for what (docs/credit.md)."""
+
+
+class ScaledCredit(CreditSection):
+    """Assignments that scale their advantages."""
+
+    name: Literal["agent_turn", "team_joint", "hierarchical", "opponent_model"]
+    """Which answer is paid for what (docs/credit.md)."""
     scale: Literal["group", "none"] = "group"
-    """What advantages are divided by: the deviation of what they are compared with, or nothing;
-    per_agent has grpo.scale_rewards instead."""
-    decay: float = 0.95
-    """Role: share of a role's average return that stays at each game, 0 to 1."""
-    alignment: float = 1.0
-    """Advantage alignment: weight of the opponents' advantages, 0 or more."""
+    """What advantages are divided by: the deviation of what they are compared with, or nothing."""
 
-    def __post_init__(self) -> None:
-        within("credit.decay", self.decay, 0.0, 1.0)
-        at_least("credit.alignment", self.alignment, 0.0)
-        turns = ("agent_turn", "advantage_alignment", "opponent_model")
-        readers = {
-            "scale": (*turns, "team_joint", "hierarchical"),
-            "decay": ("role",),
-            "alignment": ("advantage_alignment",),
-        }
-        refuse_unread("credit", self, "name", readers)
 
-    def check(self, mode: str, scale_rewards: str) -> None:
-        """Raise ConfigError where a run with this mode and grpo.scale_rewards cannot have it."""
-        if self.name != "per_agent" and scale_rewards != "group":
-            raise ConfigError(
-                f"grpo.scale_rewards is {scale_rewards!r} and read by credit.name per_agent only, "
-                f"which is {self.name!r}: set credit.scale"
-            )
-        if self.name == "hierarchical" and mode != "hierarchical":
-            raise ConfigError(
-                f"credit.name is 'hierarchical' and mode.name is {mode!r}: nobody leads; set "
-                "mode.name to 'hierarchical'"
-            )
-        if self.name == "opponent_model" and mode == "hierarchical":
-            raise ConfigError(
-                "credit.name is 'opponent_model' and mode.name is 'hierarchical': followers that "
-                "hear their leader do not choose at the same time; give another of the two"
-            )
+class RoleCredit(CreditSection):
+    """Compared with the average of the agent's role."""
+
+    name: Literal["role"] = "role"
+    """Which answer is paid for what (docs/credit.md)."""
+    decay: Annotated[float, Field(ge=0, le=1)] = 0.95
+    """Share of a role's average return that stays at each game, 0 to 1."""
+
+
+class AlignmentCredit(CreditSection):
+    """Advantage alignment."""
+
+    name: Literal["advantage_alignment"] = "advantage_alignment"
+    """Which answer is paid for what (docs/credit.md)."""
+    scale: Literal["group", "none"] = "group"
+    """What advantages are divided by: the deviation of what they are compared with, or nothing."""
+    alignment: Annotated[float, Field(ge=0)] = 1.0
+    """Weight of the opponents' advantages, 0 or more."""
+
+
+CreditConfig = Annotated[
+    PlainCredit | ScaledCredit | RoleCredit | AlignmentCredit,
+    Field(discriminator="name"),
+    chosen_by("name", "per_agent"),
+]

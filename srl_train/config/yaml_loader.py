@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -98,3 +99,11 @@ class _StrictLoader(yaml.SafeLoader):
                 "read, aliases counted as what they stand for"
             )
         return entries, nesting
+
+
+# YAML 1.1 reads 1e-3 as text, for want of a point; YAML 1.2 and its readers say a number.
+_StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)

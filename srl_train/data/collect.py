@@ -106,23 +106,23 @@ def filtered(
     *,
     seats: Sequence[str] | None = None,
     min_return: float | None = None,
-    top_share: float = 1.0,
-    readable_only: bool = False,
+    top_fraction: float = 1.0,
+    drop_parse_failures: bool = False,
 ) -> list[Episode]:
     """The games with a part that passes, each with the seats whose part does in its `extra`.
 
-    A part is one seat's play of one game: of `seats`, with at least `min_return` (raw), all its
-    answers read with `readable_only`, and among the best `top_share` of those left of the same
-    start and seat.
+    A part is one agent's play of one game: of `seats`, with at least `min_return` (raw), all its
+    answers read with `drop_parse_failures`, and among the best `top_fraction` of those left of the
+    same start and agent.
     """
     played = [episode for episode in episodes if episode.failure is None]
     parts = [
         (index, seat)
         for index, seat in parts_of(played, seats)
-        if not readable_only
+        if not drop_parse_failures
         or all(step.decision.parse_failure is None for step in played[index].steps_of(seat))
     ]
-    best = best_of(parts, played, Episode.returns, min_return=min_return, top_share=top_share)
+    best = best_of(parts, played, Episode.returns, min_return=min_return, top_fraction=top_fraction)
     kept: dict[int, list[str]] = {}
     for index, seat in best:
         kept.setdefault(index, []).append(seat)
@@ -183,7 +183,7 @@ def _players(
             raise ConfigError(f"seats: {error}") from error
     there = {} if trained is None else models_of_run(trained)
     named = dict(zip(config.models.names, config.models.bases, strict=True))
-    named |= config.models.frozen
+    named |= config.models.frozen_models
     players = {}
     for agent in agents:
         name = assigned.get(agent, "")
@@ -191,11 +191,12 @@ def _players(
             players[agent] = parse_player(wanted[agent])
         elif name in there:
             players[agent] = parse_player(there[name])
-        elif name in config.pools:
+        elif name in config.opponent_pools:
             raise ConfigError(
                 f"{agent} is held by the pool {name!r}, and past versions of models are only "
                 f"played while a run trains: give --players {agent}=WHO, such as "
-                f"{agent}={trained or 'RUN'}:{config.pools[name].of[0]} for a model as it ended"
+                f"{agent}={trained or 'RUN'}:{config.opponent_pools[name].of[0]} for a model as it "
+                "ended"
             )
         else:
             who = named.get(name, name)

@@ -101,25 +101,28 @@ def best_of(
     returns: Returns,
     *,
     min_return: float | None = None,
-    top_share: float = 1.0,
+    top_fraction: float = 1.0,
 ) -> list[Part]:
-    """Those of at least `min_return`, and of these the best `top_share` (rounded up) of each seat's
-    games from each start, in order.
+    """Those of at least `min_return`, and of these the best `top_fraction` (rounded up) of each
+    agent's games from each start, in order.
 
     Over all starts and seats the rank would be theirs: an easy start, or the better place, would
     take what a hard one is due. Equal returns go to whoever comes first. Raises DataError for a
-    `top_share` below 1 where every start was played once: there is nothing to rank.
+    `top_fraction` below 1 where every start was played once: there is nothing to rank.
     """
     worth = [returns(episode) for episode in episodes]
-    if top_share < 1 and parts and len(_alike(parts, episodes)) == len(parts):
+    if top_fraction < 1 and parts and len(_alike(parts, episodes)) == len(parts):
         raise DataError(
-            f"top_share is {top_share:g}, of each start's games, and each of {len(parts)} parts is "
-            "the only one of its start and seat: give games in groups (srl collect --group-size)"
+            f"top_fraction is {top_fraction:g}, of each start's games, and each of {len(parts)} "
+            "parts is the only one of its start and agent: give games in groups "
+            "(srl collect --group-size)"
         )
     good = [part for part in parts if min_return is None or worth[part[0]][part[1]] >= min_return]
     kept: set[Part] = set()
     for own in _alike(good, episodes).values():
-        places = math.ceil(top_share * len(own) - 1e-9)  # 0.07 * 100 is 7.000000000000001 in floats
+        places = math.ceil(
+            top_fraction * len(own) - 1e-9
+        )  # 0.07 * 100 is 7.000000000000001 in floats
         kept.update(sorted(own, key=lambda part: -worth[part[0]][part[1]])[:places])
     return [part for part in good if part in kept]
 
@@ -142,16 +145,16 @@ def demonstration(
     chat: ChatFormat,
     *,
     notes: PartnerNotes | None = None,
-    readable_only: bool = True,
+    drop_parse_failures: bool = True,
 ) -> Demonstration:
     """The seat's part of the episode; answers that could not be read are imitated only without
-    `readable_only`."""
+    `drop_parse_failures`."""
     steps = episode.asked_of(seat)
     ids: list[int] = []
     answers: list[int] = []
     observations: list[int] = []
     for number, (told, said) in enumerate(conversation(steps, view, chat, notes)):
-        imitate = not readable_only or steps[number].decision.parse_failure is None
+        imitate = not drop_parse_failures or steps[number].decision.parse_failure is None
         ids += (*told, *said)
         answers += [0] * len(told) + [int(imitate)] * len(said)
         observations += [int(number > 0)] * len(told) + [0] * len(said)

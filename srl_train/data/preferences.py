@@ -50,14 +50,14 @@ def preferences(
     game_of: Callable[[Episode], Game],
     *,
     notes: PartnerNotes | None = None,
-    margin: float = 0.0,
+    min_return_gap: float = 0.0,
 ) -> list[Preference]:
     """Pairs of different answers of one seat in games from the same start, after the very same
     conversation, the better first.
 
     An answer is worth the mean, over the games in which it was given, of the rewards from its turn
-    to the end. It is better where that is more by over `margin`. Games of a group go different
-    ways, so most pairs stand at the beginning of games.
+    to the end. It is better where that is more by over `min_return_gap`. Games of a group go
+    different ways, so most pairs stand at the beginning of games.
     """
     worth: dict[tuple[str, int, str, Tokens], dict[Tokens, list[float]]] = {}
     games = [game_of(episode) for episode in episodes]
@@ -77,7 +77,7 @@ def preferences(
         means = {said: sum(values) / len(values) for said, values in answers.items()}
         for one, other in combinations(means, 2):
             better, worse = (one, other) if means[one] > means[other] else (other, one)
-            if means[better] - means[worse] > margin:
+            if means[better] - means[worse] > min_return_gap:
                 found.append(Preference(prompt, better, worse))
     return found
 

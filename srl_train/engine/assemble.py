@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable
 from contextlib import closing
@@ -14,6 +13,7 @@ from srl_envs import registry
 from srl_train.advantages.credit import ASSIGNMENTS
 from srl_train.advantages.reward_modes import MODES
 from srl_train.config.run import EnvironmentConfig, RunConfig
+from srl_train.config.updates import CUSTOM, AsynchronousConfig
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.distributed import fsdp, processes
 from srl_train.engine.build_learner import joint_state, learner_of
@@ -88,6 +88,8 @@ def _assembled(
     strategy.check({name: learner.weights() for name, learner in learners.items()})
     mode = MODES[config.mode.name](config.mode)
     credit = ASSIGNMENTS[config.credit.name](config.credit, config.rollout.discount)
+    own = config.updates
+    gathering = own if isinstance(own, AsynchronousConfig) else AsynchronousConfig()
     teams = getattr(env.unwrapped, "teams", None)
     # Those are of all seats together: beside a partner that stays as it is they say nothing.
     alone = set(seats.values()) <= learners.keys()
@@ -103,8 +105,8 @@ def _assembled(
         buffers={
             name: SampleBuffer(
                 config.rollout.group_size,
-                config.updates.sample_budget.get(name),
-                config.updates.max_staleness,
+                config.sample_budget.get(name),
+                gathering.max_staleness,
             )
             for name in learners
         },
@@ -134,14 +136,15 @@ def resolved(config: RunConfig) -> RunConfig:
     base: str | tuple[str, ...] = tuple(base_named("models.base", one) for one in models.bases)
     if isinstance(models.base, str):
         base = base[0]
-    frozen = {n: base_named(f"models.frozen.{n}", one) for n, one in models.frozen.items()}
+    frozen = {
+        n: base_named(f"models.frozen_models.{n}", one) for n, one in models.frozen_models.items()
+    }
     stages: dict[str, Any] = {
-        name: dataclasses.replace(stage, data=tuple(map(os.path.abspath, stage.data)))
+        name: stage.replaced(data=tuple(map(os.path.abspath, stage.data)))
         for name, stage in (("sft", config.sft), ("dpo", config.dpo))
         if stage is not None
     }
-    models = dataclasses.replace(models, base=base, frozen=frozen)
-    return dataclasses.replace(config, models=models, **stages)
+    return config.replaced(models=models.replaced(base=base, frozen_models=frozen), **stages)
 
 
 def _check_shares(config: RunConfig, number: int) -> None:
@@ -149,14 +152,13 @@ def _check_shares(config: RunConfig, number: int) -> None:
 
     An update may be as small as one group: the others may have failed.
     """
-    for section in config.sections.values():
-        parts = number * section.minibatches * section.accumulation
+    for section in config.learned_by.values():
+        parts = number * section.minibatches * section.gradient_accumulation_steps
         if number > 1 and config.rollout.group_size % parts:
-            name = section.section
             raise ConfigError(
-                f"rollout.group_size is {config.rollout.group_size}: give a multiple of {parts}, "
-                f"{number} processes x {name}.minibatches ({section.minibatches}) x "
-                f"{name}.accumulation ({section.accumulation})"
+                f"rollout.group_size: got {config.rollout.group_size}: give a multiple of {parts}, "
+                f"{number} processes x algorithm.minibatches ({section.minibatches}) x "
+                f"algorithm.gradient_accumulation_steps ({section.gradient_accumulation_steps})"
             )
 
 
@@ -169,9 +171,19 @@ def _with_own_parts(
     if make_env is not None:
         with closing(make_env()) as env:
             name = env.metadata["name"]
-        environment = EnvironmentConfig(f"{registry.HANDED_OVER}:{name}")
-        config = dataclasses.replace(config, environment=environment)
+        environment = EnvironmentConfig(name=f"{registry.HANDED_OVER}:{name}")
+        config = config.replaced(environment=environment)
+    updates = config.updates
     if strategy is not None:
-        updates = dataclasses.replace(config.updates, strategy="custom")  # type: ignore[arg-type]
-        config = dataclasses.replace(config, updates=updates)
+        if not isinstance(updates, AsynchronousConfig):
+            raise ConfigError(
+                f"updates: got {updates.strategy!r} beside a strategy handed over as an object, "
+                "which takes its place: leave the section out, or hand none over"
+            )
+        config = config.replaced(updates=updates.replaced(strategy=CUSTOM))
+    elif updates.strategy == CUSTOM:
+        raise ConfigError(
+            "updates.strategy: got 'custom', which was handed over as an object and has no name: "
+            "hand it over again (MultiModelTrainer's strategy)"
+        )
     return config

@@ -7,12 +7,13 @@ from contextlib import closing
 from typing import Any
 
 from srl_agents.llm.sampling import Sampling
+from srl_train.config.learners import PpoConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.learners.critics import JointState
 from srl_train.learners.learner import Learner
 from srl_train.learners.trl_grpo import GrpoLearner
-from srl_train.learners.trl_options import check_model, check_trl_options
+from srl_train.learners.trl_options import check_model
 from srl_train.learners.trl_ppo import PpoLearner
 
 
@@ -31,49 +32,41 @@ def learner_of(
     """
     held = [seat for seat, who in seats.items() if who == name]
     per_round = len(held) * config.rollout.episodes
-    budget = config.updates.sample_budget.get(name, per_round)
+    budget = config.sample_budget.get(name, per_round)
     algorithm = config.algorithm_of(name)
-    options = check_trl_options(config.trl, config.sections.values())
-    check_model(options, model)
+    check_model(algorithm.trl, model)
     _refuse_narrowed(config, name, {seat: sampling[seat] for seat in held})
     settings: dict[str, Any] = {
         "group_size": config.rollout.group_size,
         "temperature": sampling[held[0]].temperature,
-        "trl": options,
         "planned_updates": max(1, config.rounds * per_round // budget),
         "seed": config.seed,
     }
-    if algorithm == "ppo":
+    if isinstance(algorithm, PpoConfig):
         return PpoLearner(
             name,
             model,
             tokenizer,
-            config.ppo,
+            algorithm,
             discount=config.rollout.discount,
             joint=joint,
             **settings,
         )
     # Without a budget all is trained on at once. With one, samples may be left for later: even a
     # budget of whole rounds is out of step after a group that failed.
-    stale = name in config.updates.sample_budget
+    stale = name in config.sample_budget
     replays = config.models.constrained or stale or config.credit.name != "per_agent"
-    return GrpoLearner(name, model, tokenizer, config.grpo, replays=replays, **settings)
+    return GrpoLearner(name, model, tokenizer, algorithm, replays=replays, **settings)
 
 
 def _refuse_narrowed(config: RunConfig, name: str, sampling: Mapping[str, Sampling]) -> None:
     """Raise ConfigError where log-probabilities as sampled are compared with those of the whole
     vocabulary, and were those of a part of it."""
-    reader = next(
-        (
-            setting
-            for setting, there in (
-                (f"updates.sample_budget.{name}", name in config.updates.sample_budget),
-                ("trl.off_policy_mask_threshold", config.trl.get("off_policy_mask_threshold")),
-            )
-            if there
-        ),
-        None,
-    )
+    reader = None
+    if name in config.sample_budget:
+        reader = f"updates.sample_budget.{name}"
+    elif config.algorithm_of(name).trl.get("off_policy_mask_threshold"):
+        reader = "trl.off_policy_mask_threshold"
     for seat, own in sampling.items():
         if reader and (own.top_p < 1 or own.top_k):
             raise ConfigError(
@@ -96,7 +89,7 @@ def joint_state(config: RunConfig, make_env: Callable[[], Any]) -> JointState | 
             size = env.state().size
         except NotImplementedError as error:  # PettingZoo's own answer where there is none
             raise ConfigError(
-                f"ppo.critic is 'central', and {env.metadata['name']} has no state(): give it one, "
-                "or choose shared or separate"
+                f"algorithm.critic: got 'central', and {env.metadata['name']} has no state(): "
+                "give it one, or choose shared or separate"
             ) from error
         return JointState(tuple(env.possible_agents), size)

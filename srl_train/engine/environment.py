@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_train.config.run import RunConfig
 
 
 def environment_maker(config: RunConfig, *, trusted: bool = True) -> Callable[[], Any]:

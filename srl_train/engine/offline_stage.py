@@ -220,7 +220,13 @@ class Stage:
     def _refuse_unread(self) -> None:
         """Raise ConfigError for what only pairs made of games would read."""
         defaults = type(self.config)()
-        for name in ("margin", "seats", "min_return", "top_share", "readable_only"):
+        for name in (
+            "min_return_gap",
+            "seats",
+            "min_return",
+            "top_fraction",
+            "drop_parse_failures",
+        ):
             if hasattr(defaults, name) and getattr(self.config, name) != getattr(defaults, name):
                 raise ConfigError(
                     f"{self.name}.{name} is {getattr(self.config, name)!r}, and {self.name}.data "
@@ -229,7 +235,7 @@ class Stage:
                 )
 
     def _played(self) -> list[Episode]:
-        run, who = self._run, self.config.players
+        run, who = self._run, self.config.data_policy
         policies: dict[str, Policy]
         if who == "models":
             policies = {seat: in_words(own, run.view) for seat, own in run.policies.items()}
@@ -252,7 +258,7 @@ class Stage:
     @property
     def _compares(self) -> bool:
         """Whether games from one start are compared with each other."""
-        return not isinstance(self.config, SftConfig) or self.config.top_share < 1
+        return not isinstance(self.config, SftConfig) or self.config.top_fraction < 1
 
     def _parts_of(self, model: str) -> list[Part]:
         own = self._run.seats_of(model) if self.config.seats == "own" else None
@@ -264,7 +270,7 @@ class Stage:
             self._episodes,
             self._returns,
             min_return=self.config.min_return,
-            top_share=self.config.top_share,
+            top_fraction=self.config.top_fraction,
         )
 
     def _returns(self, episode: Episode) -> dict[str, float]:
@@ -286,7 +292,7 @@ class Stage:
                     view,
                     chat,
                     notes=notes,
-                    readable_only=self.config.readable_only,
+                    drop_parse_failures=self.config.drop_parse_failures,
                 )
                 self._check_room(model, len(one.input_ids))  # before the next is tokenised
                 found.append(one)
@@ -303,7 +309,7 @@ class Stage:
             chat,
             self._run.game,
             notes=notes,
-            margin=self.config.margin,
+            min_return_gap=self.config.min_return_gap,
         )
 
     def _check_room(self, model: str, tokens: int) -> None:

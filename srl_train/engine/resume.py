@@ -152,7 +152,7 @@ def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
     now = _flat(yaml_file.to_tree(config))
     then = _flat(saved)
     free = set(_FREE)
-    if any(section.schedule != "constant" for section in config.sections.values()):
+    if any(own.schedule != "constant" for own in config.learned_by.values()):
         free.discard("rounds")  # the learning rate's course depends on the planned rounds
     for name in sorted(now.keys() | then.keys()):
         if name.split(".")[0] not in free and now.get(name) != then.get(name):

@@ -70,13 +70,13 @@ def play_groups(run: Run, number: int) -> list[Episode]:
 
 
 def check_failures(run: Run, episodes: Sequence[Episode]) -> None:
-    """Raise TrainingError where more than `max_failed_share` of the episodes failed."""
+    """Raise TrainingError where more than `max_failed_fraction` of the episodes failed."""
     failures = [episode.failure for episode in episodes if episode.failure is not None]
     share = len(failures) / len(episodes)
-    if share > run.config.max_failed_share:
+    if share > run.config.max_failed_fraction:
         raise TrainingError(
-            f"{len(failures)} of {len(episodes)} episodes failed, max_failed_share is "
-            f"{run.config.max_failed_share:g}; the first: {failures[0]}"
+            f"{len(failures)} of {len(episodes)} episodes failed, max_failed_fraction is "
+            f"{run.config.max_failed_fraction:g}; the first: {failures[0]}"
         )
 
 

@@ -31,7 +31,7 @@ class RoundResult:
 def run_round(run: Run, number: int) -> RoundResult:
     """Play and learn once; changes the run's models and state.
 
-    Raises TrainingError where more than `max_failed_share` of the episodes failed.
+    Raises TrainingError where more than `max_failed_fraction` of the episodes failed.
     """
     began = time.perf_counter()
     episodes = play_groups(run, number)

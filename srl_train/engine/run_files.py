@@ -14,13 +14,14 @@ from importlib import metadata
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode, write_jsonl
-from srl_train.config import yaml_file
-from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_train.config.run import RunConfig
 
 _REPORTED_PACKAGES = ("core-srl", "torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
 
@@ -97,7 +98,9 @@ class RunFiles:
 
     def write_config(self, config: RunConfig) -> None:
         """Write config.yaml."""
-        write_whole(self.config, yaml_file.dump(config))
+        from srl_train.config.yaml_file import dump  # only here: evaluations need no pydantic
+
+        write_whole(self.config, dump(config))
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json."""

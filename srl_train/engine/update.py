@@ -116,10 +116,9 @@ def _refuse_broken(run: Run, weights: Tensors, when: str) -> None:
     for model, own in weights.items():
         name = None if own is None else not_finite(own)
         if name is not None:
-            section = run.config.sections[run.config.algorithm_of(model)].section
             raise TrainingError(
                 f"the weights of {model} are not finite {when} ({name!r}): lower "
-                f"{section}.learning_rate and go on from the last checkpoint"
+                "algorithm.learning_rate and go on from the last checkpoint"
             )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -116,7 +115,6 @@ class PlayedLearner(SteppedLearner):
         temperature: float,
         planned_updates: int,
         replays: bool,
-        trl: Mapping[str, Any],
         seed: int,
     ) -> None:
         """Build the trainer, a PlayedGRPOTrainer where it `replays`; see the subclasses."""
@@ -135,7 +133,7 @@ class PlayedLearner(SteppedLearner):
                         **surrogate_arguments(config, model, steps, group_size, temperature),
                         **own_arguments,
                     },
-                    trl,
+                    config.trl,
                 ),
                 train_dataset=Dataset.from_list([{"prompt": "-"}] * 4),
                 processing_class=tokenizer,
@@ -146,7 +144,7 @@ class PlayedLearner(SteppedLearner):
     @property
     def steps_per_update(self) -> int:
         """Optimizer steps of one update."""
-        return self._config.minibatches * self._config.iterations
+        return self._config.minibatches * self._config.num_iterations
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Take the samples of one update; returns its number of optimizer steps.
@@ -156,10 +154,11 @@ class PlayedLearner(SteppedLearner):
         trains on its share; TRL compares the members of a group across them. Raises TrainingError
         where the samples do not divide into groups, minibatches and processes.
         """
-        section, parts = self._config.section, self._config.minibatches
-        sizes = {"rollout.group_size": self._group_size, f"{section}.minibatches": parts}
-        sizes[f"{section}.accumulation"] = parts = parts * self._config.accumulation
-        sizes["processes x minibatches x accumulation"] = parts * processes.count()
+        parts = self._config.minibatches
+        sizes = {"rollout.group_size": self._group_size, "algorithm.minibatches": parts}
+        parts *= self._config.gradient_accumulation_steps
+        sizes["minibatches x gradient_accumulation_steps"] = parts
+        sizes["processes x minibatches x gradient_accumulation_steps"] = parts * processes.count()
         in_parts(self.name, samples, sizes)
         self._begin(seed)
         older = any(s.version != version for s in samples)  # in any process
@@ -229,15 +228,13 @@ class GrpoLearner(PlayedLearner):
         temperature: float,
         planned_updates: int,
         replays: bool = False,
-        trl: Mapping[str, Any] = MappingProxyType({}),
         seed: int = 0,
     ) -> None:
         """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
 
         `group_size` samples in a row are compared with each other, `temperature` is what they are
         drawn at, `planned_updates` the length of the learning-rate schedule in updates; `replays`
-        says that samples may be constrained, stem from older weights or bring their advantages;
-        `trl` is the checked section of that name.
+        says that samples may be constrained, stem from older weights or bring their advantages.
         """
         super().__init__(
             name,
@@ -250,7 +247,6 @@ class GrpoLearner(PlayedLearner):
             temperature=temperature,
             planned_updates=planned_updates,
             replays=replays,
-            trl=trl,
             seed=seed,
         )
 
@@ -271,13 +267,13 @@ def surrogate_arguments(
 ) -> dict[str, Any]:
     """GRPOConfig's arguments for played samples, advantages left out."""
     return {
-        **common_arguments(config, model, steps, config.accumulation),
+        **common_arguments(config, model, steps, config.gradient_accumulation_steps),
         "per_device_train_batch_size": group_size,
-        "steps_per_generation": config.minibatches * config.accumulation,
+        "steps_per_generation": config.minibatches * config.gradient_accumulation_steps,
         "num_generations": group_size,
-        "num_iterations": config.iterations,
+        "num_iterations": config.num_iterations,
         "temperature": temperature,
-        "epsilon": config.clip,
+        "epsilon": config.clip_range,
         "beta": config.beta,
         "loss_type": config.loss,
     }

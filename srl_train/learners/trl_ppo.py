@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -177,11 +176,11 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         if explained is not None:
             self._metrics["train"]["explained_variance"].append(explained)
         flat, own = _whole(np.concatenate(advantages))
-        if self.settings.normalise_advantages == "group":
+        if self.settings.normalize_advantages == "group":
             pairs = zip(samples, actions, strict=True)
             kinds = [(s.group, turn) for s, one in pairs for turn in one.turns]
             flat = standardised(flat, processes.gather(kinds))
-        elif self.settings.normalise_advantages == "update":
+        elif self.settings.normalize_advantages == "update":
             flat = standardised(flat)
         # As TRL's token mean: an optimizer step's share of the update's actions, on average; over
         # processes the gradients' mean is taken.
@@ -247,7 +246,6 @@ class PpoLearner(PlayedLearner):
         planned_updates: int,
         discount: float = 1.0,
         joint: JointState | None = None,
-        trl: Mapping[str, Any] = MappingProxyType({}),
         seed: int = 0,
     ) -> None:
         """Build critic and trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
@@ -275,7 +273,6 @@ class PpoLearner(PlayedLearner):
             temperature=temperature,
             planned_updates=planned_updates,
             replays=True,
-            trl=trl,
             seed=seed,
         )
         self._critic = {n: p for n, p in critic.named_parameters() if p.requires_grad}

@@ -100,7 +100,7 @@ class SteppedLearner:
         self._steps_done += 1
         loss = processes.mean(loss)  # before it is looked at: no process may stop alone
         if not math.isfinite(loss):
-            section, rate = self._optimizer_config.section, self._optimizer_config.learning_rate
+            section, rate = self._optimizer_config.where, self._optimizer_config.learning_rate
             raise TrainingError(
                 f"{self.name}: the loss is {loss}; lower {section}.learning_rate ({rate}) "
                 "or look at the last episodes' rewards"

@@ -51,8 +51,7 @@ def warn(run: Run, episodes: Sequence[Episode]) -> list[str]:
 
 
 def _limit(run: Run, seat: str) -> int:
-    models = run.config.models
-    return models.seat_sampling.get(seat, models.sampling).max_new_tokens
+    return run.config.models.sampling_of(seat).max_new_tokens
 
 
 def _cut(run: Run, seat: str, said: Decision) -> bool:

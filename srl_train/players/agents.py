@@ -51,27 +51,31 @@ class Players:
 def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
     """Load every model once; raises BackendError where one cannot be loaded or asked."""
     models = config.models
-    chat_models = {n: api_model(base) for n, base in models.frozen.items() if is_api_name(base)}
+    chat_models = {
+        n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)
+    }
     with closing(make_env()) as env:
         notes = notes_of(models.partner_notes, env)
 
     how = Loading.of(models)
     frozen = {
         name: load_backend(base, make_env, how, name=name, notes=notes)
-        for name, base in models.frozen.items()
+        for name, base in models.frozen_models.items()
         if name not in chat_models
     }
     for backend in frozen.values():
         backend.model.requires_grad_(False)
     bases = dict(zip(models.names, models.bases, strict=True))
-    bases |= {name: bases[pool.of[0]] for name, pool in config.pools.items()}
+    bases |= {name: bases[pool.of[0]] for name, pool in config.opponent_pools.items()}
     backends, trees = learning_models(models, bases, make_env, config.seed)
     adapted = models.adapters is not None
-    for name in config.pools:
+    for name in config.opponent_pools:
         trees[name].requires_grad_(False)
-    snapshots = {name: trees[name] for name in config.pools}
+    snapshots = {name: trees[name] for name in config.opponent_pools}
     publisher = InProcessPublisher(backends, snapshots, adapted)
-    pools = {name: OpponentPool(name, own, publisher) for name, own in config.pools.items()}
+    pools = {
+        name: OpponentPool(name, own, publisher) for name, own in config.opponent_pools.items()
+    }
     modules = {name: trees[name] for name in models.names}
     return Players({**backends, **frozen}, modules, pools, publisher, adapted, chat_models)
 
@@ -124,7 +128,7 @@ def sampling_of_seats(config: RunConfig, seats: Mapping[str, str]) -> dict[str, 
             raise ConfigError(
                 f"models.seat_sampling names {seat!r}: the seats are {', '.join(seats)}"
             )
-    sampling = {seat: models.seat_sampling.get(seat, models.sampling) for seat in seats}
+    sampling = {seat: models.sampling_of(seat).build() for seat in seats}
     for name in models.names:
         own = {sampling[seat].temperature for seat, who in seats.items() if who == name}
         if len(own) > 1 or own == {0.0}:
@@ -149,7 +153,7 @@ def policies_of_seats(
     adapters = {
         seat: who
         for seat, who in seats.items()
-        if players.adapted and who not in config.models.frozen
+        if players.adapted and who not in config.models.frozen_models
     }
     writers = {
         id(backend): TextPolicy(
@@ -165,7 +169,7 @@ def policies_of_seats(
     }
     settings = dataclasses.replace(ModelSettings.of(config.models), per_agent=sampling)
     others = {
-        agent: PlayerSpec(who, "api", {who: config.models.frozen[who]})
+        agent: PlayerSpec(who, "api", {who: config.models.frozen_models[who]})
         if who in players.chat_models
         else PlayerSpec(who, "scripted")
         for agent, who in seats.items()

@@ -9,16 +9,17 @@ from srl_train.errors import ConfigError
 
 
 def refuse_for_apis(bases: Iterable[str], frozen: Mapping[str, str], *, constrained: bool) -> None:
-    """Raise ConfigError where a model behind an API is to train, or to write legal answers only."""
+    """Raise ConfigError, of the section `models`, where a model behind an API is to train, or to
+    write legal answers only."""
     for base in bases:
         if is_api_name(base):
             raise ConfigError(
-                f"models.base names {base}, and a model behind an API cannot be trained: seat it "
-                f"as a frozen one, models.frozen: {{coach: {base!r}}} and seats: {{SEAT: coach}}"
+                f"base: got {base!r}, and a model behind an API cannot be trained: seat it as a "
+                f"frozen one, models.frozen_models: {{coach: {base!r}}} and seats: {{SEAT: coach}}"
             )
     for name in frozen.values():
         if constrained and is_api_name(name):
-            refuse_constrained(name, "models.constrained")
+            refuse_constrained(name, "constrained: it")
 
 
 def refuse_constrained(name: str, asked_by: str) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from srl_agents.seating import assign_agents
-from srl_train.config.run import RunConfig
 from srl_train.engine.environment import environment_maker
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_partners
 from srl_train.players.player_spec import base_named
 
+if TYPE_CHECKING:
+    from srl_train.config.run import RunConfig
+
 
 def players_by_agent(config: RunConfig, env: Any) -> dict[str, str]:
     """Agent -> who plays it; raises ConfigError for an agent or player that is not there, and for
     policies that are kept for evaluation."""
-    known = (*config.models.names, *config.models.frozen, *config.pools)
+    known = (*config.models.names, *config.models.frozen_models, *config.opponent_pools)
     refuse_partners(config.seats, known, env)
     try:
         return assign_agents(env.possible_agents, config.models.names, config.seats)
@@ -28,7 +30,7 @@ def refuse_wrong_names(config: RunConfig) -> None:
     """Raise ConfigError for a base, agent or player that is not there, before torch is loaded."""
     for base in config.models.bases:
         base_named("models.base", base)
-    for name, base in config.models.frozen.items():
-        base_named(f"models.frozen.{name}", base)
+    for name, base in config.models.frozen_models.items():
+        base_named(f"models.frozen_models.{name}", base)
     with closing(environment_maker(config)()) as env:
         players_by_agent(config, env)

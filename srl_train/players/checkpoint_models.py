@@ -3,7 +3,6 @@ that moment."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ def checkpoint_modules(
     """
     saved = checkpoint.load(folder)
     config = yaml_file.from_tree(saved.metadata.get("config"))
-    models = dataclasses.replace(config.models, device=device)  # type: ignore[arg-type]
+    models = config.models.replaced(device=device)
     bases = dict(zip(models.names, models.bases, strict=True))
     wanted = {name: bases[name] for name in names}
     handed_over = config.environment.name.startswith(f"{registry.HANDED_OVER}:")

@@ -4,13 +4,15 @@ what they have never met (srl_envs/scenarios/lookup.py)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from srl_agents.scripted.registry import POLICIES, names
 from srl_envs.scenarios import lookup
 from srl_envs.tasks.multitask.env import Multitask
-from srl_train.config.run import EnvironmentConfig
 from srl_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_train.config.run import EnvironmentConfig
 
 
 def refuse_levels(section: EnvironmentConfig, env: Any) -> None:

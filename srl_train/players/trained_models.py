@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from srl_agents.llm.opponent_notes import PartnerNotes, notes_for
 from srl_agents.llm.sampling import Sampling
 from srl_envs.loading.untrusted import read_bytes, read_json
-from srl_train.config import yaml_file
-from srl_train.config.models import ModelsConfig
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import is_checkpoint
+
+if TYPE_CHECKING:
+    from srl_train.config.models import ModelsConfig
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class ModelSettings:
     def of(cls, models: ModelsConfig) -> ModelSettings:
         """As a configuration says."""
         return cls(
-            models.sampling,
-            models.seat_sampling,
+            models.sampling.build(),
+            models.per_seat,
             models.constrained,
             models.partner_notes,
             Loading.of(models),
@@ -98,9 +99,12 @@ def settings_of_run(place: Path) -> ModelSettings:
     Only that section is read: the others may name parts that the run was handed as objects.
     Raises ConfigError where it cannot be read.
     """
+    from srl_train.config.models import ModelsConfig
+    from srl_train.config.yaml_file import section_from_tree
+
     tree = config_tree(place)
     section = tree.get("models") if isinstance(tree, dict) else None
-    return ModelSettings.of(yaml_file.section_from_tree(ModelsConfig, section or {}, "models"))
+    return ModelSettings.of(section_from_tree(ModelsConfig, section or {}, "models"))
 
 
 def config_tree(place: Path) -> Any:
@@ -110,10 +114,12 @@ def config_tree(place: Path) -> Any:
     """
     if is_checkpoint(place):
         return _metadata(place).get("config")
+    from srl_train.config.yaml_file import read_tree
+
     path = place / "config.yaml"
     if not path.is_file():
         raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
-    return yaml_file.read_tree(path)
+    return read_tree(path)
 
 
 def _metadata(checkpoint: Path) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def test_factors_are_settings(cooperation, mode, strength, credit, strategy):
     assert (config.mode.name, config.mode.cooperation_strength) == (mode, strength)
     assert (config.credit.name, config.updates.strategy) == (credit, strategy)
     if strategy == "federated":
-        assert config.updates.federation_mix == 0.2
+        assert config.updates.mix == 0.2
 
 
 def test_specialized_competence_is_credit_by_role():
@@ -71,7 +71,7 @@ def test_specialized_competence_is_credit_by_role():
         ),
         (lambda: CompetenceFactor(CompetenceType.ADAPTIVE), "a model adapts by learning"),
         (lambda: CompetenceFactor(experience_decay=0.5), "with competence_type 'specialized' only"),
-        (lambda: CompetenceFactor(learning_rate=0.1), "set grpo.learning_rate"),
+        (lambda: CompetenceFactor(learning_rate=0.1), "set algorithm.learning_rate"),
         (
             lambda: factor_settings(CooperationFactor(CooperationType.TEAM_BASED), SPECIALIZED),
             "by role: give one of them",

@@ -194,7 +194,7 @@ def test_plays_another_environment(small, given):
     run = trainer.run
     assert run.seats_of("model_0") == ("red_0", "red_2", "blue_0", "blue_2")
     # Four seats, four games: 16 samples, at most 8 in a step.
-    assert run.config.grpo.minibatches == 2
+    assert run.config.algorithm.minibatches == 2
     # What the environment calls its length must be true before its first reset too.
     assert "Round 1 of 4." in run.view.describe("red_0", run.make_env().reset(seed=0)[0]["red_0"])
     row = trainer.train_round().row

@@ -92,7 +92,7 @@ def test_trl_rollout_func(run_example):
     ("name", "smaller"),
     [
         ("demo.yaml", ["rollout.group_size=4"]),
-        ("ppo.yaml", ["rollout.group_size=4"]),
+        ("algorithm.yaml", ["rollout.group_size=4"]),
         ("sft_then_grpo.yaml", ["rollout.group_size=4", "sft.episodes=8", "sft.epochs=1"]),
         ("team_battle.yaml", ["rollout.group_size=4", "environment.options.max_cycles=4"]),
     ],
@@ -110,9 +110,7 @@ def any_tiny_model(embedded_models):
     """A model that answers any game where answers are constrained: other tests build it too."""
     from srl_agents.llm import tiny
 
-    return str(
-        tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3))
-    )
+    return str(tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3)))
 
 
 @pytest.mark.parametrize(

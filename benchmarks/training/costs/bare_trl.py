@@ -15,6 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_train.config.learners import GrpoConfig
 from srl_train.config.run import RunConfig
 from srl_train.data.samples import TokenSample
 from srl_train.engine.environment import environment_maker
@@ -125,7 +126,8 @@ def _temperature(config: RunConfig) -> float:
 
 
 def _arguments(run: RunConfig, samples: int, updates: int) -> GRPOConfig:
-    config = run.grpo
+    config = run.algorithm
+    assert isinstance(config, GrpoConfig)
     return GRPOConfig(
         output_dir=tempfile.gettempdir(),  # required; nothing is written there
         save_strategy="no",
@@ -141,15 +143,15 @@ def _arguments(run: RunConfig, samples: int, updates: int) -> GRPOConfig:
         steps_per_generation=config.minibatches,
         gradient_accumulation_steps=1,
         num_generations=run.rollout.group_size,
-        num_iterations=config.iterations,
-        max_steps=updates * config.minibatches * config.iterations,
+        num_iterations=config.num_iterations,
+        max_steps=updates * config.minibatches * config.num_iterations,
         temperature=_temperature(run),
         learning_rate=config.learning_rate,
         lr_scheduler_type=config.schedule,
         warmup_steps=config.warmup_steps,
         weight_decay=config.weight_decay,
         max_grad_norm=config.max_grad_norm,
-        epsilon=config.clip,
+        epsilon=config.clip_range,
         beta=config.beta,
         loss_type=config.loss,
         scale_rewards=config.scale_rewards,

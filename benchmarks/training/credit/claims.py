@@ -33,22 +33,22 @@ from benchmarks.training.credit.tabular import (
 )
 from srl_agents.episode import Episode
 from srl_train.config import yaml_file
-from srl_train.config.credit import CreditConfig
+from srl_train.config.credit import AlignmentCredit, CreditConfig, PlainCredit, ScaledCredit
 from srl_train.engine.assemble import assemble
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.rounds import run_round
 
 KEY_CREDIT: Mapping[str, CreditConfig] = {
-    "per_agent": CreditConfig(),
-    "agent_turn": CreditConfig(name="agent_turn"),
-    "team_joint": CreditConfig(name="team_joint"),
+    "per_agent": PlainCredit(),
+    "agent_turn": ScaledCredit(name="agent_turn"),
+    "team_joint": ScaledCredit(name="team_joint"),
 }
 RATES = (0.3, 1.0, 3.0)
 LEARNERS = 15  # per seed and rate, of which the median counts
 MOST = 12_000  # games after which a learner is given up
 DILEMMA_CREDIT: Mapping[str, CreditConfig] = {
-    "agent_turn": CreditConfig(name="agent_turn"),
-    "advantage_alignment": CreditConfig(name="advantage_alignment", alignment=1.0),
+    "agent_turn": ScaledCredit(name="agent_turn"),
+    "advantage_alignment": AlignmentCredit(alignment=1.0),
 }
 DILEMMA_RATE, DILEMMA_UPDATES = 0.1, 400
 # The other seats are held by a scripted policy: the embedded model sits where the key is.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 from srl_train.advantages.credit.advantage_alignment import advantage_alignment
 from srl_train.advantages.credit.agent_turn import agent_turn
@@ -14,10 +14,7 @@ from srl_train.advantages.credit.opponent_model import opponent_model
 from srl_train.advantages.credit.role import role
 from srl_train.advantages.credit.team_joint import team_joint
 
-if TYPE_CHECKING:
-    from srl_train.config.credit import CreditConfig
-
-ASSIGNMENTS: Mapping[str, Callable[[CreditConfig, float], Assignment | None]] = {
+ASSIGNMENTS: Mapping[str, Callable[[Any, float], Assignment | None]] = {
     "per_agent": lambda credit, discount: None,
     "agent_turn": lambda credit, discount: agent_turn(discount, credit.scale),
     "team_joint": lambda credit, discount: team_joint(discount, credit.scale),

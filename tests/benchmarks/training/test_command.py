@@ -118,10 +118,22 @@ def test_a_claim_is_measured_printed_and_kept(own_claim, tmp_path, capsys):
     docs, record = tmp_path / "results.md", tmp_path / "maze.json"
     docs.write_text("above\n<!-- maze: begin -->\nold\n<!-- maze: end -->\nbelow\n")
     picture = tmp_path / "x.png"
-    words = ["maze", "--set", "grpo.clip=0.1", "--json", str(record), "--docs", str(docs)]
+    words = [
+        "maze",
+        "--set",
+        "algorithm.clip_range=0.1",
+        "--json",
+        str(record),
+        "--docs",
+        str(docs),
+    ]
     assert command.main([*words, "--figure", str(picture)]) == 0
     [request] = own_claim
-    assert (request.seeds, request.games, request.overrides) == ((0, 1), 9, {"grpo.clip": 0.1})
+    assert (request.seeds, request.games, request.overrides) == (
+        (0, 1),
+        9,
+        {"algorithm.clip_range": 0.1},
+    )
     assert "| 1 | 1.0 |" in capsys.readouterr().out
     assert json.loads(record.read_text())["result"]["rows"][0]["x"] == 1.0
     text = docs.read_text()

@@ -36,7 +36,7 @@ def test_settings_of_every_variant_fit_every_game(example):
 
 def test_what_was_earned_is_that_of_the_games_learned_from(small):
     stages = {
-        "SFT": {"sft": {"players": "models", "episodes": 4, "top_share": 0.5}},
+        "SFT": {"sft": {"data_policy": "models", "episodes": 4, "top_fraction": 0.5}},
         "DPO": {"dpo": {"episodes": 4}},
     }
     request = small(games=4, rollout__group_size=4)

@@ -11,7 +11,13 @@ from srl_train.advantages.reward_modes import (
     mixed,
     rank_bonuses,
 )
-from srl_train.config.run import ModeConfig
+from srl_train.config.credit import (
+    CompetitiveConfig,
+    CooperativeConfig,
+    HierarchicalConfig,
+    MixedConfig,
+)
+from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 
 TEAMS = {"r0": "red", "r1": "red", "b0": "blue", "b1": "blue"}
@@ -160,7 +166,7 @@ def test_a_leader_that_is_no_seat_is_named():
 
 @pytest.mark.parametrize("name", ["cooperative", "competitive", "mixed", "hierarchical"])
 def test_every_named_mode_builds_and_keeps_shapes_and_inputs(name):
-    mode = MODES[name](ModeConfig(name=name))
+    mode = MODES[name](RunConfig(mode={"name": name}).mode)
     assert mode.name == name
     rewards = {"r0": [1.0, 2.0], "r1": [0.0, 1.0], "b0": [3.0, 3.0], "b1": [0.5]}
     state = mode.init()
@@ -180,12 +186,12 @@ def test_every_named_mode_builds_and_keeps_shapes_and_inputs(name):
 def test_the_table_hands_on_the_settings():
     rewards = {"a": [1.0], "b": [3.0]}
     settings = {"cooperation_strength": 1.0, "competition_intensity": 2.0}
-    together = ModeConfig("cooperative", cooperation_strength=1.0)
+    together = CooperativeConfig(cooperation_strength=1.0)
     assert shaped(MODES["cooperative"](together), rewards)["a"] == [2.0]
-    against = ModeConfig("competitive", competition_intensity=2.0)
+    against = CompetitiveConfig(competition_intensity=2.0)
     assert shaped(MODES["competitive"](against), rewards)["b"] == [4.0]
-    assert shaped(MODES["mixed"](ModeConfig("mixed", **settings)), rewards)["b"] == [3.0]
-    leading = ModeConfig("hierarchical", cooperation_strength=0.0, leader="b")
+    assert shaped(MODES["mixed"](MixedConfig(**settings)), rewards)["b"] == [3.0]
+    leading = HierarchicalConfig(cooperation_strength=0.0, leader="b")
     assert shaped(MODES["hierarchical"](leading), rewards) == {"a": [1.0], "b": [2.0]}
 
 

@@ -26,7 +26,7 @@ def trained(tmp_path_factory, tiny_folder):
             "environment": {"name": "coop_compete_pair_v0", "options": {"max_cycles": 2}},
             "models": {"count": 2, "base": tiny_folder, "adapters": adapters},
             "rollout": {"group_size": 4, "groups_per_round": 1},
-            "grpo": {"learning_rate": 0.05},
+            "algorithm": {"learning_rate": 0.05},
             "logging": {"evaluation_episodes": 0, "episodes": 0},
             "rounds": 1,
         })  # fmt: skip

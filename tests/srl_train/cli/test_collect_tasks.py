@@ -45,7 +45,7 @@ def test_right_programs_are_kept_and_imitated(tmp_path, capsys):
     capsys.readouterr()
 
     path = tmp_path / "solved.jsonl"
-    solved = collect(path, "code_v0", ONE_LINE, *words, "--min-return", 1, "--read-only")
+    solved = collect(path, "code_v0", ONE_LINE, *words, "--min-return", 1, "--drop-parse-failures")
     right = [game for game, info in zip(every, infos, strict=True) if info["success"]]
     assert [game.seed for game in solved] == [game.seed for game in right]
     assert 0 < len(solved) < 24
@@ -76,7 +76,13 @@ def test_every_kind_of_text_is_collected_and_imitated(
         assert [game.extra[KEPT] for game in games] == [seats[:1]] * 2
     # Nothing was read perhaps, so that there would be nothing to imitate.
     stage = imitated(
-        tmp_path / "run", environment, options, path, tiny_folder, readable_only=False, seats="all"
+        tmp_path / "run",
+        environment,
+        options,
+        path,
+        tiny_folder,
+        drop_parse_failures=False,
+        seats="all",
     )
     assert stage["models"]["model_0"]["samples"] == 2
 

@@ -62,7 +62,7 @@ def seated(record):
 
 def test_a_classic_policy_is_scored_and_told(tmp_path, capsys):
     words = ["--environment", "coop_compete_pair_v0", "--held-out", "only"]
-    record = evaluated([*words, "--focal", "tit_for_tat", "--episodes", "4"], tmp_path)
+    record = evaluated([*words, "--policy", "tit_for_tat", "--episodes", "4"], tmp_path)
     names = [score["scenario"]["name"] for score in record["scores"]]
     assert tuple(names) == lookup.names("coop_compete_pair_v0", held_out=True)
     assert record["focal"] == {"name": "tit_for_tat", "kind": "scripted"}
@@ -77,18 +77,18 @@ def test_a_classic_policy_is_scored_and_told(tmp_path, capsys):
 
 
 def test_the_same_command_gives_the_same_file(tmp_path):
-    words = ["--environment", "bandit_v0", "--focal", "uniform", "--episodes", "3", "--quiet"]
+    words = ["--environment", "bandit_v0", "--policy", "uniform", "--episodes", "3", "--quiet"]
     assert evaluated(words, tmp_path) == evaluated(words, tmp_path)
     assert evaluated([*words, "--seed", "1"], tmp_path) != evaluated(words, tmp_path)
 
 
 def test_quiet_prints_nothing(capsys):
-    assert cli.main(["eval", *FEW, "--focal", "uniform", "--quiet"]) == 0
+    assert cli.main(["eval", *FEW, "--policy", "uniform", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
 
 
 def test_episodes_are_recorded(tmp_path):
-    assert cli.main(["eval", *FEW, "--focal", "uniform", "--record", str(tmp_path)]) == 0
+    assert cli.main(["eval", *FEW, "--policy", "uniform", "--record", str(tmp_path)]) == 0
     episodes = list(read_jsonl(tmp_path / f"{PAVLOV}.jsonl"))
     assert [dict(e.seats) for e in episodes] == [{"agent_0": "uniform", "agent_1": "pavlov"}] * 2
 
@@ -102,20 +102,20 @@ def test_scenarios_are_listed(capsys):
 
 
 def test_the_embedded_model_is_scored(tmp_path):
-    record = evaluated([*FEW, "--focal", "tiny", "--constrained"], tmp_path)
+    record = evaluated([*FEW, "--policy", "tiny", "--constrained"], tmp_path)
     assert seated(record) == ["tiny", "tiny"]
     assert record["focal"]["constrained"] and record["scores"][0]["parse_failures"] == 0.0
 
 
 def test_a_models_folder_is_scored(tmp_path, tiny_folder):
-    record = evaluated([*FEW, "--focal", tiny_folder, "--max-new-tokens", "1"], tmp_path)
+    record = evaluated([*FEW, "--policy", tiny_folder, "--max-new-tokens", "1"], tmp_path)
     assert record["focal"]["kind"] == "folder"
     assert record["focal"]["sampling"]["max_new_tokens"] == 1
 
 
 @pytest.mark.parametrize("kind", ["full", "adapters"])
 def test_a_runs_models_are_dealt_in_order(kind, trained, tmp_path):
-    record = evaluated([*FEW, "--focal", str(trained[kind])], tmp_path)
+    record = evaluated([*FEW, "--policy", str(trained[kind])], tmp_path)
     assert seated(record) == ["model_0", "model_1"]
     assert record["focal"]["kind"] == "run" and record["focal"]["constrained"]
     assert record["focal"]["sampling"]["max_new_tokens"] == 4, "as it trained"
@@ -124,9 +124,9 @@ def test_a_runs_models_are_dealt_in_order(kind, trained, tmp_path):
 @pytest.mark.parametrize("kind", ["full", "adapters"])
 def test_one_model_of_a_run_plays_alone_as_it_plays_by_its_folder(kind, trained, tmp_path):
     run = trained[kind]
-    alone = evaluated([*FEW, "--focal", f"{run}:model_1"], tmp_path)
+    alone = evaluated([*FEW, "--policy", f"{run}:model_1"], tmp_path)
     assert seated(alone) == ["model_1", "model_1"]
-    folder = evaluated([*FEW, "--focal", f"{run}/models/model_1", "--constrained"], tmp_path)
+    folder = evaluated([*FEW, "--policy", f"{run}/models/model_1", "--constrained"], tmp_path)
     assert [e["returns"] for e in alone["scores"][0]["episodes"]] == [
         e["returns"] for e in folder["scores"][0]["episodes"]
     ]
@@ -143,7 +143,7 @@ def test_an_adapter_plays_with_its_own_weights(trained, tmp_path):
     adapters = trained["adapters"]
 
     def returns(who):
-        words = ["--episodes", "8", "--scenario", PAVLOV, "--focal", who]
+        words = ["--episodes", "8", "--scenario", PAVLOV, "--policy", who]
         return [e["returns"] for e in evaluated(words, tmp_path)["scores"][0]["episodes"]]
 
     stronger = returns(f"{changed}:model_1")
@@ -159,7 +159,7 @@ DIGITS = ["--scenario", "math_v0.one_digit_unseen"]
 
 
 def test_problems_are_sampled_and_what_was_solved_is_told(tmp_path, tiny_folder, capsys):
-    words = [*DIGITS, "--focal", tiny_folder, "--max-new-tokens", "8", "--episodes", "3"]
+    words = [*DIGITS, "--policy", tiny_folder, "--max-new-tokens", "8", "--episodes", "3"]
     record = evaluated([*words, "--samples", "4", "--pass-at", "2", "4"], tmp_path)
     assert (record["schema_version"], record["episodes"], record["samples"]) == (3, 3, 4)
     [score] = record["scores"]
@@ -178,7 +178,7 @@ def test_problems_are_sampled_and_what_was_solved_is_told(tmp_path, tiny_folder,
 
 
 def test_games_are_told_as_ever(tmp_path, capsys):
-    record = evaluated([*FEW, "--focal", "uniform"], tmp_path)
+    record = evaluated([*FEW, "--policy", "uniform"], tmp_path)
     assert record["scores"][0]["solved"] is None and record["samples"] == 1
     assert "solved" not in capsys.readouterr().out
 
@@ -193,35 +193,35 @@ def refused(words, capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--focal", "uniform"], "give --scenario NAME or --environment ENV"),
-        (["--scenario", PAVLOV], "give --focal WHO"),
-        (["--scenario", "pair.pavlow", "--focal", "uniform"], "no scenario 'pair.pavlow'"),
-        (["--environment", "chess", "--focal", "uniform"], "no environment 'chess'"),
+        (["--policy", "uniform"], "give --scenario NAME or --environment ENV"),
+        (["--scenario", PAVLOV], "give --policy WHO"),
+        (["--scenario", "pair.pavlow", "--policy", "uniform"], "no scenario 'pair.pavlow'"),
+        (["--environment", "chess", "--policy", "uniform"], "no environment 'chess'"),
         (
-            ["--environment", "social_v0", "--focal", "uniform"],
+            ["--environment", "social_v0", "--policy", "uniform"],
             "social_v0 has no scenarios; there are some of social_trading_v0, "
             "social_negotiation_v0\n",
         ),
         (["--environment", "multitask_v0", "--list"], "there are some of coop_compete_v0, "),
-        ([*FEW, "--focal", "tit_for_tatt"], "did you mean 'tit_for_tat'"),
-        ([*FEW, "--focal", "explorer"], "explorer cannot play coop_compete_v0"),
-        ([*FEW, "--focal", "uniform", "--episodes", "0"], "--episodes is 0"),
-        ([*FEW, "--focal", "uniform", "--seed", "-1"], "--seed is -1"),
-        ([*FEW, "--focal", "tiny", "--temperature", "-1"], "temperature is -1"),
-        ([*FEW, "--focal", "tiny", "--threads", "0"], "--threads is 0"),
-        ([*FEW, "--focal", "uniform", "--temperature", "1"], "--temperature is for models"),
-        ([*FEW, "--focal", "uniform", "--max-new-tokens", "4"], "--max-new-tokens is for"),
-        ([*FEW, "--focal", "uniform", "--no-constrained"], "--constrained is for models"),
-        ([*FEW, "--focal", "uniform", "--device", "cpu"], "--device is for models"),
-        ([*FEW, "--focal", "uniform", "--threads", "1"], "--threads is for models"),
-        ([*FEW, "--focal", "uniform", "--samples", "0"], "--samples is 0"),
-        ([*FEW, "--focal", "uniform", "--samples", "2"], "infos have no 'success'"),
-        ([*FEW, "--focal", "uniform", "--pass-at", "1"], "infos have no 'success'"),
-        ([*DIGITS, "--focal", "tiny", "--pass-at", "0"], "--pass-at is 0"),
-        ([*DIGITS, "--focal", "tiny", "--samples", "4", "--pass-at", "8"], "give --samples 8"),
-        (["--scenario", "debate_v0.both_sides", "--focal", "tiny", "--samples", "2"], "2 focal"),
-        (["--scenario", "code_v0.hard_unseen", "--focal", "tiny"], "train another model"),
-        ([*DIGITS, "--focal", "uniform"], "uniform cannot play math_v0"),
+        ([*FEW, "--policy", "tit_for_tatt"], "did you mean 'tit_for_tat'"),
+        ([*FEW, "--policy", "explorer"], "explorer cannot play coop_compete_v0"),
+        ([*FEW, "--policy", "uniform", "--episodes", "0"], "--episodes is 0"),
+        ([*FEW, "--policy", "uniform", "--seed", "-1"], "--seed is -1"),
+        ([*FEW, "--policy", "tiny", "--temperature", "-1"], "temperature is -1"),
+        ([*FEW, "--policy", "tiny", "--threads", "0"], "--threads is 0"),
+        ([*FEW, "--policy", "uniform", "--temperature", "1"], "--temperature is for models"),
+        ([*FEW, "--policy", "uniform", "--max-new-tokens", "4"], "--max-new-tokens is for"),
+        ([*FEW, "--policy", "uniform", "--no-constrained"], "--constrained is for models"),
+        ([*FEW, "--policy", "uniform", "--device", "cpu"], "--device is for models"),
+        ([*FEW, "--policy", "uniform", "--threads", "1"], "--threads is for models"),
+        ([*FEW, "--policy", "uniform", "--samples", "0"], "--samples is 0"),
+        ([*FEW, "--policy", "uniform", "--samples", "2"], "infos have no 'success'"),
+        ([*FEW, "--policy", "uniform", "--pass-at", "1"], "infos have no 'success'"),
+        ([*DIGITS, "--policy", "tiny", "--pass-at", "0"], "--pass-at is 0"),
+        ([*DIGITS, "--policy", "tiny", "--samples", "4", "--pass-at", "8"], "give --samples 8"),
+        (["--scenario", "debate_v0.both_sides", "--policy", "tiny", "--samples", "2"], "2 focal"),
+        (["--scenario", "code_v0.hard_unseen", "--policy", "tiny"], "train another model"),
+        ([*DIGITS, "--policy", "uniform"], "uniform cannot play math_v0"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(words, says, capsys):
@@ -230,7 +230,7 @@ def test_what_cannot_be_is_refused_in_one_line(words, says, capsys):
 
 def test_a_model_elsewhere_reads_how_to_answer_but_not_where_to_run(capsys):
     with chat_server() as server:
-        words = [*FEW, "--focal", "openai:m", "--temperature", "0.5"]
+        words = [*FEW, "--policy", "openai:m", "--temperature", "0.5"]
         assert "--device is for models that run here" in refused(
             [*words, "--device", "cpu"], capsys
         )
@@ -257,7 +257,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_played(
     (tmp_path / "taken" / f"{PAVLOV}.jsonl").mkdir(parents=True)
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setattr("srl_agents.evaluation.scenarios.play_many", None)
-    said = refused([*FEW, "--focal", "uniform", flag, str(tmp_path / place)], capsys)
+    said = refused([*FEW, "--policy", "uniform", flag, str(tmp_path / place)], capsys)
     assert says in said and flag in said and place in said
     assert sorted(tmp_path.rglob("*")) == before and (tmp_path / "file").read_text() == "mine"
 
@@ -270,7 +270,7 @@ def test_the_scores_are_told_before_anything_is_written(flag, tmp_path, capsys, 
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("os.fsync", full)
-    words = [*FEW, "--focal", "uniform", flag, str(tmp_path / "there")]
+    words = [*FEW, "--policy", "uniform", flag, str(tmp_path / "there")]
     assert cli.main(["eval", *words]) == 2
     printed = capsys.readouterr()
     assert f"{PAVLOV} *" in printed.out and "written" not in printed.out
@@ -279,27 +279,27 @@ def test_the_scores_are_told_before_anything_is_written(flag, tmp_path, capsys, 
 
 
 def test_a_run_without_that_model_or_any_is_refused(trained, tmp_path, capsys):
-    said = refused([*FEW, "--focal", f"{trained['full']}:model_7"], capsys)
+    said = refused([*FEW, "--policy", f"{trained['full']}:model_7"], capsys)
     assert "has no model 'model_7', only model_0, model_1" in said
     (tmp_path / "unfinished" / "models").mkdir(parents=True)
-    assert "holds no model" in refused([*FEW, "--focal", str(tmp_path / "unfinished")], capsys)
+    assert "holds no model" in refused([*FEW, "--policy", str(tmp_path / "unfinished")], capsys)
 
 
 def test_a_broken_folder_is_refused(trained, tmp_path, capsys):
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "adapter_config.json").write_text("{}")
-    assert "base_model_name_or_path" in refused([*FEW, "--focal", str(broken)], capsys)
+    assert "base_model_name_or_path" in refused([*FEW, "--policy", str(broken)], capsys)
     moved = tmp_path / "moved"
     shutil.copytree(trained["adapters"] / "models" / "model_0", moved)
     settings = json.loads((moved / "adapter_config.json").read_text())
     settings["base_model_name_or_path"] = str(tmp_path / "gone")
     (moved / "adapter_config.json").write_text(json.dumps(settings))
-    assert "its base: there is no folder" in refused([*FEW, "--focal", str(moved)], capsys)
+    assert "its base: there is no folder" in refused([*FEW, "--policy", str(moved)], capsys)
 
 
 def test_any_player_takes_the_background(trained, tmp_path, capsys):
-    words = [*FEW, "--focal", "tit_for_tat", "--background"]
+    words = [*FEW, "--policy", "tit_for_tat", "--background"]
     run = f"{trained['full']}:model_1"
     record = evaluated([*words, run], tmp_path)
     [score] = record["scores"]
@@ -310,5 +310,5 @@ def test_any_player_takes_the_background(trained, tmp_path, capsys):
     # Tit for tat cooperates once, then competes like its partner.
     assert 0 < scripted["cooperation_rate"] < 1 and score["episodes"] != scripted["episodes"]
     assert "no agent 'agent_0', give one of agent_1" in refused([*words, "agent_0=tiny"], capsys)
-    alone = ["--scenario", "maze_v0.small", "--focal", "explorer", "--background", "explorer"]
+    alone = ["--scenario", "maze_v0.small", "--policy", "explorer", "--background", "explorer"]
     assert "every agent of maze_v0.small is focal" in refused(alone, capsys)

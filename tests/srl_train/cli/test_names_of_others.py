@@ -24,11 +24,11 @@ def model(tiny_folder, tmp_path_factory):
 @pytest.mark.parametrize(
     "words",
     [
-        "eval --focal MODEL --scenario coop_compete_pair_v0.pavlov --episodes 2",
+        "eval --policy MODEL --scenario coop_compete_pair_v0.pavlov --episodes 2",
         "collect --environment coop_compete_pair_v0 --players MODEL --episodes 2 "
         "--set environment.options.max_cycles=2 --set models.sampling.max_new_tokens=2 --out OUT",
         "export MODEL OUT",
-        "play coop_compete_pair_v0 --against MODEL --set max_cycles=1 --record OUT",
+        "play coop_compete_pair_v0 --opponent MODEL --set max_cycles=1 --record OUT",
     ],
 )
 def test_a_models_name_steers_no_terminal(words, model, tmp_path, capsys, monkeypatch):

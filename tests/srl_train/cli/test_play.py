@@ -33,7 +33,7 @@ def test_a_whole_game(play):
     typed = ["nonsense", "cooperate", "?", "compete"]
     code, out, _ = play(
         typed, "coop_compete_pair_v0", "--set", "max_cycles=2", "--set", "noise_std=0",
-        "--seed", "1", "--against", "tit_for_tat",
+        "--seed", "1", "--opponent", "tit_for_tat",
     )  # fmt: skip
     assert code == 0
     assert out.startswith("coop_compete_pair_v0, seed 1. You are agent_0.")
@@ -49,7 +49,7 @@ def test_a_whole_game(play):
 
 @pytest.mark.parametrize("typed", [["cooperate", "q"], ["cooperate"]])
 def test_leaving_early_tells_the_score_so_far(play, typed):
-    options = ("--set", "noise_std=0", "--against", "always_cooperate")
+    options = ("--set", "noise_std=0", "--opponent", "always_cooperate")
     code, out, err = play(typed, "coop_compete_pair_v0", *options)
     assert code == 0 and err == ""
     assert "This game has up to 1000 rounds; --set max_cycles=10 makes it shorter." in out
@@ -72,7 +72,7 @@ def test_an_interrupt_at_the_prompt_leaves_the_game(play, monkeypatch):
         (["right", "left"], ["bandit_v0", "--set", "max_cycles=2"], "agent_0 (you): right"),
         (
             ["right"] * 3,
-            ["maze_race_v0", "--set", "max_cycles=3", "--against", "explorer", "--seed", "2"],
+            ["maze_race_v0", "--set", "max_cycles=3", "--opponent", "explorer", "--seed", "2"],
             "winner: draw",
         ),
         (
@@ -83,12 +83,12 @@ def test_an_interrupt_at_the_prompt_leaves_the_game(play, monkeypatch):
         ),
         (
             ["offer 9 coin for 1 apple to agent_1", "offer 1 coin for 1 apple to agent_1"],
-            ["social_trading_v0", "--set", "max_cycles=1", "--against", "truthful_trader"],
+            ["social_trading_v0", "--set", "max_cycles=1", "--opponent", "truthful_trader"],
             "agent_0 (you): offer 1 coin for 1 apple to agent_1  +0",
         ),
         (
             ["walk away", "walk away", "pass", "walk away"],
-            ["social_negotiation_v0", "--against", "boulware", "--seed", "0"],
+            ["social_negotiation_v0", "--opponent", "boulware", "--seed", "0"],
             "outcome: walked away",
         ),
         (["compete"], ["staged_v0", "--set", "max_cycles=1"], "agent_7 (uniform): 0.700"),
@@ -117,7 +117,7 @@ def test_several_games_are_recorded_and_play_again(play, tmp_path):
     typed = ["compete", "cooperate", "cooperate", "q"]
     code, out, _ = play(
         typed, "coop_compete_v0", "--set", "max_cycles=2", "--seed", "4", "--episodes", "3",
-        "--against", "always_compete", "--against", "agent_2=uniform", "--record", str(record),
+        "--opponent", "always_compete", "--opponent", "agent_2=uniform", "--record", str(record),
     )  # fmt: skip
     assert code == 0 and f"recorded in {record}" in out
     whole, left = read_jsonl(record)  # the third was never begun
@@ -144,11 +144,11 @@ def test_several_games_are_recorded_and_play_again(play, tmp_path):
         (["bandit_v0", "--record", "/proc/no.jsonl"], "--record: cannot write /proc/no.jsonl"),
         (["bandit_v0", "--record", "/dev"], "--record: cannot write /dev (a folder"),
         (["maze_race_v0", "--constrained"], "--constrained is for models"),
-        (["maze_race_v0", "--against", "explorer", "--no-constrained"], "--constrained is for"),
-        (["maze_race_v0", "--against", "nobody"], "unknown player 'nobody': give 'tiny'"),
-        (["maze_race_v0", "--against", "pavlov"], "pavlov cannot play maze_v0"),
+        (["maze_race_v0", "--opponent", "explorer", "--no-constrained"], "--constrained is for"),
+        (["maze_race_v0", "--opponent", "nobody"], "unknown player 'nobody': give 'tiny'"),
+        (["maze_race_v0", "--opponent", "pavlov"], "pavlov cannot play maze_v0"),
         (
-            ["maze_race_v0", "--against", "agent_0=uniform"],
+            ["maze_race_v0", "--opponent", "agent_0=uniform"],
             "no agent 'agent_0', give one of",
         ),
         (["social_trading_v0", "--set", "messages=true"], "needs obs_mode='llm'"),
@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_one_line(play, words, reason):
 
 def test_a_model_takes_a_seat(play, tiny_folder):
     code, out, _ = play(
-        ["cooperate"], "coop_compete_pair_v0", "--set", "max_cycles=1", "--against", tiny_folder,
+        ["cooperate"], "coop_compete_pair_v0", "--set", "max_cycles=1", "--opponent", tiny_folder,
         "--constrained",
     )  # fmt: skip
     assert code == 0 and f"agent_1 ({Path(tiny_folder).name}): 0." in out

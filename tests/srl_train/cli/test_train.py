@@ -34,11 +34,11 @@ def test_a_run_is_trained_and_told(config_path, tmp_path, capsys):
 def test_settings_and_seed_on_the_command_line(config_path, tmp_path):
     out = tmp_path / "out"
     words = ["train", str(config_path), "--out", str(out), "--seed", "7", "--quiet"]
-    words += ["--set", "rounds=1", "--set", "grpo.learning_rate=1e-4", "--set", "seats={}"]
+    words += ["--set", "rounds=1", "--set", "algorithm.learning_rate=1e-4", "--set", "seats={}"]
     words += ["--set", "models.sampling.temperature=0.5"]
     assert cli.main(words) == 0
     config = yaml_file.load(out / "config.yaml")
-    assert (config.seed, config.rounds, config.grpo.learning_rate) == (7, 1, 1e-4)
+    assert (config.seed, config.rounds, config.algorithm.learning_rate) == (7, 1, 1e-4)
     assert config.models.sampling.temperature == 0.5
 
 
@@ -92,14 +92,14 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over_and_told(config_path, tmp
 
 
 REFUSED = [
-    (["{config}", "--set", "rounds=0"], "rounds is 0"),
+    (["{config}", "--set", "rounds=0"], "rounds: got 0"),
     (["{config}", "--set", "rounds"], "give KEY=VALUE"),
     (["{config}", "--set", "rounds=["], "not YAML"),
     (["{config}", "--set", "rounds=2026-13-01"], "not YAML"),
-    (["{config}", "--set", "grpo={clip: 1, clip: 2}"], "line 1: 'clip' stands there already"),
+    (["{config}", "--set", "sft={beta: 1, beta: 2}"], "line 1: 'beta' stands there already"),
     (["{config}", "--out", "{config}"], "the run's folder: cannot write"),
-    (["{config}", "--set", "grpo.lr=1"], "unknown key 'grpo.lr'"),
-    (["{config}", "--seed", "-3"], "seed is -3"),
+    (["{config}", "--set", "algorithm.lr=1"], "algorithm.lr: unknown"),
+    (["{config}", "--seed", "-3"], "seed: got -3"),
     (["{config}", "--set", "environment.name=chess"], "environment: "),
     (["{config}", "--set", "models.base=/no/such/model"], "/no/such/model"),
     (["{config}", "--resume"], "Checkpoint not found"),

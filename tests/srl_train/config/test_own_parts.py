@@ -5,21 +5,18 @@ import torch
 
 from srl_envs import make
 from srl_train.config import yaml_file
-from srl_train.config.run import (
-    EnvironmentConfig,
-    LoggingConfig,
-    ModelsConfig,
-    RolloutConfig,
-    RunConfig,
-    UpdatesConfig,
-)
-from srl_train.engine.assemble import environment_maker
+from srl_train.config.models import ModelsConfig
+from srl_train.config.run import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
+from srl_train.config.updates import FederatedConfig
+from srl_train.engine.assemble import assemble, environment_maker
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.trainer import MultiModelTrainer
 from srl_train.updates import UpdateStrategy, chain, synchronized
 
 CONFIG = RunConfig(
-    environment=EnvironmentConfig("coop_compete_v0", {"num_agents": 4, "max_cycles": 8}),
+    environment=EnvironmentConfig(
+        name="coop_compete_v0", options={"num_agents": 4, "max_cycles": 8}
+    ),
     models=ModelsConfig(count=2, device="cpu"),
     rollout=RolloutConfig(group_size=4, groups_per_round=1),
     logging=LoggingConfig(evaluation_episodes=0, episodes=0),
@@ -64,8 +61,9 @@ def test_a_strategy_of_ones_own_is_used_and_recorded_as_such(tmp_path):
     assert all(torch.equal(tensor, two[name]) for name, tensor in one.items())
     assert trainer._rows[0]["strategy"] == "custom"
     # Nobody goes on from the files alone, with another strategy, without noticing.
-    with pytest.raises(ConfigError, match=r"updates\.strategy is 'custom'"):
-        yaml_file.load(tmp_path / "config.yaml")
+    recorded = yaml_file.load(tmp_path / "config.yaml")
+    with pytest.raises(ConfigError, match=r"updates\.strategy: got 'custom'"):
+        assemble(recorded)
 
 
 def test_its_state_is_in_the_checkpoint(tmp_path):
@@ -94,10 +92,11 @@ def test_resuming_without_it_is_refused(tmp_path):
 
 
 def test_settings_that_it_would_not_read_are_refused(tmp_path):
-    updates = UpdatesConfig("federated", federation_mix=0.5)
-    config = RunConfig(environment=CONFIG.environment, models=CONFIG.models, updates=updates)
+    config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
     trainer = MultiModelTrainer(config, tmp_path, strategy=fading())
-    with pytest.raises(ConfigError, match=r"updates\.federation_mix is read by federated only"):
+    with pytest.raises(
+        ConfigError, match=r"updates: got 'federated' beside a strategy handed over"
+    ):
         trainer.fit()
 
 

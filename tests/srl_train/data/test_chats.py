@@ -132,7 +132,7 @@ def test_a_file_of_something_else_says_what_is_wanted(line, short_run, tmp_path)
 
 def test_what_chooses_among_games_is_refused_for_chats(short_run, tmp_path):
     path = written(tmp_path / "chats.jsonl", [CHAT])
-    with pytest.raises(ConfigError, match=r"top_share is 0.5, and .* holds chats"):
+    with pytest.raises(ConfigError, match=r"top_fraction is 0.5, and .* holds chats"):
         MultiModelTrainer(
-            short_run(sft={"data": [path], "top_share": 0.5}, rounds=0), tmp_path / "run"
+            short_run(sft={"data": [path], "top_fraction": 0.5}, rounds=0), tmp_path / "run"
         ).fit()

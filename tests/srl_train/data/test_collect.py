@@ -54,7 +54,7 @@ def test_a_game_is_kept_for_the_seats_that_pass(mixed_games):
 
 
 def test_the_best_share_is_kept(mixed_games):
-    kept = filtered(mixed_games, top_share=0.25)
+    kept = filtered(mixed_games, top_fraction=0.25)
     found = {(kept[i].seed, seat, kept[i].returns()[seat]) for i, seat in parts_of(kept)}
     assert found == {
         (seed, s, max(e.returns()[s] for e in mixed_games if e.seed == seed))
@@ -93,7 +93,7 @@ def test_a_model_that_writes_nonsense_is_kept_only_where_it_was_read(tmp_path, t
     wild = ["--set", "models.sampling.temperature=3.0", "--players", tiny_folder]
     every, read = tmp_path / "every.jsonl", tmp_path / "read.jsonl"
     assert run(*GAME, *wild, "--episodes", 8, "--out", every) == 0
-    assert run(*GAME, *wild, "--episodes", 8, "--read-only", "--out", read) == 0
+    assert run(*GAME, *wild, "--episodes", 8, "--drop-parse-failures", "--out", read) == 0
 
     def unread(path):
         games = list(read_jsonl(path))
@@ -150,7 +150,7 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
         ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes is 0"),
         ([*GAME, "--players", "uniform", "--group-size", "0"], "--group-size is 0"),
         ([*GAME, "--players", "uniform", "--group-size", "5"], "give a multiple of --group-size"),
-        ([*GAME, "--players", "uniform", "--top-share", "0"], "--top-share is 0.0"),
+        ([*GAME, "--players", "uniform", "--top-fraction", "0"], "--top-fraction is 0.0"),
         ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return is nan: give a"),
         (
             [*GAME, "--players", "agent_0=uniform", "agent_1=tiny", "agent_0=tiny"],

@@ -126,7 +126,7 @@ def test_an_unread_answer_is_taught_only_when_asked_for(backend, view):
     )
     episode = dataclasses.replace(episode, turns=((unread, first[1]), *others))
     strict = demonstration(episode, "agent_0", view, backend.chat)
-    loose = demonstration(episode, "agent_0", view, backend.chat, readable_only=False)
+    loose = demonstration(episode, "agent_0", view, backend.chat, drop_parse_failures=False)
     assert strict.input_ids == loose.input_ids
     more = sum(loose.answers) - sum(strict.answers)
     assert more == len(backend.chat.answer("hm")) + 1
@@ -154,7 +154,7 @@ def test_parts_and_the_best_of_them():
     assert best_of(parts, episodes, returns) == parts
     assert best_of(parts, episodes, returns, min_return=9.0) == []
     with pytest.raises(DataError, match="the only one of its start and seat"):
-        best_of(parts, episodes, returns, top_share=0.5)
+        best_of(parts, episodes, returns, top_fraction=0.5)
 
 
 def test_every_start_and_seat_keeps_its_share_of_the_best():
@@ -168,14 +168,14 @@ def test_every_start_and_seat_keeps_its_share_of_the_best():
         return {"agent_0": 100.0 + own, "agent_1": own}
 
     parts = parts_of(episodes)
-    assert best_of(parts, episodes, returns, top_share=0.25) == [
+    assert best_of(parts, episodes, returns, top_fraction=0.25) == [
         (index, seat) for index in (2, 6) for seat in SEATS
     ]
-    assert best_of(parts, episodes, returns, top_share=0.5) == [
+    assert best_of(parts, episodes, returns, top_fraction=0.5) == [
         (index, seat) for index in (0, 2, 4, 6) for seat in SEATS
     ]
     # Of start 2 one game of agent_1 is good enough, and half of one is one.
-    good = best_of(parts, episodes, returns, min_return=-4.0, top_share=0.5)
+    good = best_of(parts, episodes, returns, min_return=-4.0, top_fraction=0.5)
     assert [index for index, seat in good if seat == "agent_1"] == [0, 2, 6]
 
 

@@ -60,7 +60,9 @@ def test_the_better_answer_of_a_group_is_chosen(view, chat):
     group = [game(1, [1], [0.5]), game(1, [0], [0.2])]
     [(chosen, rejected, _)] = found(group, view, chat)
     assert (chosen, rejected) == ("cooperate", "compete")
-    assert found(group, view, chat, margin=0.29) and not found(group, view, chat, margin=0.31)
+    assert found(group, view, chat, min_return_gap=0.29) and not found(
+        group, view, chat, min_return_gap=0.31
+    )
 
 
 def test_an_answer_is_worth_its_mean_over_the_group(view, chat):

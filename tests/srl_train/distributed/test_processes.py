@@ -175,7 +175,7 @@ def test_a_run_goes_on_at_another_number_of_processes(launches, tmp_path, name, 
     one, two = launches
     assert_same_end(one / alone, two / "resumed" / name)  # begun by one, ended by two
     shutil.copytree(two / name / "checkpoints", tmp_path / "checkpoints")
-    config = work.config_file.load(two / "configs" / f"{name}.yaml")
+    config = work.yaml_file.load(two / "configs" / f"{name}.yaml")
     work.resumed(config, tmp_path / "checkpoints", tmp_path / "run")
     assert_same_end(one / alone, tmp_path / "run")  # begun by two, ended by one
 
@@ -311,22 +311,23 @@ def test_a_trainer_says_what_it_runs_on():
     "settings, told",
     [
         ({"models__adapters": {}}, "which models.adapters cannot"),
-        ({"algorithm": "ppo"}, "which the algorithm ppo cannot"),
+        ({"algorithm": {"name": "ppo"}}, "which the algorithm ppo cannot"),
         ({"sft": {}}, "which sft cannot"),
     ],
 )
 def test_what_cannot_be_sliced_is_refused(short_run, settings, told):
-    with pytest.raises(ConfigError, match=f"parallel is 'fsdp', {told}"):
+    with pytest.raises(ConfigError, match=f"parallel: got 'fsdp', {told}"):
         short_run(parallel="fsdp", **settings)
 
 
 def test_samples_that_cannot_be_dealt_are_refused(monkeypatch, short_run):
     from srl_train.engine import assemble as assembly
 
-    config = short_run(grpo={"minibatches": 2})
+    config = short_run(algorithm={"minibatches": 2})
     assembly._check_shares(config, 2)
     with pytest.raises(
-        ConfigError, match=r"group_size is 4: give a multiple of 6, 3 processes x grpo.minibatches"
+        ConfigError,
+        match=r"group_size: got 4: give a multiple of 6, 3 processes x algorithm.minibatches",
     ):
         assembly._check_shares(config, 3)
     one = work.learner()
@@ -361,11 +362,12 @@ def test_the_command_line_trains_and_resumes_under_torchrun(short_run, tmp_path)
 
 @pytest.mark.slow
 def test_everything_that_learns_does_so_in_two_processes(tmp_path, tiny_folder):
-    federated = {"updates.strategy": "federated", "grpo.beta": 0.1}
+    federated = {"updates.strategy": "federated", "algorithm.beta": 0.1}
     chosen = {
-        "ppo": {"algorithm": "ppo", "ppo": {"minibatches": 1, "iterations": 2}},
-        "credit": {"credit.name": "leave_one_out", "models.constrained": True, "grpo.beta": 0.1},
-        "pool": {"pools": {"past": {"every": 1}}, "seats": {"agent_1": "past"},
+        "ppo": {"algorithm": {"name": "ppo", "minibatches": 1, "num_iterations": 2}},
+        "credit": {"credit.name": "leave_one_out", "models.constrained": True,
+                   "algorithm.beta": 0.1},
+        "pool": {"opponent_pools": {"past": {"every": 1}}, "seats": {"agent_1": "past"},
                  "models.count": 1},
         "stages": {"sft": {"episodes": 6, "epochs": 2, "batch_size": 5, "learning_rate": 1e-3},
                    "dpo": {"episodes": 8, "epochs": 1, "learning_rate": 1e-3}},

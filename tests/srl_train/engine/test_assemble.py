@@ -29,13 +29,21 @@ WRONG = [
     (
         {
             "models__seat_sampling": {"agent_0": {"top_k": 5}},
-            "trl": {"off_policy_mask_threshold": 0.1},
+            "algorithm__trl": {"off_policy_mask_threshold": 0.1},
         },
         ConfigError,
         "trl.off_policy_mask_threshold compares model_0 .* in agent_0 top_p 1 and top_k 5",
     ),
-    ({"trl": {"sapo_temperature_neg": 2.0}}, ConfigError, "read by the losses sapo only"),
-    ({"trl": {"router_aux_loss_coef": 0.1}}, ConfigError, "llama is no mixture of experts"),
+    (
+        {"algorithm__trl": {"sapo_temperature_neg": 2.0}},
+        ConfigError,
+        "read by the losses sapo, loss",
+    ),
+    (
+        {"algorithm__trl": {"router_aux_loss_coef": 0.1}},
+        ConfigError,
+        "llama is no mixture of experts",
+    ),
     (
         {"models__count": 1, "models__seat_sampling": {"agent_1": {"temperature": 0.5}}},
         ConfigError,

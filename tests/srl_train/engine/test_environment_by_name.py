@@ -69,9 +69,9 @@ def test_srl_eval_plays_it_with_every_seat_focal(my_games, tiny_folder, tmp_path
     out = tmp_path / "scores.json"
     words = ["eval", "--environment", "games_of_mine:colours", "--episodes", "2", "--out", str(out)]
 
-    assert main([*words, "--focal", tiny_folder, "--constrained"]) == 0
+    assert main([*words, "--policy", tiny_folder, "--constrained"]) == 0
 
     [score] = json.loads(out.read_text())["scores"]
     assert score["scenario"]["name"] == "games_of_mine:colours.all"
-    assert main([*words, "--focal", "uniform", "--held-out", "only"]) == 2
+    assert main([*words, "--policy", "uniform", "--held-out", "only"]) == 2
     assert "games_of_mine:colours has no scenarios" in capsys.readouterr().err

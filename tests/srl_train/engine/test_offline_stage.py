@@ -16,7 +16,7 @@ from srl_train.metrics import read_metrics
 from srl_train.trainer import MultiModelTrainer
 from tests.srl_train.engine.run_state import everything, same, weights, without_times
 
-SFT = {"players": "always_cooperate", "episodes": 6, "epochs": 2, "batch_size": 4}
+SFT = {"data_policy": "always_cooperate", "episodes": 6, "epochs": 2, "batch_size": 4}
 DPO = {"episodes": 8, "epochs": 2, "batch_size": 4}
 
 
@@ -65,7 +65,7 @@ def test_sft_then_dpo_then_rounds(short_run, tmp_path):
     "settings",
     [
         {"sft": {**SFT, "schedule": "linear"}, "dpo": DPO},
-        {"sft": SFT, "updates__strategy": "federated", "updates__federation_mix": 0.5},
+        {"sft": SFT, "updates__strategy": "federated", "updates__mix": 0.5},
         {"sft": SFT, "updates__strategy": "selective", "updates__patience": 1},
         {"sft": SFT, "dpo": DPO, "models__adapters": {"rank": 2}},
     ],
@@ -215,7 +215,7 @@ def test_filters_of_a_stage(short_run, tmp_path):
     trainer.fit()
     every = trainer.run.stages.reports[0]
     best = MultiModelTrainer(
-        short_run(sft={**everyone, "top_share": 0.25}, rounds=0), tmp_path / "best"
+        short_run(sft={**everyone, "top_fraction": 0.25}, rounds=0), tmp_path / "best"
     )
     best.fit()
     [few] = best.run.stages.reports
@@ -254,7 +254,7 @@ def test_preferences_of_a_file(short_run, tmp_path):
     [report] = trainer.run.stages.reports
     assert report["games"] == 0 and report["kept_reward"] is None
 
-    for name, value in (("margin", 3.0), ("seats", "all")):
+    for name, value in (("min_return_gap", 3.0), ("seats", "all")):
         unread = short_run(dpo={**dpo, name: value}, rounds=0)
         with pytest.raises(ConfigError, match=f"dpo.{name} is {value!r}, and dpo.data holds"):
             MultiModelTrainer(unread, tmp_path / name).fit()
@@ -280,7 +280,7 @@ def test_imitation_takes_the_models_to_their_expert(short_run, tmp_path):
 
 
 def test_the_best_of_their_own_games_take_models_above_them(short_run, tmp_path):
-    sft = {"episodes": 96, "epochs": 12, "top_share": 0.25, "learning_rate": 5e-3}
+    sft = {"episodes": 96, "epochs": 12, "top_fraction": 0.25, "learning_rate": 5e-3}
     config = short_run(sft=sft, rounds=0, rollout__group_size=8, logging__evaluation_episodes=32)
     results = MultiModelTrainer(config, tmp_path).fit()
     mean = results["stages"][0]["games_reward"]
@@ -332,8 +332,8 @@ def test_imitation_and_then_grpo(game, tmp_path, monkeypatch):
         "environment": {"name": game, "options": {"max_cycles": 16 if "maze" in game else 6}},
         "models": {"count": 1 if "maze" in game else 4},
         "mode": {"name": "cooperative"},
-        "sft": {"episodes": 256, "top_share": 0.25, "epochs": 4, "learning_rate": 1e-3},
-        "grpo": {"learning_rate": 1e-3, "scale_rewards": "none"},
+        "sft": {"episodes": 256, "top_fraction": 0.25, "epochs": 4, "learning_rate": 1e-3},
+        "algorithm": {"learning_rate": 1e-3, "scale_rewards": "none"},
         "logging": {"evaluation_episodes": 64, "episodes": 0},
         "rounds": 10,
     }

@@ -21,7 +21,7 @@ ADAPTERS = {"models__adapters": {"rank": 2}}
 RUNS = {
     "synchronized": {"updates__strategy": "synchronized"},
     "asynchronous": {"updates__sample_budget": {"model_0": 2, "model_1": 12}},
-    "federated": {"updates__strategy": "federated", "updates__federation_mix": 0.5},
+    "federated": {"updates__strategy": "federated", "updates__mix": 0.5},
     "selective": {"updates__strategy": "selective", "updates__patience": 1},
     "synchronized adapters": {"updates__strategy": "synchronized", **ADAPTERS},
     "asynchronous adapters": {
@@ -30,7 +30,7 @@ RUNS = {
         **ADAPTERS,
     },
     "federated adapters": {"updates__strategy": "federated", **ADAPTERS},
-    "selective adapters": {"updates__strategy": "selective", "grpo__beta": 0.05, **ADAPTERS},
+    "selective adapters": {"updates__strategy": "selective", "algorithm__beta": 0.05, **ADAPTERS},
 }
 
 
@@ -46,8 +46,8 @@ def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
         mode__name="mixed",
         rollout__group_size=2,
         rollout__groups_per_round=2,
-        grpo__minibatches=2,
-        grpo__schedule="linear",
+        algorithm__minibatches=2,
+        algorithm__schedule="linear",
         logging__evaluation_episodes=2,
     )
     whole = MultiModelTrainer(config, tmp_path / "whole")
@@ -148,8 +148,8 @@ def test_what_a_checkpoint_tells(short_run, tmp_path):
     "settings, says",
     [
         ({"seed": 1}, "saved with seed = 0, the configuration has 1"),
-        ({"grpo__learning_rate": 0.5}, "saved with grpo.learning_rate = 0.003"),
-        ({"grpo__schedule": "linear"}, "saved with grpo.schedule = 'constant'"),
+        ({"algorithm__learning_rate": 0.5}, "saved with algorithm.learning_rate = 0.003"),
+        ({"algorithm__schedule": "linear"}, "saved with algorithm.schedule = 'constant'"),
         ({"models__adapters": {"rank": 2}}, "saved with models.adapters"),
         ({"models__count": 1}, "saved with models.count = 2"),
     ],
@@ -172,8 +172,8 @@ def test_what_changes_no_number_may_differ(short_run, tmp_path):
 
 
 def test_a_schedule_fixes_the_number_of_rounds(short_run, tmp_path):
-    MultiModelTrainer(short_run(rounds=1, grpo__schedule="linear"), tmp_path / "run").fit()
-    other = MultiModelTrainer(short_run(rounds=2, grpo__schedule="linear"), tmp_path / "run")
+    MultiModelTrainer(short_run(rounds=1, algorithm__schedule="linear"), tmp_path / "run").fit()
+    other = MultiModelTrainer(short_run(rounds=2, algorithm__schedule="linear"), tmp_path / "run")
     with pytest.raises(CheckpointError, match="saved with rounds = 1, the configuration has 2"):
         other.load_checkpoint()
 
@@ -207,7 +207,7 @@ def test_what_was_evaluated_before_training_is_kept(summary, short_run, tmp_path
 
 @pytest.mark.parametrize("stage", [None, "sft"])
 def test_an_evaluation_that_fails_loses_nothing_learned(stage, short_run, tmp_path, monkeypatch):
-    settings = {} if stage is None else {"sft": {"players": "uniform", "episodes": 2}}
+    settings = {} if stage is None else {"sft": {"data_policy": "uniform", "episodes": 2}}
     when = "after" if stage is None else "after_sft"
     config = short_run(rounds=1, checkpoints__every=5, logging__evaluation_episodes=2, **settings)
     evaluate = MultiModelTrainer._evaluate
@@ -265,7 +265,7 @@ def check_nothing_was_lost(config, tmp_path):
 
 
 def test_killed_twice_once_while_a_checkpoint_is_written(short_run, tmp_path):
-    config = short_run(rounds=6, checkpoints__every=1, grpo__minibatches=2)
+    config = short_run(rounds=6, checkpoints__every=1, algorithm__minibatches=2)
     killed, half_written = killed_and_resumed(config, tmp_path, kills=2, seed=0)
     assert killed >= 1 and half_written >= 1
     check_nothing_was_lost(config, tmp_path)
@@ -280,7 +280,7 @@ def test_killed_at_up_to_ten_random_moments(adapters, short_run, tmp_path):
         models__adapters=adapters,
         mode__name="mixed",
         updates__sample_budget={"model_1": 8},
-        grpo__schedule="cosine",
+        algorithm__schedule="cosine",
         logging={"evaluation_episodes": 8, "episodes": 1, "episodes_every": 2},
     )
     killed, _ = killed_and_resumed(config, tmp_path, kills=10, seed=1)

@@ -177,13 +177,13 @@ def test_failed_episodes_are_counted_and_kept_out_with_their_group(short_run, mo
 
 
 def test_too_many_failures_stop_the_run(short_run):
-    run = broken_run(short_run(max_failed_share=0.25), 1, 2)
+    run = broken_run(short_run(max_failed_fraction=0.25), 1, 2)
     start = weights(run)
-    with pytest.raises(TrainingError, match=r"2 of 4 episodes failed, max_failed_share is 0.25; "
+    with pytest.raises(TrainingError, match=r"2 of 4 episodes failed, max_failed_fraction is 0.25; "
                                             r"the first: EnvError: game 1 broke"):  # fmt: skip
         run_round(run, 0)
     assert same(start, weights(run))
-    assert run_round(broken_run(short_run(max_failed_share=0.5), 1, 2), 0)
+    assert run_round(broken_run(short_run(max_failed_fraction=0.5), 1, 2), 0)
 
 
 class Flaky:
@@ -201,7 +201,7 @@ class Flaky:
 
 
 def test_a_round_without_a_whole_group_teaches_nothing_and_the_next_goes_on(short_run):
-    run = assemble(short_run(max_failed_share=1.0))
+    run = assemble(short_run(max_failed_fraction=1.0))
     run.policies = run.policies | {"agent_1": Flaky(run.policies["agent_1"], {1})}
     start = weights(run)
     row = run_round(run, 0).row

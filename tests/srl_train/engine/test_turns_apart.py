@@ -20,7 +20,7 @@ def test_a_seat_without_a_turn_in_some_games_trains_on_its_whole_groups(algorith
             rollout__group_size=2,
             rollout__groups_per_round=12,
             models__constrained=True,
-            algorithm=algorithm,
+            algorithm__name=algorithm,
         ),
         knock_out,
     )
@@ -44,7 +44,7 @@ def test_passes_of_games_in_turns_are_neither_asked_for_nor_learned(algorithm, c
         short_run(
             rollout__groups_per_round=2,
             models__constrained=True,
-            algorithm=algorithm,
+            algorithm__name=algorithm,
             credit__name=credit,
         ),
         nim,

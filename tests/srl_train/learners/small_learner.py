@@ -4,7 +4,6 @@ import torch
 
 from srl_train.config.learners import GrpoConfig
 from srl_train.learners.trl_grpo import GrpoLearner
-from srl_train.learners.trl_options import check_trl_options
 from tests.srl_train.learners.reference.grpo import small_model, small_tokenizer
 
 EXACT = 1e-5  # relative to float64; the learner's own float32 is good for about 1e-6
@@ -17,7 +16,6 @@ def learner(
     replays=False,
     planned_updates=10,
     group_size=4,
-    trl=None,
     **grpo,
 ):
     return GrpoLearner(
@@ -29,7 +27,6 @@ def learner(
         temperature=temperature,
         planned_updates=planned_updates,
         replays=replays,
-        trl=check_trl_options(trl or {}),
     )
 
 

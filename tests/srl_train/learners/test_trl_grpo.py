@@ -73,7 +73,7 @@ def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(sh
     on_policy, _ = gradients_of(exact, samples, advantages(samples, 4, "group"))
     expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"), old=old, clip=clip)
 
-    one = learner(model, replays=True, clip=clip)
+    one = learner(model, replays=True, clip_range=clip)
     found = first_gradients(one, samples, version=5)
     assert relative_error(found, expected) < EXACT
     assert relative_error(found, on_policy) > 0.02

@@ -57,8 +57,8 @@ def test_policy_and_value_gradients_are_those_of_the_formula(critic, level, buil
 @pytest.mark.parametrize(
     "settings",
     [
-        {"normalise_advantages": "none"},
-        {"normalise_advantages": "update"},
+        {"normalize_advantages": "none"},
+        {"normalize_advantages": "update"},
         {"gae_lambda": 0.5},
         {"gae_lambda": 0.0},
         {"entropy_coef": 0.3},
@@ -78,7 +78,7 @@ def test_every_setting_of_the_loss_does_what_it_says(settings):
 @pytest.mark.parametrize("critic", CRITICS)
 def test_a_second_pass_is_weighed_against_the_first(critic, value_clip):
     samples = played()
-    one = ppo_learner(critic=critic, iterations=2, learning_rate=0.02, value_clip=value_clip)
+    one = ppo_learner(critic=critic, num_iterations=2, learning_rate=0.02, value_clip=value_clip)
     start = Reference(one).remember(samples)
     one.begin_update(samples, 3, 0)
     one.apply_gradients(one.compute_gradients())
@@ -88,7 +88,7 @@ def test_a_second_pass_is_weighed_against_the_first(critic, value_clip):
     found = one.compute_gradients()
     assert relative_error(found, expected) < EXACT
     loose = Reference(one)
-    loose.old, loose.config = start.old, dataclasses.replace(one._config, value_clip=None)
+    loose.old, loose.config = start.old, one._config.replaced(value_clip=None)
     assert (relative_error(found, loose.gradients(samples)[0]) > 0.01) is (value_clip == 0.02)
 
     old, now_logps = start.old[3], [log_probs(now.model, s).detach() for s in samples]
@@ -99,8 +99,15 @@ def test_a_second_pass_is_weighed_against_the_first(critic, value_clip):
     assert one.end_update()["approx_kl"] == pytest.approx(mean / 2, rel=1e-3)  # 0 at the first
 
 
-@pytest.mark.parametrize("split", [{"minibatches": 2}, {"minibatches": 4}, {"accumulation": 2},
-                                   {"minibatches": 2, "accumulation": 2}])  # fmt: skip
+@pytest.mark.parametrize(
+    "split",
+    [
+        {"minibatches": 2},
+        {"minibatches": 4},
+        {"gradient_accumulation_steps": 2},
+        {"minibatches": 2, "gradient_accumulation_steps": 2},
+    ],
+)
 @pytest.mark.parametrize("critic", CRITICS)
 def test_parts_make_up_the_whole(critic, split):
     samples = played()
@@ -158,7 +165,7 @@ def test_the_value_loss_reaches_the_backbone_of_a_shared_critic_only():
 
 def test_an_update_stops_when_the_policy_has_moved_too_far():
     samples = played()
-    free = ppo_learner(iterations=6, learning_rate=0.003)
+    free = ppo_learner(num_iterations=6, learning_rate=0.003)
     seen = []
     for _ in range(free.begin_update(samples, 3, 0)):
         free.apply_gradients(free.compute_gradients())
@@ -166,7 +173,7 @@ def test_an_update_stops_when_the_policy_has_moved_too_far():
         seen.append(sums / tokens)
     target = seen[2] / 1.6  # the third step is the first beyond 1.5 targets
     assert max(seen[:2]) <= 1.5 * target
-    one = ppo_learner(iterations=6, learning_rate=0.003, target_kl=target)
+    one = ppo_learner(num_iterations=6, learning_rate=0.003, target_kl=target)
     given = []
     for _ in range(one.begin_update(samples, 3, 0)):
         given.append(one.compute_gradients())
@@ -204,7 +211,7 @@ def test_policy_and_critic_are_clipped_apart_and_stepped_at_their_own_rates():
 
 
 def test_without_a_gradient_nothing_moves():
-    one = ppo_learner(iterations=2)
+    one = ppo_learner(num_iterations=2)
     update(one, played())
     weights, moments = copied(one.weights()), optimizer_tensors(one)
     one.apply_gradients(None)
@@ -261,7 +268,7 @@ def test_joint_states_say_who_asks():
 
 @pytest.mark.parametrize("critic", CRITICS)
 def test_a_restored_learner_goes_on_to_the_bit(critic):
-    settings = {"critic": critic, "minibatches": 2, "iterations": 2, "schedule": "linear"}
+    settings = {"critic": critic, "minibatches": 2, "num_iterations": 2, "schedule": "linear"}
     whole = ppo_learner(planned_updates=4, **settings)
     for seed in range(2):
         update(whole, played(), seed=seed)
@@ -293,7 +300,7 @@ def test_a_saved_model_is_the_policy_with_its_critic_in_a_folder_below(critic, t
 
 
 def test_the_critic_may_learn_alone_at_first():
-    one = ppo_learner(iterations=2, critic_warmup=2)
+    one = ppo_learner(num_iterations=2, critic_warmup=2)
     policies = []
     for _ in range(3):
         before = copied(one.weights())

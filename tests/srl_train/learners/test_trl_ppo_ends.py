@@ -68,7 +68,7 @@ class _Says(torch.nn.Module):
 def test_ends_of_both_kinds_in_one_batch_by_hand(monkeypatch):
     monkeypatch.setitem(CRITICS, "separate", lambda model, joint: _Says())
     one = ppo_learner(critic="separate", discount=0.5, gae_lambda=0.5, minibatches=1,
-                      normalise_advantages="none")  # fmt: skip
+                      normalize_advantages="none")  # fmt: skip
     # Two turns, at completion tokens 0 and 4, six tokens in all: values 0 and 0.4. Rewards 0, 1.
     two = played()[0]
     ended = dataclasses.replace(two, rewards=(0.0, 1.0))
@@ -180,7 +180,7 @@ def one_per_turn(raw):
 def values_after_learning(samples):
     one = ppo_learner(
         bytes_model(), critic="separate", discount=0.5, gae_lambda=1.0, value_learning_rate=0.02,
-        learning_rate=1e-6, planned_updates=200, iterations=4, schedule="constant",
+        learning_rate=1e-6, planned_updates=200, num_iterations=4, schedule="constant",
     )  # fmt: skip
     for number in range(12):
         update(one, samples, seed=number)

@@ -38,7 +38,7 @@ from tests.srl_train.learners.small_learner import (
 
 
 def test_an_update_is_minibatches_times_iterations_steps():
-    one = learner(minibatches=2, iterations=3)
+    one = learner(minibatches=2, num_iterations=3)
     assert one.begin_update(some_samples(), 0, 0) == one.steps_per_update == 6
     before = [copied(one.weights())]
     for _ in range(6):
@@ -66,7 +66,7 @@ def test_a_second_pass_is_weighed_against_the_first():
     model = small_model()
     start = double(model)
     samples = some_samples()
-    one = learner(model, iterations=2, learning_rate=0.02)
+    one = learner(model, num_iterations=2, learning_rate=0.02)
     one.begin_update(samples, 3, 0)
     first = one.compute_gradients()
     scaled = advantages(samples, 4, "group")
@@ -172,7 +172,9 @@ def test_a_loss_that_is_no_number_stops_the_run():
     with torch.no_grad():
         model.model.embed_tokens.weight[10] = math.nan
     one.begin_update(some_samples(), 0, 0)
-    with pytest.raises(TrainingError, match=r"model_0: the loss is nan; lower grpo.learning_rate"):
+    with pytest.raises(
+        TrainingError, match=r"model_0: the loss is nan; lower algorithm.learning_rate"
+    ):
         one.compute_gradients()
 
 

@@ -159,7 +159,7 @@ def test_mixed_mode_moves_its_balance(short_run):
 
 def test_all_randomness_is_from_the_seed(short_run):
     def trained(seed):
-        run = assemble(short_run(grpo__minibatches=2, seed=seed))
+        run = assemble(short_run(algorithm__minibatches=2, seed=seed))
         for number in range(2):
             run_round(run, number)
         return weights(run)

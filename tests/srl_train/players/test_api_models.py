@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from srl_agents.episode import read_jsonl
-from srl_agents.llm.sampling import Sampling
 from srl_train import cli
+from srl_train.config.models import SamplingConfig
 from srl_train.data.demonstrations import demonstration
 from srl_train.data.preferences import preferences
 from srl_train.engine.assemble import assemble
@@ -23,7 +23,7 @@ from tests.srl_train.engine.run_state import same, weights
 
 PAVLOV = "coop_compete_pair_v0.pavlov"
 GAME = {"environment__options": {"num_agents": 3, "max_cycles": 2}}
-COACH = {**GAME, "models__frozen": {"coach": "openai:m"}, "seats": {"agent_2": "coach"}}
+COACH = {**GAME, "models__frozen_models": {"coach": "openai:m"}, "seats": {"agent_2": "coach"}}
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_two_that_are_asked_sit_in_their_own_seats(server, short_run):
     run = assemble(
         short_run(
             environment__options={"num_agents": 4, "max_cycles": 2},
-            models__count=1, models__frozen=frozen | {"still": short_run().models.base},
+            models__count=1, models__frozen_models=frozen | {"still": short_run().models.base},
             seats=seats,
         )
     )  # fmt: skip
@@ -73,10 +73,10 @@ def test_two_that_are_asked_sit_in_their_own_seats(server, short_run):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"models__base": "openai:m"}, "models.base names openai:m, .* cannot be trained: seat"),
-        ({"models__base": ["tiny", "anthropic:m"]}, "models.base names anthropic:m"),
-        ({**COACH, "models__constrained": True}, "models.constrained .* openai:m cannot be held"),
-        ({**COACH, "parallel": "fsdp"}, "parallel is 'fsdp', which a model behind an API"),
+        ({"models__base": "openai:m"}, "models.base: got 'openai:m', .* cannot be trained: seat"),
+        ({"models__base": ["tiny", "anthropic:m"]}, "models.base: got 'anthropic:m'"),
+        ({**COACH, "models__constrained": True}, "models.constrained: .* openai:m cannot be held"),
+        ({**COACH, "parallel": "fsdp"}, "parallel: got 'fsdp', which a model behind an API"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(short_run, settings, said):
@@ -99,12 +99,12 @@ def test_training_one_is_an_error_on_the_command_line(tmp_path, capsys):
     config = tmp_path / "run.yaml"
     config.write_text("models: {count: 1, base: 'openai:m'}\n")
     assert cli.main(["train", str(config), "--out", str(tmp_path / "run")]) == 2
-    assert "models.frozen: {coach: 'openai:m'}" in capsys.readouterr().err
+    assert "models.frozen_models: {coach: 'openai:m'}" in capsys.readouterr().err
 
 
 def test_it_is_evaluated_without_torch(server, tmp_path):
     out = tmp_path / "scores.json"
-    words = ["eval", "--focal", "openai:m", "--scenario", PAVLOV, "--episodes", "2"]
+    words = ["eval", "--policy", "openai:m", "--scenario", PAVLOV, "--episodes", "2"]
     script = (
         "import sys\nfrom srl_train import cli\n"
         f"code = cli.main({[*words, '--out', str(out), '--record', str(tmp_path)]})\n"
@@ -142,7 +142,7 @@ def test_how_a_model_answers_can_be_set(server):
 
 def test_a_missing_key_is_told_before_anything_is_played(server, monkeypatch, capsys, short_run):
     monkeypatch.delenv("OPENAI_API_KEY")
-    assert cli.main(["eval", "--focal", "openai:m", "--scenario", PAVLOV]) == 2
+    assert cli.main(["eval", "--policy", "openai:m", "--scenario", PAVLOV]) == 2
     assert "openai:m needs a key: set OPENAI_API_KEY" in capsys.readouterr().err
     with pytest.raises(Exception, match="OPENAI_API_KEY"):
         assemble(short_run(**COACH))
@@ -151,7 +151,7 @@ def test_a_missing_key_is_told_before_anything_is_played(server, monkeypatch, ca
 def test_one_can_be_played_against(server, monkeypatch, capsys):
     answers = iter(["compete"] * 2)
     monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
-    words = ["play", "coop_compete_pair_v0", "--against", "openai:m", "--set", "max_cycles=2"]
+    words = ["play", "coop_compete_pair_v0", "--opponent", "openai:m", "--set", "max_cycles=2"]
     assert cli.main([*words, "--seed", "0"]) == 0
     assert "agent_1 (openai:m)" in capsys.readouterr().out
 
@@ -172,7 +172,7 @@ def test_what_it_wrote_is_learned_from_as_text(server, tmp_path, short_run):
     assert games[0].seats == dict.fromkeys(("agent_0", "agent_1"), "openai:m")
     run = assemble(short_run())
     chat = run.players.backends["model_0"].chat
-    one = demonstration(games[0], "agent_0", run.view, chat, readable_only=False)
+    one = demonstration(games[0], "agent_0", run.view, chat, drop_parse_failures=False)
     learned = [token for token, wanted in zip(one.input_ids, one.answers, strict=True) if wanted]
     steps = games[0].steps_of("agent_0")
     assert len(steps) == 2
@@ -217,7 +217,7 @@ def test_sampling_of_the_run_is_the_default_of_its_seats(server, short_run):
     run = assemble(short_run(**COACH, models__sampling={"max_new_tokens": 7}))
     run_round(run, 0)
     assert {body["max_tokens"] for body in server.bodies} == {7}
-    assert run.config.models.sampling == Sampling(max_new_tokens=7)
+    assert run.config.models.sampling == SamplingConfig(max_new_tokens=7)
 
 
 def test_what_was_asked_is_in_the_summary(server, short_run, tmp_path):

@@ -59,7 +59,7 @@ def test_one_model_of_a_checkpoint_is_named_as_one_of_a_run(trained, capsys, tmp
         parse_player(f"{saved}:model_9")
     out = tmp_path / "scores.json"
     scenario = ["--environment", "coop_compete_pair_v0", "--episodes", "1", "--quiet"]
-    assert main(["eval", *scenario, "--focal", f"{saved}:model_1", "--out", str(out)]) == 0
+    assert main(["eval", *scenario, "--policy", f"{saved}:model_1", "--out", str(out)]) == 0
     assert json.loads(out.read_text())["focal"]["models"] == {"model_1": f"{saved}:model_1"}
     games = tmp_path / "games.jsonl"
     assert main(["collect", str(saved), "--episodes", "2", "--out", str(games)]) == 0
@@ -115,8 +115,8 @@ def test_an_environment_of_its_own_code_is_made_only_for_those_who_trust_it(
     monkeypatch.setattr("builtins.input", lambda prompt="": "cooperate")
     for words in (
         ["export", f"{saved}:model_0", str(tmp_path / "out")],
-        ["eval", "--environment", own, "--focal", f"{saved}:model_0", "--episodes", "1"],
-        ["play", own, "--against", f"{saved}:model_0"],
+        ["eval", "--environment", own, "--policy", f"{saved}:model_0", "--episodes", "1"],
+        ["play", own, "--opponent", f"{saved}:model_0"],
     ):
         assert main(words) == 2
         assert f"'{own}' is code that a record names" in capsys.readouterr().err

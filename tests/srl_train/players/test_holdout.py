@@ -59,7 +59,7 @@ def test_each_of_several_environments_is_looked_at():
     kept = {"name": "math_v0", "options": {"split": "test"}}
 
     def section(**members):
-        return EnvironmentConfig("multitask_v0", {"environments": members})
+        return EnvironmentConfig(name="multitask_v0", options={"environments": members})
 
     def refuse(given):
         refuse_levels(given, registry.make(given.name, **given.options))
@@ -72,7 +72,7 @@ def test_each_of_several_environments_is_looked_at():
         refuse(section(arms={"name": "bandit_v0", "options": RIGHT_SPOILS}))
     env = registry.make("multitask_v0", environments={"kept": kept})
     with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split is 'test'"):
-        refuse_levels(EnvironmentConfig("custom:object"), env)
+        refuse_levels(EnvironmentConfig(name="custom:object"), env)
 
 
 RIGHT_SPOILS = {"arm1_prob_start": 0.9, "arm1_prob_after": 0.1}
@@ -94,7 +94,9 @@ def test_a_function_that_makes_them_is_looked_into(wrap):
     name = f"{__name__}:spoiled"
     env, section = registry.make(name), EnvironmentConfig(name)
     if wrap:
-        section = EnvironmentConfig("multitask_v0", {"environments": {"a": {"name": name}}})
+        section = EnvironmentConfig(
+            name="multitask_v0", options={"environments": {"a": {"name": name}}}
+        )
         env = registry.make(section.name, **section.options)
     with pytest.raises(ConfigError, match=r"scenario bandit_v0\.right_spoils"):
         refuse_levels(section, env)
@@ -107,7 +109,7 @@ def test_a_function_that_makes_them_is_looked_into(wrap):
 def test_an_object_that_the_catalogue_made_is_looked_at(name, options, wrap):
     env = wrap(registry.make(name, **options))
     with pytest.raises(ConfigError, match=f"scenario {name}"):
-        refuse_levels(EnvironmentConfig("custom:object"), env)
+        refuse_levels(EnvironmentConfig(name="custom:object"), env)
 
 
 def test_a_file_of_problems_is_trained_on_as_it_is(tmp_path):
@@ -115,7 +117,7 @@ def test_a_file_of_problems_is_trained_on_as_it_is(tmp_path):
     file.write_text('{"question": "What is 3 + 4?", "answer": "It is 7. #### 7"}\n', "utf-8")
     for split, refused in ((None, False), ("train", False), ("any", False), ("test", True)):
         options = {"path": str(file), **({} if split is None else {"split": split})}
-        given = EnvironmentConfig("math_v0", options)
+        given = EnvironmentConfig(name="math_v0", options=options)
         env = registry.make("math_v0", **options)
         if refused:
             with pytest.raises(ConfigError, match="split is 'test'"):

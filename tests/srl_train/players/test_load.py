@@ -24,7 +24,7 @@ def test_attention_and_what_templates_are_told_reach_every_model(
         short_run(
             models__base=str(base),
             models__adapters=adapters,
-            models__frozen={"old": str(base)},
+            models__frozen_models={"old": str(base)},
             seats={"agent_1": "old", "agent_0": "model_0"},
             models__count=1,
             models__attn_implementation="eager",

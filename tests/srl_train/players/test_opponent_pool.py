@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import dataclasses
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import torch
 
 from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion
 from srl_train.config.models import PoolConfig
-from srl_train.config.yaml_file import from_tree
+from srl_train.config.yaml_file import from_tree, to_tree
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import play_groups, run_round
 from srl_train.errors import ConfigError
@@ -21,7 +20,7 @@ SELF_PLAY = {
     "environment": {"name": "team_battle_v0", "options": {"team_size": 2, "max_cycles": 2}},
     "models": {"count": 2},
     "rollout": {"group_size": 2, "groups_per_round": 1},
-    "pools": {"past": {"of": ["model_0"], "every": 2, "keep": 2}},
+    "opponent_pools": {"past": {"of": ["model_0"], "every": 2, "keep": 2}},
     "seats": {"red_0": "model_0", "red_1": "model_1", "blue_0": "past", "blue_1": "past"},
     "logging": {"evaluation_episodes": 2},
     "rounds": 4,
@@ -139,7 +138,8 @@ def test_the_seated_snapshot_is_what_plays(adapters):
 
 
 def test_a_frozen_model_plays_and_keeps_its_weights():
-    tree = {**SELF_PLAY, "pools": {}, "models": {"count": 2, "frozen": {"teacher": "tiny"}},
+    tree = {**SELF_PLAY, "opponent_pools": {},
+            "models": {"count": 2, "frozen_models": {"teacher": "tiny"}},
             "seats": {"blue_0": "teacher", "blue_1": "teacher"}}  # fmt: skip
     run = assemble(from_tree(tree))
     model = run.policies["blue_0"]._backend.model
@@ -175,15 +175,15 @@ def test_resuming_meets_the_same_opponents(tmp_path):
 @pytest.mark.parametrize(
     "change, told",
     [
-        ({"pools": {"past": {"of": ["model_7"]}}}, "pools.past.of names 'model_7'"),
-        ({"pools": {"past": {"of": []}}}, "`of` is empty"),
-        ({"pools": {"past": {"every": 0}}}, "`every` is 0"),
-        ({"pools": {"past": {}, "spare": {}}}, "pools.spare sits nowhere"),
-        ({"pools": {"model_0": {}}}, "pools calls 'model_0' what another player"),
-        ({"models": {"count": 2, "frozen": {"x": "tiny"}}}, "models.frozen.x sits nowhere"),
+        ({"opponent_pools": {"past": {"of": ["model_7"]}}}, "past.of: got 'model_7'"),
+        ({"opponent_pools": {"past": {"of": []}}}, r"past.of: got \[\]: give one or more"),
+        ({"opponent_pools": {"past": {"every": 0}}}, "past.every: got 0"),
+        ({"opponent_pools": {"past": {}, "spare": {}}}, "opponent_pools.spare: it sits nowhere"),
+        ({"opponent_pools": {"model_0": {}}}, "opponent_pools.model_0: another player"),
+        ({"models": {"count": 2, "frozen_models": {"x": "tiny"}}}, "x: it sits nowhere"),
         (
             {"models": {"count": 2, "base": ["tiny", "big"]},
-             "pools": {"past": {"of": ["model_0", "model_1"]}}},
+             "opponent_pools": {"past": {"of": ["model_0", "model_1"]}}},
             "models of different bases",
         ),
     ],
@@ -195,4 +195,4 @@ def test_what_does_not_fit(change, told):
 
 def test_configurations_with_pools_survive_being_written():
     config = from_tree(SELF_PLAY)
-    assert from_tree(dataclasses.asdict(config)) == config
+    assert from_tree(to_tree(config)) == config

@@ -74,8 +74,8 @@ def test_a_hub_name_whose_first_half_is_a_folder_here_is_refused_with_a_way_out(
 @pytest.mark.parametrize(
     "words",
     [
-        ["eval", "--environment", "coop_compete_pair_v0", "--focal", "runs/dmeo"],
-        ["play", "coop_compete_pair_v0", "--against", "runs/dmeo"],
+        ["eval", "--environment", "coop_compete_pair_v0", "--policy", "runs/dmeo"],
+        ["play", "coop_compete_pair_v0", "--opponent", "runs/dmeo"],
         ["collect", "runs/dmeo", "--out", "x.jsonl"],
         ["collect", "--environment", "math_v0", "--players", "runs/dmeo", "--out", "x.jsonl"],
     ],
@@ -86,8 +86,8 @@ def test_every_command_refuses_a_mistyped_run(words, here, capsys):
 
 
 def test_training_refuses_a_mistyped_base_and_names_the_setting(here, short_run):
-    frozen = {"models__frozen": {"old": "runs/dmeo"}, "seats": {"agent_1": "old"}}
-    for setting, wrong in ((r"base", {"models__base": "runs/dmeo"}), ("frozen.old", frozen)):
+    frozen = {"models__frozen_models": {"old": "runs/dmeo"}, "seats": {"agent_1": "old"}}
+    for setting, wrong in ((r"base", {"models__base": "runs/dmeo"}), ("frozen_models.old", frozen)):
         config = short_run(**wrong)
         with pytest.raises(ConfigError, match=rf"models\.{setting}: there is no folder runs/dmeo"):
             assemble(config)
@@ -118,12 +118,12 @@ def test_relative_bases_and_data_are_recorded_by_their_whole_path(
     (tmp_path / "base").symlink_to(tiny_folder)
     monkeypatch.chdir(tmp_path)
     config = short_run(
-        models__base="base", models__frozen={"old": "base"}, seats={"agent_1": "old"},
+        models__base="base", models__frozen_models={"old": "base"}, seats={"agent_1": "old"},
         models__count=1, sft={"data": ["games.jsonl"]},
     )  # fmt: skip
     recorded = MultiModelTrainer(config, tmp_path / "run").run.config
     assert recorded.models.base == str(tmp_path / "base")
-    assert recorded.models.frozen == {"old": str(tmp_path / "base")}
+    assert recorded.models.frozen_models == {"old": str(tmp_path / "base")}
     assert recorded.sft.data == (str(Path(tmp_path / "games.jsonl")),)
 
 

@@ -131,12 +131,19 @@ def test_gradients_are_those_of_the_same_weights_in_full(kind, tiny_folder):
 RUNS = {
     "nf4": {"models__quantization": "nf4"},
     "int8": {"models__quantization": "int8"},
-    "reference": {"models__quantization": "nf4", "grpo__beta": 0.1, "grpo__minibatches": 2},
-    "checkpointing": {"models__quantization": "nf4", "trl": {"gradient_checkpointing": True}},
-    "ppo": {"models__quantization": "nf4", "algorithm": "ppo"},
+    "reference": {
+        "models__quantization": "nf4",
+        "algorithm__beta": 0.1,
+        "algorithm__minibatches": 2,
+    },
+    "checkpointing": {
+        "models__quantization": "nf4",
+        "algorithm__trl": {"activation_checkpointing": True},
+    },
+    "ppo": {"models__quantization": "nf4", "algorithm": {"name": "ppo"}},
     "stages": {
         "models__quantization": "int8",
-        "sft": {"episodes": 4, "players": "uniform", "batch_size": 4},
+        "sft": {"episodes": 4, "data_policy": "uniform", "batch_size": 4},
         "dpo": {"episodes": 8, "batch_size": 4},
     },
 }
@@ -217,7 +224,7 @@ def test_frozen_models_are_quantised_beside_full_ones(short_run, tiny_folder):
     config = short_run(
         models__count=1,
         models__quantization="nf4",
-        models__frozen={"stranger": tiny_folder},
+        models__frozen_models={"stranger": tiny_folder},
         seats={"agent_1": "stranger"},
     )
     run = assemble(config)
@@ -233,7 +240,7 @@ def test_full_weights_in_few_bits_cannot_be_trained():
     with pytest.raises(ConfigError, match="quantised weights cannot be trained: train adapters"):
         ModelsConfig(quantization="int8")
     with pytest.raises(ConfigError, match="quantised weights cannot be trained"):
-        ModelsConfig(quantization="int8", frozen={"asked": "openai:gpt-5-mini"})
+        ModelsConfig(quantization="int8", frozen_models={"asked": "openai:gpt-5-mini"})
 
 
 def test_the_missing_package_is_named(tiny_folder, monkeypatch):

@@ -74,8 +74,8 @@ def scored(who, **answering):
 @pytest.mark.parametrize("models", ["", ":model_0"])
 def test_a_run_with_a_frozen_model_and_a_pool_is_seated(models, run_folder):
     run = run_folder(
-        models={"count": 1, "frozen": {"teacher": "tiny"}},
-        pools={"past": {}},
+        models={"count": 1, "frozen_models": {"teacher": "tiny"}},
+        opponent_pools={"past": {}},
         seats={"agent_1": "teacher", "agent_2": "past"},
     )
     who = f"{run}{models}"
@@ -153,7 +153,7 @@ def test_settings_that_nobody_would_answer_by_are_refused(key, value, run_folder
 @pytest.mark.parametrize("trained", [None, Path("runs/self_play")])
 def test_a_pool_is_told_apart_from_nobody(trained, run_folder, monkeypatch):
     config = yaml_file.from_tree(
-        {"models": {"count": 1}, "pools": {"past": {}}, "seats": {"agent_1": "past"}}
+        {"models": {"count": 1}, "opponent_pools": {"past": {}}, "seats": {"agent_1": "past"}}
     )
     monkeypatch.setattr("srl_train.data.collect.models_of_run", lambda folder: {})
     with pytest.raises(ConfigError, match=rf"pool 'past'.*agent_1={trained or 'RUN'}:model_0"):
@@ -185,7 +185,7 @@ def test_a_run_of_others_seats_no_model_elsewhere_unless_trusted(run_folder, mon
     monkeypatch.setattr(ask, lambda who: asked.append(who) or 1 / 0)
     config = yaml_file.from_tree(
         {
-            "models": {"count": 1, "frozen": {"wise": "openai:gpt-5-mini"}},
+            "models": {"count": 1, "frozen_models": {"wise": "openai:gpt-5-mini"}},
             "seats": {"agent_1": "wise"},
         }
     )

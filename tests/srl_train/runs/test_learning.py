@@ -16,8 +16,8 @@ LEARNING = {
     "environment__options": {"variant": "pair", "max_cycles": 4},
     "rollout__group_size": 8,
     "rollout__groups_per_round": 2,
-    "grpo__scale_rewards": "none",
-    "grpo__learning_rate": 5e-3,
+    "algorithm__scale_rewards": "none",
+    "algorithm__learning_rate": 5e-3,
     "logging__evaluation_episodes": 64,
 }
 

@@ -1,13 +1,10 @@
 """PPO in whole runs: every mode, strategy and kind of model, beside GRPO, stopped and resumed."""
 
-import dataclasses
-
 import pytest
 
 from srl_agents.episode import from_json, to_json
 from srl_envs.games.coop_compete import env as coop_compete_v0
 from srl_train.advantages.credit import ASSIGNMENTS
-from srl_train.config.run import CreditConfig, RunConfig
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import play_groups, run_round
@@ -17,8 +14,8 @@ from srl_train.learners.trl_ppo import PpoLearner
 from srl_train.trainer import MultiModelTrainer
 from tests.srl_train.engine.run_state import everything, same, weights
 
-PPO = {"algorithm": "ppo"}
-SHORT = {**PPO, "ppo": {"iterations": 2, "minibatches": 1, "critic": "shared"}}
+PPO = {"algorithm": {"name": "ppo"}}
+SHORT = {"algorithm": {"name": "ppo", "num_iterations": 2, "minibatches": 1, "critic": "shared"}}
 
 
 def critics(run):
@@ -50,7 +47,7 @@ def test_every_strategy_with_every_critic_and_kind_of_model(strategy, adapters, 
         short_run(
             **SHORT,
             **own,
-            ppo__critic=critic,
+            algorithm__critic=critic,
             models__adapters=adapters,
             models__constrained=True,
             updates__strategy=strategy,
@@ -72,7 +69,7 @@ def test_every_strategy_with_every_critic_and_kind_of_model(strategy, adapters, 
 
 
 def test_stopped_models_leave_the_others_alone(short_run):
-    run = assemble(short_run(**PPO, ppo__target_kl=1e-9, ppo__learning_rate=0.01))
+    run = assemble(short_run(**PPO, algorithm__target_kl=1e-9, algorithm__learning_rate=0.01))
     row = run_round(run, 0).row
     for model, learner in run.learners.items():
         assert row["models"][model]["stopped_early"] == 1.0
@@ -80,8 +77,8 @@ def test_stopped_models_leave_the_others_alone(short_run):
     run = assemble(
         short_run(
             **PPO,
-            ppo__target_kl=1e-9,
-            ppo__learning_rate=0.01,
+            algorithm__target_kl=1e-9,
+            algorithm__learning_rate=0.01,
             updates__strategy="synchronized",
         )
     )
@@ -93,7 +90,9 @@ def test_stopped_models_leave_the_others_alone(short_run):
 
 
 def test_algorithms_side_by_side_take_steps_of_their_own(short_run):
-    run = assemble(short_run(algorithms={"model_0": "ppo"}, grpo__scale_rewards="none"))
+    run = assemble(
+        short_run(algorithms={"model_0": {"name": "ppo"}}, algorithm__scale_rewards="none")
+    )
     assert isinstance(run.learners["model_0"], PpoLearner)
     assert isinstance(run.learners["model_1"], GrpoLearner)
     row = run_round(run, 0).row
@@ -104,16 +103,18 @@ def test_algorithms_side_by_side_take_steps_of_their_own(short_run):
 
 def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
     with pytest.raises(UpdateError, match=r"model_0 and model_1 cannot be averaged: 'critic\."):
-        assemble(short_run(algorithms={"model_0": "ppo"}, updates__strategy="synchronized"))
+        assemble(
+            short_run(algorithms={"model_0": {"name": "ppo"}}, updates__strategy="synchronized")
+        )
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"ppo__critic": "shared", "updates__strategy": "synchronized"},
-        {"ppo__critic": "central", "updates__sample_budget": {"model_0": 2, "model_1": 12}},
-        {"ppo__critic": "separate", "models__adapters": {"rank": 2}},
-        {"ppo__level": "token", "ppo__critic_warmup": 2},
+        {"algorithm__critic": "shared", "updates__strategy": "synchronized"},
+        {"algorithm__critic": "central", "updates__sample_budget": {"model_0": 2, "model_1": 12}},
+        {"algorithm__critic": "separate", "models__adapters": {"rank": 2}},
+        {"algorithm__level": "token", "algorithm__critic_warmup": 2},
     ],
     ids=["shared", "central and stale", "separate adapters", "token"],
 )
@@ -124,9 +125,9 @@ def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
         rounds=3,
         rollout__group_size=2,
         rollout__groups_per_round=2,
-        ppo__schedule="linear",
-        ppo__iterations=2,
-        ppo__target_kl=0.05,
+        algorithm__schedule="linear",
+        algorithm__num_iterations=2,
+        algorithm__target_kl=0.05,
     )
     whole = MultiModelTrainer(config, tmp_path / "whole")
     whole.fit()
@@ -145,7 +146,7 @@ def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
 
 
 def test_states_are_recorded_where_a_central_critic_reads_them(short_run):
-    run = assemble(short_run(**PPO, ppo__critic="central"))
+    run = assemble(short_run(**PPO, algorithm__critic="central"))
     episodes = play_groups(run, 0)
     env = run.make_env()
     env.reset(seed=episodes[0].seed)
@@ -159,7 +160,9 @@ def test_states_are_recorded_where_a_central_critic_reads_them(short_run):
 
 
 def test_states_stay_with_their_samples_in_the_buffer(short_run):
-    run = assemble(short_run(**PPO, ppo__critic="central", updates__sample_budget={"model_0": 8}))
+    run = assemble(
+        short_run(**PPO, algorithm__critic="central", updates__sample_budget={"model_0": 8})
+    )
     run_round(run, 0)
     [first, *_] = run.buffers["model_0"]._samples
     assert len(first.states) == len(first.turns)
@@ -176,9 +179,8 @@ def test_credit_is_the_critics(name):
     mode = {"mode": {"name": "hierarchical"}} if name == "hierarchical" else {}
     from srl_train.config.yaml_file import from_tree
 
-    with pytest.raises(ConfigError, match=f"credit.name is '{name}', and PPO's critic assigns"):
+    with pytest.raises(ConfigError, match=f"credit.name: got '{name}', and PPO's critic assigns"):
         from_tree({**PPO, "credit": {"name": name}, **mode})
-    assert RunConfig(algorithm="ppo", credit=CreditConfig()).sections.keys() == {"ppo"}
 
 
 def test_a_central_critic_needs_a_state(short_run):
@@ -186,10 +188,12 @@ def test_a_central_critic_needs_a_state(short_run):
         def state(self):
             raise NotImplementedError("this environment has no joint state")
 
-    config = short_run(**PPO, ppo__critic="central")
-    with pytest.raises(ConfigError, match=r"ppo.critic is 'central', and .* has no state\(\)"):
+    config = short_run(**PPO, algorithm__critic="central")
+    with pytest.raises(
+        ConfigError, match=r"algorithm.critic: got 'central', and .* has no state\(\)"
+    ):
         assemble(config, lambda: Secretive(variant="pair", max_cycles=2))
-    other = dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, critic="shared"))
+    other = config.replaced(algorithm=config.algorithm.replaced(critic="shared"))
     assert assemble(other, lambda: Secretive(variant="pair", max_cycles=2)).learners
 
 
@@ -203,7 +207,7 @@ def test_a_central_critic_needs_a_state(short_run):
 def test_the_return_rises(critic, short_run, tmp_path):
     config = short_run(
         **PPO,
-        ppo__critic=critic,
+        algorithm__critic=critic,
         environment__options={"variant": "pair", "max_cycles": 4},
         rollout__group_size=8,
         rollout__groups_per_round=2,

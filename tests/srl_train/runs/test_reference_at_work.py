@@ -5,7 +5,7 @@ import pytest
 from srl_train.trainer import MultiModelTrainer
 from tests.srl_train.engine.run_state import same, weights
 
-SFT = {"players": "uniform", "episodes": 6, "epochs": 2, "batch_size": 4, "learning_rate": 5e-3}
+SFT = {"data_policy": "uniform", "episodes": 6, "epochs": 2, "batch_size": 4, "learning_rate": 5e-3}
 
 
 @pytest.mark.parametrize("adapters", [None, {"rank": 4, "alpha": 8.0}])
@@ -14,8 +14,8 @@ def test_rounds_are_held_to_the_models_as_the_stages_left_them(adapters, short_r
     config = short_run(
         sft=SFT,
         models__adapters=adapters,
-        grpo__beta=0.1,
-        grpo__learning_rate=1e-2,
+        algorithm__beta=0.1,
+        algorithm__learning_rate=1e-2,
         rounds=3,
         checkpoints__every=1,
     )

@@ -118,7 +118,7 @@ def test_every_strategy_trains_in_every_mode(strategy, mode, short_run, tmp_path
 
 
 def test_the_same_configuration_gives_the_same_run(short_run, tmp_path):
-    config = short_run(grpo__minibatches=2, grpo__iterations=2, mode__name="mixed")
+    config = short_run(algorithm__minibatches=2, algorithm__num_iterations=2, mode__name="mixed")
     states, rows = [], []
     for name in ("one", "two"):
         trainer = trainer_for(config, tmp_path / name)

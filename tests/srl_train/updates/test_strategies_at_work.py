@@ -14,7 +14,7 @@ from tests.srl_train.engine.run_state import optimizers, same, weights
 
 
 def test_synchronized_models_stay_equal_to_the_bit(short_run):
-    config = short_run(updates__strategy="synchronized", grpo__minibatches=2, models__count=2)
+    config = short_run(updates__strategy="synchronized", algorithm__minibatches=2, models__count=2)
     run = assemble(config)
     start = weights(run)["model_0"]
     for number in range(3):
@@ -65,9 +65,9 @@ def test_federated_weights_are_the_weighted_mean_by_hand(mix, by, short_run):
     run = assemble(
         short_run(
             updates__strategy="federated",
-            updates__federation_weights=by,
-            **({"updates__federation_temperature": 0.3} if by == "scores" else {}),
-            updates__federation_mix=mix,
+            updates__weighting__by=by,
+            **({"updates__weighting__temperature": 0.3} if by == "scores" else {}),
+            updates__mix=mix,
         )
     )
     learned, told = {}, {}
@@ -182,7 +182,7 @@ EVERY = ["synchronized", "asynchronous", "federated", "selective", "chain"]
 def test_a_gradient_that_is_not_finite_is_left_out_and_counted(name, value, short_run):
     own = {"updates__strategy": name} if name != "chain" else {}
     strategy = chain(synchronized(), federated()) if name == "chain" else None
-    run = assemble(short_run(grpo__minibatches=2, **own), strategy=strategy)
+    run = assemble(short_run(algorithm__minibatches=2, **own), strategy=strategy)
     spoil(run, "model_1", value)
     start = weights(run)
     with pytest.warns(RuntimeWarning, match="model_1 is left out of step . of round 0: .* NaN"):

@@ -5,7 +5,7 @@ import torch
 from torch import tensor
 from torch.testing import assert_close
 
-from srl_train.config.run import UpdatesConfig
+from srl_train.config.updates import UpdatesConfig
 from srl_train.errors import UpdateError
 from srl_train.updates import (
     STRATEGIES,
@@ -126,12 +126,12 @@ def test_every_named_strategy_builds_from_the_configuration_and_leaves_inputs_al
 
 
 def test_the_table_hands_on_the_settings():
-    settings = UpdatesConfig(strategy="selective", selected_fraction=1.0)
+    settings = UpdatesConfig(strategy="selective", fraction=1.0)
     gradients = {"a": {"w": tensor([1.0])}, "b": {"w": tensor([3.0])}}
     strategy = STRATEGIES["selective"](settings)
     gave, _ = strategy.on_gradients(gradients, strategy.init(MODELS), CONTEXT)
     assert gave["b"] is not None
-    settings = UpdatesConfig(strategy="federated", federation_mix=0.0)
+    settings = UpdatesConfig(strategy="federated", mix=0.0)
     strategy = STRATEGIES["federated"](settings)
     gave, _ = strategy.on_weights(gradients, gradients, strategy.init(MODELS), CONTEXT)
     assert torch.equal(gave["b"]["w"], tensor([3.0]))

@@ -20,7 +20,10 @@ def request_of(small, monkeypatch):
 
 @pytest.mark.parametrize(
     "extra",
-    [{"models__adapters": {"rank": 2}}, {"grpo__minibatches": 2, "grpo__iterations": 2}],
+    [
+        {"models__adapters": {"rank": 2}},
+        {"algorithm__minibatches": 2, "algorithm__num_iterations": 2},
+    ],
     ids=["LoRA", "minibatches"],
 )
 def test_both_sides_do_the_same_work(request_of, extra):

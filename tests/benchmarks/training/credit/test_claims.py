@@ -17,7 +17,7 @@ from benchmarks.training.credit.key_game import (
     rewards,
 )
 from srl_envs.env_checker import check_environment
-from srl_train.config.credit import CreditConfig
+from srl_train.config.credit import ScaledCredit
 
 
 def test_the_environment_keeps_the_contract():
@@ -64,7 +64,7 @@ def test_per_agent_and_agent_turn_find_it_in_three_times_fewer_games(monkeypatch
 
 
 def test_who_does_not_find_it_is_said_so():
-    assert tabular.games_until_found(CreditConfig(name="team_joint"), 0.01, 0, most=200) is None
+    assert tabular.games_until_found(ScaledCredit(name="team_joint"), 0.01, 0, most=200) is None
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

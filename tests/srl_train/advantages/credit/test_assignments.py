@@ -5,7 +5,7 @@ import math
 import pytest
 
 from srl_train.advantages.credit import ASSIGNMENTS, Seating
-from srl_train.config.run import CreditConfig
+from srl_train.config.credit import CreditConfig
 from srl_train.errors import ConfigError
 from tests.srl_train.advantages.credit.games import alone, game
 

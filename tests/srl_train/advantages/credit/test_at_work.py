@@ -28,7 +28,7 @@ def watched(run, model="model_0"):
 
 @pytest.mark.parametrize("scale", ["group", "none"])
 def test_per_agent_is_what_trl_computes(short_run, scale):
-    run = assemble(short_run(grpo__scale_rewards=scale, rollout__groups_per_round=2))
+    run = assemble(short_run(algorithm__scale_rewards=scale, rollout__groups_per_round=2))
     batches = watched(run)
     kept = run_round(run, 0).episodes
     [seat] = run.seats_of("model_0")

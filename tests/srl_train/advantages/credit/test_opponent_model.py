@@ -7,7 +7,7 @@ import pytest
 
 from srl_train.advantages.credit import ASSIGNMENTS, Seating
 from srl_train.advantages.credit.opponent_model import without_luck
-from srl_train.config.run import CreditConfig
+from srl_train.config.credit import CreditConfig
 from tests.srl_train.advantages.credit.games import game
 
 TWO = Seating(("a", "b"))

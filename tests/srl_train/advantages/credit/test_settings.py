@@ -1,24 +1,30 @@
 """The credit section: what is wrong with it, or not read, is refused in one line."""
 
-import dataclasses
 import typing
 
 import pytest
 import yaml
+from pydantic import TypeAdapter
 
 from srl_train.advantages.credit import ASSIGNMENTS
-from srl_train.config.credit import CreditConfig
+from srl_train.config.credit import (
+    AlignmentCredit,
+    CreditConfig,
+    PlainCredit,
+    RoleCredit,
+    ScaledCredit,
+)
 from srl_train.config.yaml_file import from_tree
 from srl_train.errors import ConfigError
 
 # What is written, and what the error says.
 WRONG = [
-    ("credit: {name: shapley}", "credit.name is 'shapley': give one of per_agent, agent_turn"),
-    ("credit: {name: role, decay: 1.5}", "credit.decay is 1.5: give 0 to 1"),
-    ("credit: {name: advantage_alignment, alignment: -1}", "credit.alignment is -1"),
+    ("credit: {name: shapley}", "credit.name: got 'shapley': give one of 'per_agent'"),
+    ("credit: {name: role, decay: 1.5}", "credit.decay: got 1.5: give 1 or less"),
+    ("credit: {name: advantage_alignment, alignment: -1}", "credit.alignment: got -1"),
     (
-        "{credit: {name: role}, grpo: {scale_rewards: none}}",
-        "grpo.scale_rewards is 'none' and read by credit.name per_agent only, which is 'role'",
+        "{credit: {name: role}, algorithm: {scale_rewards: none}}",
+        "algorithm.scale_rewards: got 'none', which is read where credit.name is 'per_agent'",
     ),
     ("credit: {name: hierarchical}", "mode.name is 'mixed': nobody leads"),
     (
@@ -35,6 +41,7 @@ OWN = {
     "decay": (0.5, {"role"}),
     "alignment": (2.0, {"advantage_alignment"}),
 }
+CREDIT = TypeAdapter(CreditConfig)
 
 
 @pytest.mark.parametrize("text, says", WRONG)
@@ -46,20 +53,24 @@ def test_a_wrong_section_is_refused_in_one_line(text, says):
 
 
 def test_the_names_are_those_of_the_table():
-    names = typing.get_args(typing.get_type_hints(CreditConfig)["name"])
-    assert names == tuple(ASSIGNMENTS)
-    assert {field.name for field in dataclasses.fields(CreditConfig)} == {"name", *OWN}
+    kinds = [PlainCredit, ScaledCredit, RoleCredit, AlignmentCredit]
+    named = [n for kind in kinds for n in typing.get_args(kind.model_fields["name"].annotation)]
+    assert sorted(named) == sorted(ASSIGNMENTS)
+    assert {field for kind in kinds for field in kind.model_fields} == {"name", *OWN}
 
 
 @pytest.mark.parametrize("chosen", sorted(ASSIGNMENTS))
 @pytest.mark.parametrize("name", sorted(OWN))
 def test_a_setting_is_refused_where_it_is_not_read(chosen, name):
     value, readers = OWN[name]
+    tree = {"mode": {"name": "hierarchical"}, "credit": {"name": chosen, name: value}}
     if chosen in readers:
-        assert getattr(CreditConfig(name=chosen, **{name: value}), name) == value
+        assert getattr(CREDIT.validate_python(tree["credit"]), name) == value
         return
-    with pytest.raises(ConfigError, match=rf"credit\.{name} is read by .* only.*'{chosen}'"):
-        CreditConfig(name=chosen, **{name: value})
+    with pytest.raises(
+        ConfigError, match=rf"credit\.{name}: unknown where name is '{chosen}': it is read where"
+    ):
+        from_tree(tree)
 
 
 @pytest.mark.parametrize("name", sorted(OWN))
@@ -73,6 +84,8 @@ def test_every_setting_changes_what_its_readers_assign(name):
     for reader in readers:
         plain, changed = (
             ASSIGNMENTS[reader](own, 1.0)(groups, seating, {})[0]
-            for own in (CreditConfig(name=reader), CreditConfig(name=reader, **{name: value}))
+            for own in map(
+                CREDIT.validate_python, ({"name": reader}, {"name": reader, name: value})
+            )
         )
         assert plain != changed

@@ -36,7 +36,7 @@ def ppo_learner(model=None, *, discount=0.9, planned_updates=10, group_size=4, s
             **{
                 "critic": "shared",
                 "minibatches": 1,
-                "iterations": 1,
+                "num_iterations": 1,
                 "value_coefficient": 0.5,
                 "gae_lambda": 0.95,
                 **ppo,
@@ -160,7 +160,7 @@ class Reference:
     def normalised(self, samples, advantages):
         flat = torch.cat(advantages)
         shifted = flat - flat.mean()
-        if self.config.normalise_advantages == "group":
+        if self.config.normalize_advantages == "group":
             turns = [
                 next((one.group, t) for t, (a, b) in enumerate(one.turns) if a <= start < b)
                 for one in samples
@@ -179,7 +179,7 @@ class Reference:
             values = [self.values(one) for one in samples]
             found = map(self.returns_and_advantages, samples, values)
             returns, advantages = map(list, zip(*found, strict=True))
-            if self.config.normalise_advantages != "none":
+            if self.config.normalize_advantages != "none":
                 advantages = self.normalised(samples, advantages)
             logps = [log_probs(self.model, one) for one in samples]
         self.old = values, returns, advantages, logps
@@ -193,7 +193,7 @@ class Reference:
             ratio = (now - old).exp()
             for (start, stop), a in zip(self.spans(one), advantage, strict=True):
                 part = ratio[start:stop]
-                clip = part.clamp(1 - self.config.clip, 1 + self.config.clip)
+                clip = part.clamp(1 - self.config.clip_range, 1 + self.config.clip_range)
                 gains.append(torch.minimum(part * a, clip * a).sum())
             tokens += sum(one.mask)
             found = self.values(one)

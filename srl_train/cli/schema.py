@@ -1,0 +1,21 @@
+"""`srl schema`: the settings of a configuration, for editors and for the guide."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument(
+        "--markdown", action="store_true", help="the table of docs/training.md in its place"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print it."""
+    from srl_train.config import reference
+
+    print(reference.markdown() if args.markdown else json.dumps(reference.schema(), indent=2))
+    return 0

@@ -1,0 +1,104 @@
+"""Reference of all settings: a table for the guide, and a JSON Schema for editors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import yaml
+
+from srl_train.config.run import RunConfig
+from srl_train.config.section import Section
+from srl_train.config.yaml_file import to_tree
+
+
+def markdown() -> str:
+    """Every setting with its default and its meaning, as a table."""
+    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    for path, default, meaning in _rows(RunConfig, "", RunConfig()):
+        linked = re.sub(r"docs/([\w]+\.md)", r"[\1](\1)", " ".join(meaning.split()))
+        rows.append(f"| `{path}` | {default} | {linked.replace('|', chr(92) + '|')} |")
+    return "\n".join(rows) + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a configuration file."""
+    whole: dict[str, Any] = _any_of(RunConfig.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
+
+
+def _any_of(tree: Any) -> Any:
+    """The schema for files that leave a choice out, where the usual section and others match."""
+    if isinstance(tree, dict):
+        names = {"oneOf": "anyOf"}
+        return {
+            names.get(key, key): _any_of(value)
+            for key, value in tree.items()
+            if key != "discriminator"
+        }
+    return [_any_of(one) for one in tree] if isinstance(tree, list) else tree
+
+
+def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str, str]]:
+    """(dotted name, default, meaning) of the section's settings; `start` holds its defaults."""
+    for name, field in kind.model_fields.items():
+        if name == kind.CHOICE:  # told once, by the whole family
+            continue
+        dotted, meaning = f"{path}{name}", field.description or ""
+        default = getattr(start, name) if start is not None else field.get_default()
+        kinds = [one for one in _parts(field.annotation) if _is_section(one)]
+        if not kinds or default is None or default == {}:
+            yield dotted, _written(default), f"{_choices(field.annotation)}{meaning}"
+        inner = "NAME." if default == {} and kinds else ""
+        if kinds and kinds[0].CHOICE and inner:  # of the same kinds as another setting
+            continue
+        if kinds and kinds[0].CHOICE:
+            yield from _family(kinds, f"{dotted}.", default)
+        else:
+            for one in kinds:
+                yield from _rows(one, f"{dotted}.{inner}", default or None)
+
+
+def _family(kinds: list[type[Section]], path: str, usual: Any) -> Iterator[tuple[str, str, str]]:
+    """The choice, and then what only some choices read, told with their names."""
+    choice = kinds[0].CHOICE
+    names = {kind: get_args(kind.model_fields[choice].annotation) for kind in kinds}
+    every = ", ".join(f"`{name}`" for own in names.values() for name in own)
+    meaning = kinds[0].model_fields[choice].description or ""
+    yield f"{path}{choice}", _written(getattr(usual, choice)), f"{every}. {meaning}"
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for kind in kinds:
+        for row in _rows(kind, path, None):
+            found.setdefault(row, []).extend(names[kind])
+    for (dotted, default, said), readers in found.items():
+        whose = "" if len(readers) == sum(map(len, names.values())) else f"{', '.join(readers)}: "
+        yield dotted, default, f"{whose}{said}"
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The kinds of value that an annotation allows."""
+    if get_origin(annotation) in (Annotated, Union, UnionType) or _is_mapping(annotation):
+        for part in get_args(annotation):
+            yield from _parts(part)
+    else:
+        yield annotation
+
+
+def _is_mapping(annotation: Any) -> bool:
+    return getattr(get_origin(annotation), "__name__", "") == "Mapping"
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)
+
+
+def _choices(annotation: Any) -> str:
+    named = [one for one in _parts(annotation) if get_origin(one) is Literal]
+    return "".join(", ".join(f"`{name}`" for name in get_args(one)) + ". " for one in named)
+
+
+def _written(default: Any) -> str:
+    text = yaml.safe_dump(to_tree(default), default_flow_style=True, width=1000)
+    return f"`{text.removesuffix('...' + chr(10)).strip()}`"

@@ -1,0 +1,105 @@
+"""Update strategies: how the models' updates are combined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from srl_train.config.section import Names, Section, chosen_by
+
+CUSTOM = "custom"
+"""The recorded strategy of a run that was handed one as an object."""
+
+
+def _without_empty(groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    if not all(groups):
+        raise ValueError("no empty group")
+    return groups
+
+
+Groups = Annotated[tuple[Names, ...], Field(strict=False), AfterValidator(_without_empty)]
+
+
+class WeightingSection(Section):
+    """What the weightings of a mean share."""
+
+    CHOICE: ClassVar = "by"
+
+
+class SamplesWeighting(WeightingSection):
+    """A model's weights count by the samples it trained on."""
+
+    by: Literal["samples"] = "samples"
+    """What a model's weights count by: the samples it trained on, or its scores."""
+
+
+class ScoresWeighting(WeightingSection):
+    """A model's weights count by how it fared."""
+
+    by: Literal["scores"] = "scores"
+    """What a model's weights count by: the samples it trained on, or its scores."""
+    temperature: Annotated[float, Field(gt=0)] = 4.0
+    """In standard errors of return: the lower, the more the best counts."""
+
+
+class UpdatesSection(Section):
+    """What the strategies share."""
+
+    CHOICE: ClassVar = "strategy"
+
+
+class AsynchronousConfig(UpdatesSection):
+    """Each model updates when its own sample budget is full."""
+
+    strategy: Literal["asynchronous", "custom"] = "asynchronous"
+    """How the models' updates are combined (docs/updates.md); `custom` is recorded where a strategy
+    was handed over as an object, and cannot be asked for by name."""
+    sample_budget: Mapping[str, Annotated[int, Field(ge=2)]] = {}
+    """Model -> samples it gathers before it updates, a multiple of rollout.group_size; a round's
+    worth if not named."""
+    max_staleness: Annotated[int, Field(ge=0)] = 4
+    """The model's own updates after which a sample is dropped."""
+
+
+class SynchronizedConfig(UpdatesSection):
+    """Every optimizer step, all models apply the mean gradient."""
+
+    strategy: Literal["synchronized"] = "synchronized"
+    """How the models' updates are combined (docs/updates.md)."""
+    groups: Groups = ()
+    """Lists of models that are averaged among themselves; empty for all together."""
+
+
+class FederatedConfig(UpdatesSection):
+    """After every round, models take the weighted mean of the weights."""
+
+    strategy: Literal["federated"] = "federated"
+    """How the models' updates are combined (docs/updates.md)."""
+    groups: Groups = ()
+    """Lists of models that are averaged among themselves; empty for all together."""
+    weighting: Annotated[
+        SamplesWeighting | ScoresWeighting, Field(discriminator="by"), chosen_by("by", "samples")
+    ] = SamplesWeighting()
+    """What the weights of a model count in the mean."""
+    mix: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Share of the mean in the new weights, 0 to 1; the rest stays the model's own."""
+
+
+class SelectiveConfig(UpdatesSection):
+    """Only the best models of a round update."""
+
+    strategy: Literal["selective"] = "selective"
+    """How the models' updates are combined (docs/updates.md)."""
+    fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Of the models that update in a round, clearly higher returns first; 0 to 1."""
+    patience: Annotated[int, Field(ge=1)] = 4
+    """Rounds after which a model that was passed over updates too."""
+
+
+UpdatesConfig = Annotated[
+    AsynchronousConfig | SynchronizedConfig | FederatedConfig | SelectiveConfig,
+    Field(discriminator="strategy"),
+    chosen_by("strategy", "asynchronous"),
+]

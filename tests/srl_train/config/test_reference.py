@@ -1,0 +1,66 @@
+"""The reference of all settings: the guide's table is up to date, the schema fits the loader."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from srl_train.cli import main
+from srl_train.config import reference
+from srl_train.config.run import RunConfig
+from srl_train.config.yaml_file import from_tree, read_tree, to_tree
+from srl_train.errors import ConfigError
+
+ROOT = Path(reference.__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+CHECK = jsonschema.Draft202012Validator(reference.schema())
+
+
+def test_the_guide_holds_the_table(capsys):
+    assert main(["schema", "--markdown"]) == 0
+    table = capsys.readouterr().out.strip()
+    guide = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    assert table in guide, "docs/training.md: put in what `srl schema --markdown` prints"
+    told = {line.split("`")[1] for line in table.splitlines()[2:]}
+    assert {"updates.weighting.temperature", "algorithm.gae_lambda", "sft.data"} <= told
+
+
+def test_the_command_prints_the_schema(capsys):
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == reference.schema()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_keep_the_schema(path):
+    CHECK.validate(read_tree(path))
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {},
+        {"algorithm": {"learning_rate": 1e-3}},
+        {"updates": {"strategy": "federated", "weighting": {"by": "scores", "temperature": 2.0}}},
+        to_tree(RunConfig()),
+    ],
+)
+def test_what_is_read_keeps_the_schema(tree):
+    from_tree(tree)
+    CHECK.validate(tree)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"rollot": {}},
+        {"rounds": "5"},
+        {"algorithm": {"name": "ppo", "scale_rewards": "none"}},
+        {"updates": {"strategy": "selective", "mix": 0.5}},
+        {"algorithm": {"trl": {"report_to": "wandb"}}},
+    ],
+)
+def test_what_the_schema_refuses_is_refused(tree):
+    assert not CHECK.is_valid(tree)
+    with pytest.raises(ConfigError):
+        from_tree(tree)
