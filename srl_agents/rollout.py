@@ -23,7 +23,7 @@ from srl_agents.policy import Closing, Policy, Seen, waits
 from srl_agents.seeding import of_seats
 from srl_envs.errors import EnvError
 from srl_envs.loading.tagged_json import is_plain
-from srl_envs.text.view import TO_MOVE, Spoken
+from srl_envs.text.view import TO_MOVE, TextAction
 
 T = TypeVar("T")
 SpeaksFirst = Mapping[str, Collection[str]]
@@ -314,7 +314,7 @@ def played_action(decision: Decision) -> Any:
     and rewards of one's own may judge it."""
     if decision.text is None or type(decision.action) is not int:
         return decision.action
-    return Spoken(decision.action, decision.text)
+    return TextAction(decision.action, decision.text)
 
 
 def is_truncated(

@@ -1,6 +1,6 @@
 """Words that cost nothing: messages beside the moves, and the documented rewards for keywords.
 
-Both live on the answers that actions carry (srl_envs.text.view.Spoken); plain numbers say nothing.
+Both live on the answers that actions carry (srl_envs.text.view.TextAction); plain numbers say nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gymnasium import spaces
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games import base
 from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
-from srl_envs.text.view import Spoken
+from srl_envs.text.view import TextAction
 from srl_envs.validation import Step, true_or_false
 from srl_envs.wrappers.reward_function import KEYWORD_REWARDS
 
@@ -97,7 +97,7 @@ class TalkingGame(base.SimultaneousGame):
             return super().step(actions)
         words = {}
         if isinstance(actions, Mapping):  # what else it is, is refused below
-            words = {a: act.text for a, act in actions.items() if isinstance(act, Spoken)}
+            words = {a: act.text for a, act in actions.items() if isinstance(act, TextAction)}
         before, self._said = self._said, {}
         if self.messages:
             said = {agent: message_in(text) for agent, text in words.items()}

@@ -11,7 +11,14 @@ from pettingzoo.utils import BaseParallelWrapper
 from srl_envs.errors import EnvError
 from srl_envs.text.history import TextHistory
 from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH, TextSpace
-from srl_envs.text.view import ParseFailure, TextView, feedback, read_answer, spoken_as, view_for
+from srl_envs.text.view import (
+    ParseFailure,
+    TextView,
+    action_with_text,
+    feedback,
+    read_answer,
+    view_for,
+)
 from srl_envs.validation import Step, told, whole_number
 
 
@@ -28,7 +35,7 @@ class TextEnv(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no
     An answer that is not read plays the view's default action (see `in_place_of_unread`) and costs
     `parse_penalty`; its reason is in `infos[agent]["parse_failure"]` (None where the answer was
     read). `infos[agent]["action"]` is the action that was played. The environment gets actions as
-    Spoken. All else is the environment's own.
+    TextAction. All else is the environment's own.
 
     Raises EnvError for what is no ParallelEnv with a text view, and for a missing or unknown agent.
     """
@@ -84,7 +91,9 @@ class TextEnv(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no
                 failures[agent], action = action, action.instead
                 said[agent] = feedback(view_for(view, seen), agent, failures[agent]) + "\n"
             played[agent] = action
-        spoken = {agent: spoken_as(action, actions[agent]) for agent, action in played.items()}
+        spoken = {
+            agent: action_with_text(action, actions[agent]) for agent, action in played.items()
+        }
         observations, rewards, terminations, truncations, infos = self.env.step(spoken)
         for agent, answer in actions.items():
             unread = failures[agent].reason if agent in failures else None

@@ -34,7 +34,7 @@ in a game of turns. It need not be asked then: its only legal action is what it 
 NOT_LEGAL_NOW = "that choice is not allowed now"
 
 
-class Spoken(int):
+class TextAction(int):
     """An action that carries the whole answer it was read from.
 
     It is the plain number to every game; those that let words through (messages, rewards for
@@ -43,16 +43,16 @@ class Spoken(int):
 
     text: str
 
-    def __new__(cls, action: int, text: str = "") -> Spoken:
+    def __new__(cls, action: int, text: str = "") -> TextAction:
         """The action with its words."""
         spoken = super().__new__(cls, action)
         spoken.text = text
         return spoken
 
 
-def spoken_as(action: Any, text: str) -> Any:
+def action_with_text(action: Any, text: str) -> Any:
     """An action with the answer that it was read from; a text is its own words."""
-    return Spoken(action, str(text)) if isinstance(action, int) else action
+    return TextAction(action, str(text)) if isinstance(action, int) else action
 
 
 class TextView(Protocol):

@@ -17,7 +17,7 @@ from pettingzoo import ParallelEnv
 from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.text.view import Spoken
+from srl_envs.text.view import TextAction
 from srl_envs.validation import Step, told
 
 
@@ -105,7 +105,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
 
 def _output(action: Any) -> Any:
-    return action.text if isinstance(action, Spoken) else action
+    return action.text if isinstance(action, TextAction) else action
 
 
 def _finite(reward: Any, agent: str) -> float:

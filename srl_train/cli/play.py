@@ -18,7 +18,7 @@ from srl_agents.rollout import play_many, policy_name
 from srl_envs import registry
 from srl_envs.games.cheap_talk import message_in
 from srl_envs.loading.untrusted import printable
-from srl_envs.text.view import Spoken
+from srl_envs.text.view import TextAction
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_constrained,
@@ -172,7 +172,7 @@ class _Shown:
         if isinstance(action, str):  # whatever is written is a move
             return f'"{action}"'
         words: str = self.unwrapped.text_view.answers(agent)[int(action)]
-        said = message_in(action.text) if self._talks and isinstance(action, Spoken) else ""
+        said = message_in(action.text) if self._talks and isinstance(action, TextAction) else ""
         return f'"{said}" {words}' if said else words
 
     def _tell_picture(self) -> None:

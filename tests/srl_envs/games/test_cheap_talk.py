@@ -11,7 +11,7 @@ from srl_envs import registry
 from srl_envs.games.cheap_talk import MESSAGE_LENGTH, message_in
 from srl_envs.text.env import TextEnv
 from srl_envs.text.spaces import TEXT_LENGTH
-from srl_envs.text.view import NOT_LEGAL_NOW, ParseFailure, Spoken
+from srl_envs.text.view import NOT_LEGAL_NOW, ParseFailure, TextAction
 from srl_envs.wrappers.reward_function import KEYWORD_REWARDS
 
 GAMES = ("social_trading_v0", "social_negotiation_v0")
@@ -60,7 +60,7 @@ def test_messages_reach_all_others_once(name):
 def test_messages_do_not_outlive_their_episode(name):
     env = talking(name)
     env.reset(seed=0)
-    env.step({agent: Spoken(0, "Remember me.\npass") for agent in env.agents})
+    env.step({agent: TextAction(0, "Remember me.\npass") for agent in env.agents})
     observations, _ = env.reset(seed=0)
     assert all(seen["messages"] == "" for seen in observations.values())
 
@@ -72,7 +72,7 @@ def test_messages_change_nothing_else(name):
     quiet.reset(seed=0)
     for _ in range(5):
         acts = {agent: place % 2 for place, agent in enumerate(quiet.agents)}
-        heard, *outcome = loud.step({a: Spoken(act, "Hm.\npass") for a, act in acts.items()})
+        heard, *outcome = loud.step({a: TextAction(act, "Hm.\npass") for a, act in acts.items()})
         seen, *expected = quiet.step(acts)
         assert outcome[:3] == expected[:3]
         assert all(np.array_equal(heard[a]["observation"], seen[a]) for a in acts)
@@ -81,7 +81,7 @@ def test_messages_change_nothing_else(name):
 def test_without_messages_words_are_not_heard():
     env = registry.make("social_trading_v0", obs_mode="llm")
     env.reset(seed=0)
-    observations, *_ = env.step({agent: Spoken(0, "Hear me.\npass") for agent in env.agents})
+    observations, *_ = env.step({agent: TextAction(0, "Hear me.\npass") for agent in env.agents})
     assert all("Hear me" not in str(seen["text"]) for seen in observations.values())
     assert "above the last line" not in env.text_view.rules("agent_0")
 
@@ -104,7 +104,7 @@ def test_keyword_rewards(name, answer, reward):
     env = registry.make(name, keyword_rewards=True)
     assert KEYWORD_REWARDS[env.scenario](answer) == reward
     env.reset(seed=0)
-    actions = {agent: Spoken(0, answer) for agent in env.agents} | {env.agents[-1]: 0}
+    actions = {agent: TextAction(0, answer) for agent in env.agents} | {env.agents[-1]: 0}
     _, rewards, *_, infos = env.step(actions)
     *talkers, silent = actions
     assert all(rewards[agent] == reward for agent in talkers)

@@ -8,7 +8,7 @@ from srl_envs import registry
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text.env import TextEnv
-from srl_envs.text.view import Spoken
+from srl_envs.text.view import TextAction
 from srl_envs.wrappers.reward_function import CustomRewards
 from tests.srl_envs.wrappers.third_party_games import Counted
 
@@ -58,7 +58,7 @@ def test_a_function_sees_the_answer_and_the_circumstances():
 def test_actions_with_words_are_judged_by_their_words():
     env = CustomRewards(registry.make("coop_compete_pair_v0"), length_of)
     env.reset(seed=0)
-    _, rewards, *_ = env.step({"agent_0": Spoken(1, "I cooperate"), "agent_1": 1})
+    _, rewards, *_ = env.step({"agent_0": TextAction(1, "I cooperate"), "agent_1": 1})
     assert rewards == {"agent_0": 11.0, "agent_1": 1.0}
 
 
