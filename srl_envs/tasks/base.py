@@ -30,7 +30,7 @@ import numpy as np
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.maze.level import SPLITS
-from srl_envs.tasks.free_text_game import Outcome, WrittenGame, WrittenView, readable_text
+from srl_envs.tasks.free_text_game import FreeTextGame, FreeTextView, Outcome, readable_text
 from srl_envs.tasks.grading.extract import final_answer
 from srl_envs.tasks.problem import Graded, Problem, Work
 from srl_envs.text.spaces import TEXT_LENGTH
@@ -108,7 +108,7 @@ class Task(ABC):
         return None
 
 
-class TaskEnv(WrittenGame):
+class TaskEnv(FreeTextGame):
     """A task as an environment: each seat works on a problem of its own.
 
     Seats agent_0, agent_1, ...; an action is the whole text that a seat writes. A turn earns what
@@ -204,7 +204,7 @@ class TaskEnv(WrittenGame):
         """The task's `sample_answers` for the seat's problem."""
         return self.task.sample_answers(rng, self.work(agent), count)
 
-    # What WrittenGame asks of a game.
+    # What FreeTextGame asks of a game.
 
     def make_view(self) -> TaskView:
         """The view for episodes of `self.max_cycles` turns."""
@@ -309,7 +309,7 @@ class TaskEnv(WrittenGame):
 
 
 @dataclass(frozen=True)
-class TaskView(WrittenView):
+class TaskView(FreeTextView):
     """How a task reads."""
 
     task: Task = field(kw_only=True)

@@ -44,7 +44,7 @@ class Outcome:
     """Plain data."""
 
 
-class WrittenGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """A PettingZoo ParallelEnv whose seats write.
 
     Actions are texts of up to ANSWER_LENGTH characters, as written: reading them is the game's
@@ -256,7 +256,7 @@ class WrittenGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no typ
 
 
 @dataclass(frozen=True)
-class WrittenView:
+class FreeTextView:
     """A TextView over what a written game tells; a game gives its rules, and how it reads."""
 
     said: str

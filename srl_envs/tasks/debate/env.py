@@ -37,7 +37,7 @@ from srl_envs.tasks.debate.judging import (
 )  # fmt: skip
 from srl_envs.tasks.debate.sample_speeches import sample_speeches
 from srl_envs.tasks.debate.topics import SHIPPED, checked_all, load_topics, split_of
-from srl_envs.tasks.free_text_game import Outcome, WrittenGame, WrittenView, readable_text
+from srl_envs.tasks.free_text_game import FreeTextGame, FreeTextView, Outcome, readable_text
 from srl_envs.text.view import ParseFailure, parse_choice
 from srl_envs.validation import one_of, parallel_form, whole_number
 
@@ -52,7 +52,7 @@ SIDE_OF = {seat: side for side, seat in SEATS.items()}
 NAMED = {PRO: "PRO", CON: "CON"}
 
 
-class DebateEnv(WrittenGame):
+class DebateEnv(FreeTextGame):
     """A debate as a PettingZoo ParallelEnv of the seats pro_0, con_0 and, where wanted, judge_0.
 
     Actions are speeches, as written; SPEECH_LENGTH characters of each are heard. At its last turn
@@ -131,7 +131,7 @@ class DebateEnv(WrittenGame):
             render_mode=render_mode,
         )
 
-    # What WrittenGame asks of a game.
+    # What FreeTextGame asks of a game.
 
     def make_view(self) -> DebateView:
         """The view."""
@@ -289,7 +289,7 @@ _FOR = {PRO: "for", CON: "against"}
 
 
 @dataclass(frozen=True)
-class DebateView(WrittenView):
+class DebateView(FreeTextView):
     """How a debate reads."""
 
     decides: bool = field(default=False, kw_only=True)
