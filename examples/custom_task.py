@@ -7,7 +7,7 @@ It is played here by a scripted seat that makes a mistake first; train a model o
 """
 
 from srl_envs import check_environment
-from srl_envs.tasks.base import Graded, Problem, Task, TaskEnv
+from srl_envs.tasks.base import Grade, Problem, Task, TaskEnv
 from srl_envs.text.env import TextEnv
 
 LETTERS = "abcdefghij"
@@ -34,15 +34,15 @@ class Alphabet(Task):
         """Half of the score is for letters that stand where they belong."""
         said = answer.replace(" ", "")
         if said == problem.answer:
-            return Graded.right()
+            return Grade.right()
         places = sum(a == b for a, b in zip(said, problem.answer, strict=False))
         if sorted(said) != sorted(problem.answer):
-            return Graded.wrong("Use each of the letters once.")
-        return Graded.wrong("They are not in order.", score=places / len(problem.answer) / 2)
+            return Grade.wrong("Use each of the letters once.")
+        return Grade.wrong("They are not in order.", score=places / len(problem.answer) / 2)
 
-    def sample_answers(self, rng, work, count):
+    def sample_answers(self, rng, attempt, count):
         """The embedded model starts from these: the right form, in any order."""
-        letters = work.problem.question.split()
+        letters = attempt.problem.question.split()
         orders = [rng.permutation(letters) for _ in range(count)]
         return tuple(dict.fromkeys(f"Answer: {' '.join(order)}" for order in orders))
 
@@ -58,7 +58,7 @@ def main():
     env = TextEnv(parallel_env(difficulty=2))
     told, _ = env.reset(seed=0)
     print(told["agent_0"])
-    truth = env.unwrapped.work("agent_0").problem.answer
+    truth = env.unwrapped.attempt("agent_0").problem.answer
     for answer in (truth[::-1], f"Now I see.\nAnswer: {truth}"):
         print(f"> {answer}")
         told, rewards, *_ = env.step({"agent_0": answer})

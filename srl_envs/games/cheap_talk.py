@@ -1,6 +1,7 @@
 """Words that cost nothing: messages beside the moves, and the documented rewards for keywords.
 
-Both live on the answers that actions carry (srl_envs.text.view.TextAction); plain numbers say nothing.
+Both live on the answers that actions carry (srl_envs.text.view.TextAction); plain numbers say
+nothing.
 """
 
 from __future__ import annotations

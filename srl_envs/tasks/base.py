@@ -11,7 +11,7 @@
             return Problem(question=word, answer=word[::-1])
 
         def grade(self, problem, answer):
-            return Graded.right() if answer == problem.answer else Graded.wrong("That is not it.")
+            return Grade.right() if answer == problem.answer else Grade.wrong("That is not it.")
 
     env = TaskEnv(Reverse())
 
@@ -32,12 +32,12 @@ from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.maze.level import SPLITS
 from srl_envs.tasks.free_text_game import FreeTextGame, FreeTextView, Outcome, readable_text
 from srl_envs.tasks.grading.extract import final_answer
-from srl_envs.tasks.problem import Graded, Problem, Work
+from srl_envs.tasks.problem import Attempt, Grade, Problem
 from srl_envs.text.spaces import TEXT_LENGTH
 from srl_envs.text.view import ParseFailure
 from srl_envs.validation import number_between, one_of, true_or_false, whole_number
 
-__all__ = ["Graded", "Problem", "Task", "TaskEnv", "TaskView", "Work", "final_answer"]
+__all__ = ["Attempt", "Grade", "Problem", "Task", "TaskEnv", "TaskView", "final_answer"]
 
 DRAWS = 10_000  # problems that may be drawn in vain before we say that there is none
 HOW_TO_ANSWER = "End with a line that holds your final answer alone: Answer: ..."
@@ -46,7 +46,7 @@ HOW_TO_ANSWER = "End with a line that holds your final answer alone: Answer: ...
 class Task(ABC):
     """What is asked and how it is graded. Subclass it: `draw`, `grade` and `rules` are enough.
 
-    A task holds no state of an episode (that is in Work), so that one object may serve many
+    A task holds no state of an episode (that is in Attempt), so that one object may serve many
     environments.
     """
 
@@ -70,7 +70,7 @@ class Task(ABC):
         """A problem, all of whose randomness is from `rng`."""
 
     @abstractmethod
-    def grade(self, problem: Problem, answer: str) -> Graded:
+    def grade(self, problem: Problem, answer: str) -> Grade:
         """What an answer, as `read` gave it, is worth. It must not raise, whatever the text."""
 
     def how_to_answer(self) -> str:
@@ -82,23 +82,23 @@ class Task(ABC):
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """What the task remembers through one seat's work: files, an interpreter, or nothing."""
+        """What the task remembers through one agent's attempt: files, an interpreter, or nothing."""
         return None
 
-    def respond(self, work: Work, answer: str) -> Graded:
+    def respond(self, attempt: Attempt, answer: str) -> Grade:
         """One turn, for tasks in which a turn is more than an attempt; it may change `memory`."""
-        return self.grade(work.problem, answer)
+        return self.grade(attempt.problem, answer)
 
-    def end(self, work: Work) -> None:
-        """Let go of what `begin` holds; called once for each work, finished or broken off."""
-        work.memory = None
+    def end(self, attempt: Attempt) -> None:
+        """Let go of what `begin` holds; called once for each attempt, finished or broken off."""
+        attempt.memory = None
 
-    def question(self, work: Work) -> str:
+    def question(self, attempt: Attempt) -> str:
         """What is asked, on every turn; tasks of many turns add what has happened so far."""
-        return work.problem.question
+        return attempt.problem.question
 
     def sample_answers(
-        self, rng: np.random.Generator, work: Work, count: int
+        self, rng: np.random.Generator, attempt: Attempt, count: int
     ) -> tuple[str, ...] | None:
         """Texts in the right form that say nothing about the truth, for warm starts.
 
@@ -161,7 +161,7 @@ class TaskEnv(FreeTextGame):
             0.0,
             1.0,
         )
-        self._work: dict[str, Work] = {}
+        self._attempts: dict[str, Attempt] = {}
         self._seeds: dict[str, int] = {}
         self._open: set[str] = set()
         seats = whole_number("num_agents", num_agents, low=1)
@@ -192,17 +192,19 @@ class TaskEnv(FreeTextGame):
             f"difficulty {easiest} to {hardest}: give another difficulty, or split='any'"
         )
 
-    def work(self, agent: str) -> Work:
-        """A seat's work in this episode; the truth is in it, so show it to no seat."""
-        if agent not in self._work:
-            raise EnvError(f"{agent!r} has no work: call reset() first, for {self.possible_agents}")
-        return self._work[agent]
+    def attempt(self, agent: str) -> Attempt:
+        """A seat's attempt in this episode; the truth is in it, so show it to no seat."""
+        if agent not in self._attempts:
+            raise EnvError(
+                f"{agent!r} has no attempt: call reset() first, for {self.possible_agents}"
+            )
+        return self._attempts[agent]
 
     def sample_answers(
         self, agent: str, rng: np.random.Generator, count: int
     ) -> tuple[str, ...] | None:
         """The task's `sample_answers` for the seat's problem."""
-        return self.task.sample_answers(rng, self.work(agent), count)
+        return self.task.sample_answers(rng, self.attempt(agent), count)
 
     # What FreeTextGame asks of a game.
 
@@ -225,9 +227,9 @@ class TaskEnv(FreeTextGame):
         if named is not None:
             seeds = [named] * seats
         self._seeds = dict(zip(self.possible_agents, seeds, strict=True))
-        self._work = {agent: Work(self.problem(seed)) for agent, seed in self._seeds.items()}
-        for agent, work in self._work.items():
-            work.memory = self.task.begin(work.problem)
+        self._attempts = {agent: Attempt(self.problem(seed)) for agent, seed in self._seeds.items()}
+        for agent, attempt in self._attempts.items():
+            attempt.memory = self.task.begin(attempt.problem)
             self._open.add(agent)
 
     def first_info(self, agent: str) -> dict[str, Any]:
@@ -240,72 +242,72 @@ class TaskEnv(FreeTextGame):
 
     def told(self, agent: str) -> str:
         """The question, and after the first turn which attempt it is and what was wrong."""
-        work = self._work[agent]
-        question = self.task.question(work)
-        if not work.attempt:
+        attempt = self._attempts[agent]
+        question = self.task.question(attempt)
+        if not attempt.turns:
             return question[:TEXT_LENGTH]
-        if work.solved or work.attempt >= self.rounds:
-            turn = f"Attempts used: {work.attempt} of {self.rounds}."
+        if attempt.solved or attempt.turns >= self.rounds:
+            turn = f"Attempts used: {attempt.turns} of {self.rounds}."
         else:
-            turn = f"Attempt {work.attempt + 1} of {self.rounds}."
+            turn = f"Attempt {attempt.turns + 1} of {self.rounds}."
         room = TEXT_LENGTH - len(question) - len(turn) - 2
-        return f"{question}\n{turn} {work.feedback[: max(0, room)]}".rstrip()[:TEXT_LENGTH]
+        return f"{question}\n{turn} {attempt.feedback[: max(0, room)]}".rstrip()[:TEXT_LENGTH]
 
     def numbers(self, agent: str) -> tuple[float, float, float, float]:
         """The coming turn / (turns + 1), last score, best score, solved."""
-        work = self._work[agent]
-        last = work.graded[-1].score if work.graded else 0.0
-        return (work.attempt + 1) / (self.rounds + 1), last, work.best, float(work.solved)
+        attempt = self._attempts[agent]
+        last = attempt.grades[-1].score if attempt.grades else 0.0
+        return (attempt.turns + 1) / (self.rounds + 1), last, attempt.best, float(attempt.solved)
 
     def close(self) -> None:
-        """Let go of what the task holds for work that was broken off."""
+        """Let go of what the task holds for attempts that were broken off."""
         self._let_go(self._open.copy())
 
     def _answered(self, agent: str, text: str, over: bool) -> Outcome:
-        work, task = self._work[agent], self.task
-        work.attempt += 1
-        reward = 0.0 if work.attempt == 1 else -self.attempt_penalty
+        attempt, task = self._attempts[agent], self.task
+        attempt.turns += 1
+        reward = 0.0 if attempt.turns == 1 else -self.attempt_penalty
         whole = readable_text(text)
         answer = whole if isinstance(whole, ParseFailure) else task.read(whole)
         finished = over
         if isinstance(answer, ParseFailure):
             # Nothing at all stands for an answer whose writer was told already why it was not read.
-            work.feedback = f"Not read: {answer.reason}." if text else ""
+            attempt.feedback = f"Not read: {answer.reason}." if text else ""
             info = self._info(agent, None, answer.reason)
         else:
-            graded = task.respond(work, answer)
-            work.answers.append(answer)
-            work.graded.append(graded)
-            work.feedback = graded.feedback
-            work.solved = work.solved or graded.correct
-            reward += max(0.0, graded.score - work.best)
-            work.best = max(work.best, graded.score)
-            finished = over or (graded.correct if graded.finished is None else graded.finished)
-            info = self._info(agent, graded, None)
+            grade = task.respond(attempt, answer)
+            attempt.answers.append(answer)
+            attempt.grades.append(grade)
+            attempt.feedback = grade.feedback
+            attempt.solved = attempt.solved or grade.correct
+            reward += max(0.0, grade.score - attempt.best)
+            attempt.best = max(attempt.best, grade.score)
+            finished = over or (grade.correct if grade.finished is None else grade.finished)
+            info = self._info(agent, grade, None)
         if finished:
             self._let_go({agent})
         return Outcome(reward, finished, info)
 
-    def _info(self, agent: str, graded: Graded | None, unreadable: str | None) -> dict[str, Any]:
-        work = self._work[agent]
+    def _info(self, agent: str, grade: Grade | None, unreadable: str | None) -> dict[str, Any]:
+        attempt = self._attempts[agent]
         return {
-            "score": graded.score if graded else 0.0,
-            "best_score": work.best,
-            "correct": graded.correct if graded else False,
-            "success": work.solved,
-            "attempt": work.attempt,
+            "score": grade.score if grade else 0.0,
+            "best_score": attempt.best,
+            "correct": grade.correct if grade else False,
+            "success": attempt.solved,
+            "attempt": attempt.turns,
             "unreadable": unreadable,
-            "difficulty": work.problem.difficulty,
-            "problem": work.problem.identity,
+            "difficulty": attempt.problem.difficulty,
+            "problem": attempt.problem.identity,
             "problem_seed": self._seeds[agent],
-            **work.problem.info,
-            **(graded.info if graded else {}),
+            **attempt.problem.info,
+            **(grade.info if grade else {}),
         }
 
     def _let_go(self, agents: set[str]) -> None:
         for agent in agents:
             self._open.discard(agent)
-            self.task.end(self._work[agent])
+            self.task.end(self._attempts[agent])
 
 
 @dataclass(frozen=True)

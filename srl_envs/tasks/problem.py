@@ -1,4 +1,4 @@
-"""A problem, what an answer to it was worth, and one seat's work on it."""
+"""Problem, Grade and Attempt: a question, what an answer is worth, an agent's attempt."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Graded:
+class Grade:
     """What an answer was worth."""
 
     score: float
@@ -72,28 +72,28 @@ class Graded:
         object.__setattr__(self, "score", number_between("score", self.score, 0.0, 1.0))
 
     @classmethod
-    def right(cls, feedback: str = "That is right.") -> Graded:
+    def right(cls, feedback: str = "That is right.") -> Grade:
         """Solved, for the full score."""
         return cls(1.0, True, feedback)
 
     @classmethod
-    def wrong(cls, feedback: str = "That is not right.", score: float = 0.0) -> Graded:
+    def wrong(cls, feedback: str = "That is not right.", score: float = 0.0) -> Grade:
         """Not solved; part of the score may have been earned."""
         return cls(score, False, feedback)
 
 
 @dataclass
-class Work:
-    """One seat's work on one problem, from the question to its end."""
+class Attempt:
+    """One agent's attempt at one problem, from the question to its end."""
 
     problem: Problem
     answers: list[str] = field(default_factory=list)
     """As read, turn by turn; those that could not be read are left out."""
-    graded: list[Graded] = field(default_factory=list)
+    grades: list[Grade] = field(default_factory=list)
     """One for each of `answers`."""
     memory: Any = None
     """The task's own, from `Task.begin`."""
-    attempt: int = 0
+    turns: int = 0
     """Turns so far."""
     best: float = 0.0
     """The best score so far."""

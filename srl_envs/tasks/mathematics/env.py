@@ -17,7 +17,7 @@ import numpy as np
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading import references
-from srl_envs.tasks.base import Graded, Problem, Task, TaskEnv, Work
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv
 from srl_envs.tasks.grading import expressions, math_answers, math_verify_answers
 from srl_envs.tasks.grading.extract import final_answer
 from srl_envs.tasks.mathematics import algebra, arithmetic, datasets, multi_step, word_problems
@@ -94,20 +94,20 @@ class Mathematics(Task):
             return ParseFailure(f"an answer may have {math_answers.LONGEST} characters")
         return answer
 
-    def grade(self, problem: Problem, answer: str) -> Graded:
+    def grade(self, problem: Problem, answer: str) -> Grade:
         """Right or not; the feedback says no more than that."""
         truth = str(problem.answer)
         if self.grader == "math_verify":
             same = math_verify_answers.same_answer(truth, answer)
-            return Graded.right() if same else Graded.wrong()
+            return Grade.right() if same else Grade.wrong()
         if not math_answers.same_answer(truth, answer, math_answers.words_of(problem.question)):
-            return Graded.wrong()
+            return Grade.wrong()
         if problem.data.get("expanded") and not _is_collected(answer, truth):
-            return Graded.wrong(EXPANDED)
-        return Graded.right()
+            return Grade.wrong(EXPANDED)
+        return Grade.right()
 
     def sample_answers(
-        self, rng: np.random.Generator, work: Work, count: int
+        self, rng: np.random.Generator, attempt: Attempt, count: int
     ) -> tuple[str, ...] | None:
         """Answers in the right form whatever the truth.
 
@@ -115,7 +115,7 @@ class Mathematics(Task):
         4 + 4 is 5 + 3, and so on; they stop anywhere, or too late, and when to stop is left to be
         learned. Elsewhere they are numbers.
         """
-        problem = work.problem
+        problem = attempt.problem
         if problem.info.get("family") == arithmetic.FAMILY and problem.difficulty == 1:
             first, sign, second, *_ = problem.question.split()
             return _counted(int(first), sign, int(second))[:count]

@@ -21,7 +21,7 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.loading import references
 from srl_envs.sandbox import LEVELS, Limits, Run, Sandbox, Test, TestReport, Verdict
 from srl_envs.tasks.base import Task, TaskEnv
-from srl_envs.tasks.problem import Graded, Problem, Work
+from srl_envs.tasks.problem import Attempt, Grade, Problem
 from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
 from srl_envs.text.view import ParseFailure
@@ -92,7 +92,7 @@ class Programming(Task):
         code: str = blocks[-1] if blocks else text
         return code.rstrip() if code.strip() else ParseFailure("the code was empty")
 
-    def grade(self, problem: Problem, answer: str) -> Graded:
+    def grade(self, problem: Problem, answer: str) -> Grade:
         """The weighted shares of tests passed; see SYNTAX, VISIBLE and HIDDEN."""
         program = _program(problem, answer)
         if "functions" in problem.data:
@@ -104,14 +104,14 @@ class Programming(Task):
         return _graded(report.run, shown, report.verdicts[len(visible) :], said)
 
     def sample_answers(
-        self, rng: np.random.Generator, work: Work, count: int
+        self, rng: np.random.Generator, attempt: Attempt, count: int
     ) -> tuple[str, ...] | None:
         """Any of the expressions of the smallest family; None elsewhere."""
-        if not work.problem.data.get("prefix"):
+        if not attempt.problem.data.get("prefix"):
             return None
         return tuple(RETURNS.values())[:count]
 
-    def _judged(self, problem: Problem, program: str) -> Graded:
+    def _judged(self, problem: Problem, program: str) -> Grade:
         """Tests that are code, each judged apart; none after a program that is no Python."""
         data = problem.data
         runs: list[Run] = []
@@ -152,9 +152,7 @@ def _program(problem: Problem, answer: str) -> str:
     return f"{begun}{answer}" if prompt else f"{begun}{answer.strip()}"
 
 
-def _graded(
-    run: Run, visible: Sequence[Verdict], hidden: Sequence[Verdict], failing: str
-) -> Graded:
+def _graded(run: Run, visible: Sequence[Verdict], hidden: Sequence[Verdict], failing: str) -> Grade:
     parsed = run.verdict is not Verdict.SYNTAX
     shares = [_passed(tests) / len(tests) for tests in (visible, hidden) if tests]
     if len(shares) == 2:
@@ -181,7 +179,7 @@ def _graded(
         "hidden_passed": _passed(hidden),
         "hidden_tests": len(hidden),
     }
-    return Graded(1.0 if correct else min(score, 1.0), correct, feedback, info=info)
+    return Grade(1.0 if correct else min(score, 1.0), correct, feedback, info=info)
 
 
 def _passed(verdicts: Sequence[Verdict]) -> int:

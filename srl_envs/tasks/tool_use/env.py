@@ -24,7 +24,7 @@ import numpy as np
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading import references
 from srl_envs.loading.untrusted import framed
-from srl_envs.tasks.base import Graded, Problem, Task, TaskEnv, TaskView, Work
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView
 from srl_envs.tasks.grading.math_answers import same_value, words_of
 from srl_envs.tasks.tool_use.errors import ToolError
 from srl_envs.tasks.tool_use.file_store import FileStore, JailedFolder, MemoryFiles
@@ -142,37 +142,37 @@ class ToolUse(Task):
         steps = problem.data.get("steps", ())
         return Session(self._toolbox(files), steps, problem.question, folder)
 
-    def respond(self, work: Work, answer: str) -> Graded:
+    def respond(self, attempt: Attempt, answer: str) -> Grade:
         """Make the calls, or grade the answer."""
-        session: Session = work.memory
+        session: Session = attempt.memory
         said = read_turn(answer)
         if isinstance(said, tuple):
             results = session.turn(said)
             told = "\n".join(_response(result, len(results)) for result in results)
-            return Graded(NEEDED * session.share, False, told, False, _counts(session))
-        graded = self.grade(work.problem, str(said))
-        right = graded.correct and self._is_written(work)
-        score = 1.0 if right else work.best
-        return Graded(score, right, "", True, _counts(session))
+            return Grade(NEEDED * session.share, False, told, False, _counts(session))
+        grade = self.grade(attempt.problem, str(said))
+        right = grade.correct and self._is_written(attempt)
+        score = 1.0 if right else attempt.best
+        return Grade(score, right, "", True, _counts(session))
 
-    def grade(self, problem: Problem, answer: str) -> Graded:
+    def grade(self, problem: Problem, answer: str) -> Grade:
         """Right or not: numbers by value, with words of the question as units, else text."""
         units = words_of(problem.question) - {"fewer", "more"}  # which turn a number round
         right = same_value(str(problem.answer), answer, units)
-        return Graded.right() if right else Graded.wrong()
+        return Grade.right() if right else Grade.wrong()
 
-    def end(self, work: Work) -> None:
+    def end(self, attempt: Attempt) -> None:
         """Remove the seat's folder; what it did is still told."""
-        session: Session = work.memory
+        session: Session = attempt.memory
         if session.folder is not None:
             shutil.rmtree(session.folder)
             session.folder = None
 
-    def question(self, work: Work) -> str:
+    def question(self, attempt: Attempt) -> str:
         """The question, and what was called before the last turn."""
-        session: Session = work.memory
+        session: Session = attempt.memory
         earlier = session.turns[:-1][-self.history :] if self.history else []
-        lines = [work.problem.question]
+        lines = [attempt.problem.question]
         for calls, results in earlier:
             said = " ".join(call.written() for call in calls)
             told = " ".join(word for result in results for word in result.content.split())
@@ -180,7 +180,7 @@ class ToolUse(Task):
         return "\n".join(lines)
 
     def sample_answers(
-        self, rng: np.random.Generator, work: Work, count: int
+        self, rng: np.random.Generator, attempt: Attempt, count: int
     ) -> tuple[str, ...] | None:
         """Calls and answers in the right form, made from what is in sight, whether it helps or not.
 
@@ -189,10 +189,10 @@ class ToolUse(Task):
         name something in the last result, or in the question before there is one. Up to OF_A_KIND
         for each tool, and as many answers.
         """
-        session: Session = work.memory
+        session: Session = attempt.memory
         results = [result.content for _, made in session.turns for result in made if result.ok]
         known = {call.written() for calls, _ in session.turns for call in calls}
-        sight = [work.problem.question, *results]
+        sight = [attempt.problem.question, *results]
         kinds = [kind - known for kind in self._in_sight("\n".join(sight))]
         kinds.append({f"Answer: {thing}" for thing in _things(sight[-1]) or ["0"]})
         kept = [sorted(kind) for kind in kinds if kind]
@@ -216,10 +216,10 @@ class ToolUse(Task):
     def _toolbox(self, files: FileStore) -> Toolbox:
         return Toolbox(self.tools, files=files, search=self.search, tools=self.own_tools)
 
-    def _is_written(self, work: Work) -> bool:
+    def _is_written(self, attempt: Attempt) -> bool:
         """Whether the files hold what the problem wants written."""
-        files: FileStore = work.memory.box.files
-        for path, content in work.problem.data.get("written", {}).items():
+        files: FileStore = attempt.memory.box.files
+        for path, content in attempt.problem.data.get("written", {}).items():
             try:
                 found = files.read(path)
             except ToolError:
@@ -240,18 +240,18 @@ class ToolUseEnv(TaskEnv):
 
     def told(self, agent: str) -> str:
         """The question, what was called before, and what the last turn brought."""
-        work = self.work(agent)
-        last = [LAST_TURN] if work.attempt == self.rounds - 1 and not work.solved else []
-        rest = "".join(f"\n{part}" for part in (work.feedback, *last) if part)
+        attempt = self.attempt(agent)
+        last = [LAST_TURN] if attempt.turns == self.rounds - 1 and not attempt.solved else []
+        rest = "".join(f"\n{part}" for part in (attempt.feedback, *last) if part)
         # What is cut is not the end: neither the frame of a result nor the word of the last turn.
-        return self.task.question(work)[: TEXT_LENGTH - len(rest)] + rest
+        return self.task.question(attempt)[: TEXT_LENGTH - len(rest)] + rest
 
     def sample_answers(
         self, agent: str, rng: np.random.Generator, count: int
     ) -> tuple[str, ...] | None:
         """The task's; in the last turn answers only, since nothing tells what a call gave."""
         samples = super().sample_answers(agent, rng, count) or ()
-        if self.work(agent).attempt < self.rounds - 1:
+        if self.attempt(agent).turns < self.rounds - 1:
             return samples
         return tuple(text for text in samples if isinstance(read_turn(text), str))
 

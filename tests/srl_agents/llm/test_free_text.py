@@ -10,7 +10,7 @@ from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.llm.tiny.dialogues import FREE_GAMES, random_dialogues
 from srl_agents.rollout import play_many
 from srl_envs import make
-from srl_envs.tasks.base import Graded, Problem, Task, TaskEnv
+from srl_envs.tasks.base import Grade, Problem, Task, TaskEnv
 from srl_envs.text.view import ParseFailure
 from tests.fakes import ScriptedBackend
 
@@ -73,7 +73,7 @@ class Silent(Task):
         return Problem(str(rng.integers(100)))
 
     def grade(self, problem, answer):
-        return Graded.wrong()
+        return Grade.wrong()
 
 
 def test_a_task_without_answers_to_start_from_is_refused():

@@ -81,7 +81,7 @@ def test_unseen_problems_are_of_the_test_split_and_the_others_are_not(name):
     problems = {}
     for seed in range(12):
         env.reset(seed=seed)
-        problem = env.work("agent_0").problem
+        problem = env.attempt("agent_0").problem
         problems[problem.identity] = problem
     env.close()
     splits = {problem.split for problem in problems.values()}

@@ -9,7 +9,7 @@ from pettingzoo.utils import OrderEnforcingWrapper, parallel_to_aec
 
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.tasks.base import DRAWS, Graded, Problem, Task, TaskEnv
+from srl_envs.tasks.base import DRAWS, Grade, Problem, Task, TaskEnv
 from srl_envs.tasks.grading.extract import boxed, final_answer
 from srl_envs.text.env import TextEnv
 from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH
@@ -31,9 +31,9 @@ class Reverse(Task):
 
     def grade(self, problem, answer):
         if answer == problem.answer:
-            return Graded.right()
+            return Grade.right()
         same = sum(a == b for a, b in zip(answer, problem.answer, strict=False))
-        return Graded.wrong("That is not it.", score=same / len(problem.answer) / 2)
+        return Grade.wrong("That is not it.", score=same / len(problem.answer) / 2)
 
 
 def reverse(**parameters):
@@ -68,7 +68,7 @@ def play(env, answers, agent="agent_0", seed=0):
 def test_a_turn_earns_what_it_adds_to_the_best_so_far():
     env = reverse(difficulty=2, max_cycles=5)
     env.reset(seed=0)
-    truth = env.work("agent_0").problem.answer
+    truth = env.attempt("agent_0").problem.answer
     half = truth[:2] + "??"
     rewards = [env.step({"agent_0": text})[1]["agent_0"] for text in (half, half, "????", truth)]
     assert rewards == pytest.approx([0.25, -0.05, -0.05, 0.75 - 0.05])
@@ -78,7 +78,7 @@ def test_a_turn_earns_what_it_adds_to_the_best_so_far():
 def test_ends_when_solved_or_when_attempts_are_used_up():
     env = reverse()
     env.reset(seed=1)
-    truth = env.work("agent_0").problem.answer
+    truth = env.attempt("agent_0").problem.answer
     _, rewards, over, late, infos = env.step({"agent_0": f"Well.\nAnswer: {truth}"})
     assert rewards == {"agent_0": 1.0} and over == {"agent_0": True} and not late["agent_0"]
     assert infos["agent_0"]["success"] and infos["agent_0"]["length"] == len(truth)
@@ -91,7 +91,7 @@ def test_ends_when_solved_or_when_attempts_are_used_up():
 def test_the_question_stands_on_every_turn_and_the_answer_on_none():
     env = reverse(max_cycles=4, difficulty=5)
     seen, _ = env.reset(seed=2)
-    problem = env.work("agent_0").problem
+    problem = env.attempt("agent_0").problem
     for text in ("x", "", "a\nb", "<answer></answer>"):
         assert seen["agent_0"]["text"].startswith(problem.question)
         assert problem.answer not in seen["agent_0"]["text"]
@@ -103,7 +103,7 @@ def test_the_question_stands_on_every_turn_and_the_answer_on_none():
 def test_seats_work_alone_and_leave_when_done():
     env = reverse(num_agents=3)
     env.reset(seed=3)
-    truths = {agent: env.work(agent).problem.answer for agent in env.agents}
+    truths = {agent: env.attempt(agent).problem.answer for agent in env.agents}
     assert len(set(truths.values())) == 3
     _, rewards, over, _, _ = env.step({**truths, "agent_1": "?"})
     assert rewards["agent_1"] == 0 and rewards["agent_0"] == rewards["agent_2"] == 1
@@ -115,18 +115,18 @@ def test_seats_work_alone_and_leave_when_done():
 def test_same_problem_for_all():
     env = reverse(num_agents=3, same_problem=True)
     env.reset(seed=3)
-    assert len({env.work(agent).problem.question for agent in env.agents}) == 1
+    assert len({env.attempt(agent).problem.question for agent in env.agents}) == 1
 
 
 def test_problem_seeds_name_problems():
     env = reverse()
     env.reset(seed=0, options={"problem_seed": 11})
-    question = env.work("agent_0").problem.question
+    question = env.attempt("agent_0").problem.question
     env.reset(seed=99, options={"problem_seed": 11})
-    assert env.work("agent_0").problem.question == question == env.problem(11).question
+    assert env.attempt("agent_0").problem.question == question == env.problem(11).question
     fixed = reverse(problem_seed=11)
     fixed.reset(seed=5)
-    assert fixed.work("agent_0").problem.question == question
+    assert fixed.attempt("agent_0").problem.question == question
 
 
 def test_no_problem_is_in_both_splits():
@@ -164,7 +164,7 @@ def test_in_words():
     assert infos["agent_0"]["parse_failure"] and rewards["agent_0"] == pytest.approx(-0.1)
     assert texts["agent_0"].startswith("Your last answer was not read: no line says")
     assert "was played" not in texts["agent_0"]
-    truth = env.unwrapped.work("agent_0").problem.answer
+    truth = env.unwrapped.attempt("agent_0").problem.answer
     _, rewards, *_ = env.step({"agent_0": f"Answer: {truth}"})
     assert rewards["agent_0"] == pytest.approx(0.95)
 
@@ -239,12 +239,12 @@ def test_wrong_actions_change_nothing():
 def test_long_feedback_never_pushes_the_question_out():
     class Talkative(Reverse):
         def grade(self, problem, answer):
-            return Graded.wrong("no " * TEXT_LENGTH)
+            return Grade.wrong("no " * TEXT_LENGTH)
 
     env = TaskEnv(Talkative())
     (seen, *_), *_ = play(env, ["x"])
     text = seen["agent_0"]["text"]
-    assert len(text) <= TEXT_LENGTH and text.startswith(env.work("agent_0").problem.question)
+    assert len(text) <= TEXT_LENGTH and text.startswith(env.attempt("agent_0").problem.question)
 
 
 def test_what_a_task_holds_is_let_go_once():
@@ -255,12 +255,12 @@ def test_what_a_task_holds_is_let_go_once():
             held.append(problem)
             return problem
 
-        def end(self, work):
-            freed.append(work.memory)
+        def end(self, attempt):
+            freed.append(attempt.memory)
 
     env = TaskEnv(Holding(), num_agents=2)
     play(env, [])
-    env.step({"agent_0": env.work("agent_0").problem.answer, "agent_1": "?"})
+    env.step({"agent_0": env.attempt("agent_0").problem.answer, "agent_1": "?"})
     assert len(held) == 2 and len(freed) == 1
     env.reset(seed=1)
     env.close()
@@ -283,7 +283,7 @@ def test_renders(capsys):
 
 def test_scores_are_bounded_and_numbers_fit_the_space():
     with pytest.raises(EnvConfigError, match="score must be a number between 0 and 1"):
-        Graded.wrong(score=2)
+        Grade.wrong(score=2)
     env = reverse(obs_mode="vector")
     (seen, *_), *_ = play(env, ["x"])
     assert seen["agent_0"].dtype == np.float32 and env.observation_space("agent_0").contains(

@@ -188,7 +188,7 @@ def test_feedback_never_reveals_the_answer():
     env = make("math_v0", max_cycles=4)
     for seed in range(60):
         env.reset(seed=seed)
-        problem = env.work("agent_0").problem
+        problem = env.attempt("agent_0").problem
         for answer in ("0.123", "Answer: -77/3", "a\nb"):
             seen, _, _, _, infos = env.step({"agent_0": answer})
             told = seen["agent_0"]["text"].replace(problem.question, "", 1)
@@ -203,7 +203,7 @@ def test_warm_start_answers_say_nothing_of_the_truth():
         for seed in range(80):
             env.reset(seed=seed)
             offered = env.sample_answers("agent_0", np.random.default_rng(0), 64)
-            work_now = env.work("agent_0")
+            work_now = env.attempt("agent_0")
             read = [env.task.read(text) for text in offered]
             assert not any(isinstance(answer, ParseFailure) for answer in read)
             right = [env.task.grade(work_now.problem, str(answer)).correct for answer in read]

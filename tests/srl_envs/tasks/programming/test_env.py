@@ -133,7 +133,7 @@ def test_several_turns_show_the_failing_test(level):
     texts, rewards, *_ = env.step({"agent_0": "```python\ndef f(numbers): return None\n```"})
     assert rewards["agent_0"] == pytest.approx(0.1)
     assert "Attempt 2 of 3. f(" in texts["agent_0"] and "gave None, expected " in texts["agent_0"]
-    solution = env.unwrapped.work("agent_0").problem.data["solution"]
+    solution = env.unwrapped.attempt("agent_0").problem.data["solution"]
     _, rewards, terminations, _, infos = env.step({"agent_0": solution})
     assert rewards["agent_0"] == pytest.approx(0.9 - 0.05) and terminations["agent_0"]
     assert infos["agent_0"]["hidden_passed"] == infos["agent_0"]["hidden_tests"] == 4
@@ -224,7 +224,7 @@ def test_cheats_earn_no_test_and_learn_none(level, tmp_path, layout, cheat):
         parameters = {"path": path}
     env = code_v0.parallel_env(sandbox_minimum=level, render_mode="ansi", wall=1.0, **parameters)
     env.reset(seed=0)
-    data = env.work("agent_0").problem.data
+    data = env.attempt("agent_0").problem.data
     program = CHEATS[cheat].replace("def f(", f"def {data.get('entry', 'f')}(")
     seen, rewards, _, _, infos = env.step({"agent_0": program})
     assert rewards["agent_0"] == pytest.approx(0.1)

@@ -39,7 +39,7 @@ def call(tool, /, **arguments):
 
 def needed(env):
     """The calls that the problem needs, as texts."""
-    return [step.call.written() for step in env.work(AGENT).problem.data["steps"]]
+    return [step.call.written() for step in env.attempt(AGENT).problem.data["steps"]]
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_every_family_can_be_solved_with_its_tools(family, difficulty):
     )
     for seed in range(5):
         env.reset(seed=seed)
-        problem = env.work(AGENT).problem
+        problem = env.attempt(AGENT).problem
         rewards, _, info = play(env, *needed(env), f"Answer: {problem.answer}")
         assert info["success"] and info["needed_calls_made"] == info["calls_needed"]
         assert sum(rewards) == pytest.approx(1 - 0.01 * info["calls_needed"])
@@ -189,7 +189,7 @@ def test_no_course_earns_more_than_the_answer(data):
 def test_a_file_that_should_be_written_is_looked_at():
     env = parallel_env(families="write", difficulty=1)
     env.reset(seed=0)
-    answer = env.work(AGENT).problem.answer
+    answer = env.attempt(AGENT).problem.answer
     assert not play(env, f"Answer: {answer}")[2]["success"]
     env.reset(seed=0)
     write = call("write_file", path="sum.txt", content=f" {answer}\n")
@@ -281,7 +281,7 @@ def test_a_workspace_is_jailed_and_left_empty(tmp_path):
     env = parallel_env(families="write", difficulty=1, workspace=str(tmp_path), num_agents=2)
     env.reset(seed=0)
     assert len(list(tmp_path.iterdir())) == 2
-    answers = {agent: f"Answer: {env.work(agent).problem.answer}" for agent in env.agents}
+    answers = {agent: f"Answer: {env.attempt(agent).problem.answer}" for agent in env.agents}
     env.step({AGENT: needed(env)[0], "agent_1": call("read_file", path="../secret")})
     _, _, terminations, _, _ = env.step(answers)
     assert all(terminations.values()) and list(tmp_path.iterdir()) == []
@@ -311,7 +311,7 @@ def test_sample_answers_say_nothing_of_the_truth():
     """They are the same for another truth, and all can be read."""
     env = parallel_env(families="read and calculate", difficulty=1)
     env.reset(seed=0)
-    work = env.work(AGENT)
+    attempt = env.attempt(AGENT)
     kinds = set()
     for _ in range(3):
         samples = env.sample_answers(AGENT, np.random.default_rng(0), 64)
@@ -321,7 +321,7 @@ def test_sample_answers_say_nothing_of_the_truth():
             kinds.add("answer" if isinstance(said, str) else said[0].name)
         play(env, needed(env)[0])
     assert kinds == {"answer", "calculator", "read_file"}
-    assert isinstance(env.task, ToolUse) and not work.solved
+    assert isinstance(env.task, ToolUse) and not attempt.solved
 
 
 @pytest.mark.parametrize("options", [{}, {"num_agents": 2}, {"tools": ["calculator"]}])

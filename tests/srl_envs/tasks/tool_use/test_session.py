@@ -61,7 +61,7 @@ def test_a_result_is_not_tried_out_with_numbers_that_no_file_told():
     env = parallel_env(families="read and calculate", difficulty=1, max_cycles=50)
     for seed in range(5):
         env.reset(seed=seed)
-        given = min(numbers_in(env.work("agent_0").problem.question))
+        given = min(numbers_in(env.attempt("agent_0").problem.question))
         for one in ("floor(pi)/floor(pi)", f"({given}+floor(pi))/({given}+floor(pi))"):
             tried = [call("calculator", expression="+".join([one] * n)) for n in range(1, 10)]
             tried.append(call("calculator", expression=f"{one}-{one}"))
