@@ -85,7 +85,7 @@ class ChatPolicy:
         """One answer per entry, all asked for at once.
 
         An answer that cannot be read is data: the view's default action (see
-        srl_envs.text.view.in_place_of_unread) with `parse_failure`, which also names why the answer
+        srl_envs.text.view.fallback_action) with `parse_failure`, which also names why the answer
         ended where the model did not end it itself. Raises BackendError where the API fails.
         """
         if self._notes is not None:

@@ -80,7 +80,7 @@ class TextPolicy:
         """One answer per entry, all asked for at once.
 
         An answer that cannot be read is data: the view's default action (see
-        srl_envs.text.view.in_place_of_unread) with `parse_failure`. Raises BackendError when the
+        srl_envs.text.view.fallback_action) with `parse_failure`. Raises BackendError when the
         backend fails.
         """
         chat = self._backend.chat

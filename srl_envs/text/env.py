@@ -32,7 +32,7 @@ class TextEnv(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no
     feedback and the situation (laid out as in srl_envs.text.history). None is longer than
     TEXT_LENGTH: the oldest turns are left out first.
 
-    An answer that is not read plays the view's default action (see `in_place_of_unread`) and costs
+    An answer that is not read plays the view's default action (see `fallback_action`) and costs
     `parse_penalty`; its reason is in `infos[agent]["parse_failure"]` (None where the answer was
     read). `infos[agent]["action"]` is the action that was played. The environment gets actions as
     TextAction. All else is the environment's own.

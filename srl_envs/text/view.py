@@ -64,7 +64,7 @@ class TextView(Protocol):
 
     @property
     def default_action(self) -> Any:
-        """Played in place of an answer that could not be read (see `in_place_of_unread`)."""
+        """Played in place of an answer that could not be read (see `fallback_action`)."""
         ...
 
     @property
@@ -179,7 +179,7 @@ def tells_time(view: TextView, observation: Any) -> bool:
     return bool(getattr(view_for(view, observation), "tells_time", True))
 
 
-def in_place_of_unread(view: TextView, mask: Any = None) -> Any:
+def fallback_action(view: TextView, mask: Any = None) -> Any:
     """What is played for an answer that could not be read, under the seat's action mask.
 
     The view's default action; or what the view's own `legal(action, mask)` makes of it, where it
@@ -202,4 +202,4 @@ def read_answer(
         if mask is None or mask[action]:
             return action
         action = ParseFailure(NOT_LEGAL_NOW)
-    return replace(action, instead=in_place_of_unread(own, mask))
+    return replace(action, instead=fallback_action(own, mask))
