@@ -61,7 +61,7 @@ def true_or_false(name: str, value: Any) -> bool:
     raise EnvConfigError(f"{name} must be True or False, got {told(value)}")
 
 
-def one_of(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
+def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
     """`value` if it is among `allowed`; raises EnvConfigError otherwise."""
     choices = tuple(allowed)
     if (value is None or isinstance(value, str)) and value in choices:
@@ -93,7 +93,7 @@ def entries_of(name: str, value: Any) -> tuple[Any, ...]:
     raise EnvConfigError(f"{name} must be a list, got {told(value)}")
 
 
-def keep(record: object, **checked: Any) -> None:
+def set_fields(record: object, **checked: Any) -> None:
     """Give a frozen dataclass, in its `__post_init__`, the values that the checks gave back."""
     for name, value in checked.items():
         object.__setattr__(record, name, value)

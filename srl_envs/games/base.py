@@ -23,8 +23,8 @@ from srl_envs.text.view import TextView
 from srl_envs.validation import (
     Step,
     asks_nothing,
+    check_choice,
     number_between,
-    one_of,
     reset_arguments,
     unchanged_if_refused,
     whole_number,
@@ -84,8 +84,10 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         self.possible_agents = list(agents)
         self.agents: list[str] = []
         self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
-        self.obs_mode: str = one_of("obs_mode", obs_mode, OBSERVATION_MODES)
-        self.render_mode: str | None = one_of("render_mode", render_mode, (None, *RENDER_MODES))
+        self.obs_mode: str = check_choice("obs_mode", obs_mode, OBSERVATION_MODES)
+        self.render_mode: str | None = check_choice(
+            "render_mode", render_mode, (None, *RENDER_MODES)
+        )
         self.noise_std = number_between("noise_std", noise_std, 0.0)
         self.reward_ceiling = reward_ceiling
         self._answers = tuple(answers)

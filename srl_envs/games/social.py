@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from srl_envs import registry
-from srl_envs.validation import one_of, parallel_form
+from srl_envs.validation import check_choice, parallel_form
 
 SCENARIOS = {"trading": "social_trading_v0", "negotiation": "social_negotiation_v0"}
 """Scenario -> the game's own name in the catalogue."""
@@ -22,4 +22,4 @@ def parallel_env(*, scenario: str = "trading", **parameters: Any) -> Any:
 
     Raises EnvConfigError for an unknown scenario, or a parameter that its game does not know.
     """
-    return registry.make(SCENARIOS[one_of("scenario", scenario, SCENARIOS)], **parameters)
+    return registry.make(SCENARIOS[check_choice("scenario", scenario, SCENARIOS)], **parameters)

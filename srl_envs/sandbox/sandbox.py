@@ -25,7 +25,7 @@ from srl_envs.sandbox.protections import FEATURES, LEVELS, Protections
 from srl_envs.sandbox.report import run_calls
 from srl_envs.sandbox.results import Call, Outcome, Run, Test, TestReport, Verdict
 from srl_envs.sandbox.worker import WorkerLostError
-from srl_envs.validation import number_between, one_of, whole_number
+from srl_envs.validation import check_choice, number_between, whole_number
 
 SOLUTION, PROGRAM = "solution", "__main__"
 """A program's `__name__`: of one whose functions are called, and of one that is only run."""
@@ -51,9 +51,9 @@ class Sandbox:
         without: Collection[str] = (),
     ) -> None:
         self.limits = Limits() if limits is None else limits
-        self.minimum: str = one_of("minimum", minimum, LEVELS)
+        self.minimum: str = check_choice("minimum", minimum, LEVELS)
         self.workers = whole_number("workers", workers, low=1)
-        self.without = frozenset(one_of("without", each, FEATURES) for each in without)
+        self.without = frozenset(check_choice("without", each, FEATURES) for each in without)
         if sys.platform != "linux":
             raise SandboxError(f"the sandbox needs Linux, not {sys.platform}: use a container")
         self._pool = Pool(self.limits, self.minimum, self.workers, self.without)

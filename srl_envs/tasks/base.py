@@ -35,7 +35,7 @@ from srl_envs.tasks.grading.extract import final_answer
 from srl_envs.tasks.problem import Attempt, Grade, Problem
 from srl_envs.text.spaces import TEXT_LENGTH
 from srl_envs.text.view import ParseFailure
-from srl_envs.validation import number_between, one_of, true_or_false, whole_number
+from srl_envs.validation import check_choice, number_between, true_or_false, whole_number
 
 __all__ = ["Attempt", "Grade", "Problem", "Task", "TaskEnv", "TaskView", "final_answer"]
 
@@ -82,7 +82,7 @@ class Task(ABC):
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """What the task remembers through one agent's attempt: files, an interpreter, or nothing."""
+        """What the task remembers of one attempt: files, an interpreter, or nothing."""
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
@@ -152,7 +152,9 @@ class TaskEnv(FreeTextGame):
         self.task = task
         self.metadata = {**type(self).metadata, "name": task.name}  # type: ignore[misc]
         self.difficulty = _range("difficulty", difficulty, task.difficulties)
-        self.split: str = one_of("split", task.split if split is None else split, (*SPLITS, "any"))
+        self.split: str = check_choice(
+            "split", task.split if split is None else split, (*SPLITS, "any")
+        )
         self.same_problem = true_or_false("same_problem", same_problem)
         self.problem_seed = problem_seed
         self.attempt_penalty = number_between(

@@ -23,7 +23,7 @@ from srl_envs.text.view import ParseFailure, TextView
 from srl_envs.validation import (
     Step,
     asks_nothing,
-    one_of,
+    check_choice,
     reset_arguments,
     unchanged_if_refused,
     whole_number,
@@ -80,8 +80,10 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         self.possible_agents = list(agents)
         self.agents: list[str] = []
         self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
-        self.obs_mode: str = one_of("obs_mode", obs_mode, OBSERVATION_MODES)
-        self.render_mode: str | None = one_of("render_mode", render_mode, (None, *RENDER_MODES))
+        self.obs_mode: str = check_choice("obs_mode", obs_mode, OBSERVATION_MODES)
+        self.render_mode: str | None = check_choice(
+            "render_mode", render_mode, (None, *RENDER_MODES)
+        )
         size = len(self.possible_agents)
         bounds = np.asarray(low, np.float32), np.asarray(high, np.float32)
         self.state_space = spaces.Box(np.tile(bounds[0], size), np.tile(bounds[1], size))

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 
 from srl_envs.errors import EnvError
-from srl_envs.validation import one_of
+from srl_envs.validation import check_choice
 from srl_envs.vector.vector_env import VectorGame
 
 EACH = ("seat", "game")
@@ -143,7 +143,7 @@ def gymnasium_vector(game: VectorGame, each: str = "seat") -> SeatVectorEnv | Jo
     For a game of one seat leave `each` as it is: its seats are its environments. Raises
     EnvConfigError for another word.
     """
-    if one_of("each", each, EACH) == "seat":
+    if check_choice("each", each, EACH) == "seat":
         return SeatVectorEnv(game)
     return JointVectorEnv(game)
 

@@ -5,7 +5,7 @@ import pytest
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import LARGEST, number_between, one_of, whole_number
+from srl_envs.validation import LARGEST, check_choice, number_between, whole_number
 
 HUGE = 10**400  # no float holds it
 
@@ -21,7 +21,11 @@ HUGE = 10**400  # no float holds it
         (whole_number, ("size", 10**5000, 1), "got a number of 16610 binary digits"),
         (whole_number, ("size", 9, 1, 8), "a whole number from 1 to 8, got 9"),
         (whole_number, ("size", np.zeros((2, 1)), 1), "at least 1, got array([[0.], [0.]])"),
-        (one_of, ("size", np.array(["s", "m"]), ("s", "m")), "one of 's', 'm', got array(['s', "),
+        (
+            check_choice,
+            ("size", np.array(["s", "m"]), ("s", "m")),
+            "one of 's', 'm', got array(['s', ",
+        ),
     ],
 )
 def test_what_is_refused_is_told_in_one_line(check, arguments, said):

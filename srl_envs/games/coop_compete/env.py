@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from srl_envs.games import base
 from srl_envs.games.coop_compete.payoffs import VARIANTS, CoopCompeteRules
 from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
-from srl_envs.validation import number_between, one_of, parallel_form, true_or_false
+from srl_envs.validation import check_choice, number_between, parallel_form, true_or_false
 
 HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
 
@@ -67,7 +67,7 @@ class CoopCompete(base.SimultaneousGame):
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
-        one_of("variant", variant, VARIANTS)
+        check_choice("variant", variant, VARIANTS)
         if num_agents is None:
             num_agents = 2 if variant == "pair" else 4
         self.rules = CoopCompeteRules(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import comb, isnan, nan
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import LARGEST, keep, number_between, one_of, whole_number
+from srl_envs.validation import LARGEST, check_choice, number_between, set_fields, whole_number
 
 VARIANTS = ("population", "pair")
 BASE_FLOOR = 0.1  # base reward at the greatest difficulty, as a share of the scale
@@ -30,9 +30,9 @@ class CoopCompeteRules:
     competition_weight: float = 0.25
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
-            variant=one_of("variant", self.variant, VARIANTS),
+            variant=check_choice("variant", self.variant, VARIANTS),
             num_agents=whole_number("num_agents", self.num_agents, low=1),
         )
         if self.variant == "pair" and self.num_agents != 2:
@@ -44,7 +44,7 @@ class CoopCompeteRules:
             ("cooperation_weight", LARGEST),
             ("competition_weight", LARGEST),
         ):
-            keep(self, **{name: number_between(name, getattr(self, name), 0.0, high)})
+            set_fields(self, **{name: number_between(name, getattr(self, name), 0.0, high)})
 
     def payoffs(self) -> tuple[tuple[float, float], ...]:
         """(competitor, cooperator) rewards before noise and floor, by how many agents cooperate.

@@ -28,7 +28,7 @@ from srl_envs.games.maze.generator import MazeRecipe, first_levels
 from srl_envs.games.maze.grid import board_of
 from srl_envs.games.maze.level import ANSWERS, LAYOUTS, SPLITS, STEPS, Level
 from srl_envs.games.maze.view import FARTHEST_VIEW, OBSERVATION_FIELDS, VISITS_SHOWN, MazeView
-from srl_envs.validation import one_of, parallel_form, true_or_false, whole_number
+from srl_envs.validation import check_choice, parallel_form, true_or_false, whole_number
 
 __all__ = ["OBSERVATION_FIELDS", "Maze", "parallel_env"]
 
@@ -105,12 +105,14 @@ class Maze(base.SimultaneousGame):
                 split=split,
             )
         seats = whole_number("num_agents", num_agents, low=1)
-        self.task: str = one_of("task", task, TASKS)
+        self.task: str = check_choice("task", task, TASKS)
         if self.task == "meet" and seats < 2:
             raise EnvConfigError(f"num_agents must be at least 2 to meet, got {seats}")
         self.view_radius = whole_number("view_radius", view_radius, low=1, high=FARTHEST_VIEW)
         self.mask_walls = true_or_false("mask_walls", mask_walls)
-        self.split: str = one_of("split", "train" if split is None else split, (*SPLITS, "any"))
+        self.split: str = check_choice(
+            "split", "train" if split is None else split, (*SPLITS, "any")
+        )
         self.recipe = MazeRecipe(
             SIZE if width is None else width,
             SIZE if height is None else height,
@@ -344,7 +346,7 @@ def _level(layout: str | Level | Sequence[str]) -> Level:
     if isinstance(layout, Level):
         return layout
     if isinstance(layout, str):
-        return LAYOUTS[one_of("layout", layout, LAYOUTS)]
+        return LAYOUTS[check_choice("layout", layout, LAYOUTS)]
     return Level.drawn(layout)
 
 

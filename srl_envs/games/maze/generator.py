@@ -9,7 +9,7 @@ import numpy as np
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games.maze.level import SPLITS, Level, around
-from srl_envs.validation import keep, number_between, one_of, whole_number
+from srl_envs.validation import check_choice, number_between, set_fields, whole_number
 
 ATTEMPTS = 10_000  # mazes that may be made in vain before we say that there is none
 _FREE = 8
@@ -34,7 +34,7 @@ class MazeRecipe:
     """Moves on the shortest path, at least."""
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
             width=whole_number("width", self.width, low=3),
             height=whole_number("height", self.height, low=3),
@@ -59,7 +59,7 @@ class MazeRecipe:
 
     def sample(self, generator: np.random.Generator, split: str = "any") -> Level:
         """A maze of the split ("train", "test" or "any"), drawn with `generator`."""
-        one_of("split", split, (*SPLITS, "any"))
+        check_choice("split", split, (*SPLITS, "any"))
         for _ in range(ATTEMPTS):
             level = self.level(int(generator.integers(2**32)))
             if split in ("any", level.split):
@@ -71,7 +71,7 @@ class MazeRecipe:
 
         `distinct` leaves out seeds whose layout, or a mirror image of it, an earlier one has.
         """
-        one_of("split", split, SPLITS)
+        check_choice("split", split, SPLITS)
         count = whole_number("count", count, low=0)
         levels = first_levels(self, split, count, distinct)
         return tuple(level.seed for level in levels if level.seed is not None)

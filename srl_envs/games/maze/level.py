@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import keep, told, whole_number
+from srl_envs.validation import set_fields, told, whole_number
 
 ANSWERS = ("up", "down", "left", "right")
 """In action order."""
@@ -72,13 +72,13 @@ class Level:
     def __post_init__(self) -> None:
         width = whole_number("width", self.width, low=1)
         height = whole_number("height", self.height, low=1)
-        keep(self, width=width, height=height)
-        keep(self, walls=frozenset(self._inside("a wall must be a cell", self.walls)))
+        set_fields(self, width=width, height=height)
+        set_fields(self, walls=frozenset(self._inside("a wall must be a cell", self.walls)))
         for name, given in (("start", self.start), ("goal", self.goal)):
             (cell,) = self._inside(f"{name} must be a free cell", (given,))
             if cell in self.walls:
                 raise EnvConfigError(f"{name} must be a free cell of the maze, got {cell}: a wall")
-            keep(self, **{name: cell})
+            set_fields(self, **{name: cell})
         if self.start == self.goal or self.shortest_path < 0:
             raise EnvConfigError(
                 f"the goal {self.goal} must be another cell than the start {self.start}, "

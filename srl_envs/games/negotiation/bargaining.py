@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import keep, number_between, one_of, told, whole_number
+from srl_envs.validation import check_choice, number_between, set_fields, told, whole_number
 
 ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -85,10 +85,10 @@ class NegotiationRules:
     conflict: float = 0.75
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
             num_agents=whole_number("num_agents", self.num_agents, low=2, high=MOST_SEATS),
-            offers=one_of("offers", self.offers, OFFERS),
+            offers=check_choice("offers", self.offers, OFFERS),
             discount=number_between("discount", self.discount, 0.0, 1.0),
             conflict=number_between("conflict", self.conflict, 0.0, 1.0),
         )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
-from srl_envs.validation import keep, number_between, whole_number
+from srl_envs.validation import number_between, set_fields, whole_number
 
 BASE_FLOOR = 0.1  # base reward at the greatest difficulty
 ADVERSARIES = 0.25  # share of the agents, rounded down but at least one, that are adversaries
@@ -33,7 +33,7 @@ class StagedRules:
     warmup_episodes: int = 20
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
             num_agents=whole_number("num_agents", self.num_agents, low=1),
             difficulty=number_between("difficulty", self.difficulty, 0.0, 1.0),

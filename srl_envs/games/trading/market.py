@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import keep, one_of, whole_number
+from srl_envs.validation import check_choice, set_fields, whole_number
 
 GOODS = ("coin", "apple", "bread", "cloth", "dish", "egg", "fig", "grape")
 """What is traded, the first `goods` of them. Everyone values coins alike, so that they can pay."""
@@ -65,12 +65,12 @@ class TradingRules:
     agreements: str = "promised"
 
     def __post_init__(self) -> None:
-        keep(
+        set_fields(
             self,
             num_agents=whole_number("num_agents", self.num_agents, low=2, high=MOST_SEATS),
             goods=whole_number("goods", self.goods, low=3, high=len(GOODS)),
             max_quantity=whole_number("max_quantity", self.max_quantity, 1, MOST_QUANTITY),
-            agreements=one_of("agreements", self.agreements, AGREEMENTS),
+            agreements=check_choice("agreements", self.agreements, AGREEMENTS),
         )
 
     @property

@@ -39,7 +39,7 @@ from srl_envs.tasks.debate.sample_speeches import sample_speeches
 from srl_envs.tasks.debate.topics import SHIPPED, checked_all, load_topics, split_of
 from srl_envs.tasks.free_text_game import FreeTextGame, FreeTextView, Outcome, readable_text
 from srl_envs.text.view import ParseFailure, parse_choice
-from srl_envs.validation import one_of, parallel_form, whole_number
+from srl_envs.validation import check_choice, parallel_form, whole_number
 
 SPEECH_LENGTH = 1200  # characters that are heard of a speech
 ROUNDS = 3
@@ -103,9 +103,9 @@ class DebateEnv(FreeTextGame):
         obs_mode: str = "llm",
         render_mode: str | None = None,
     ) -> None:
-        self.order: str = one_of("order", order, ORDERS)
-        self.scoring: str = one_of("scoring", scoring, SCORINGS)
-        self.judge_seat: str = one_of("judge_seat", judge_seat, JUDGE_SEATS)
+        self.order: str = check_choice("order", order, ORDERS)
+        self.scoring: str = check_choice("scoring", scoring, SCORINGS)
+        self.judge_seat: str = check_choice("judge_seat", judge_seat, JUDGE_SEATS)
         self.judge = _judge(judge)
         self.history = None if history is None else whole_number("history", history, low=0)
         self.topics = _topics(topics, split)
@@ -345,7 +345,7 @@ def _topics(
 ) -> tuple[str, ...]:
     """The motions of the split; whoever gives topics has chosen them."""
     default = "train" if topics is None else "any"
-    wanted = one_of("split", default if split is None else split, (*SPLITS, "any"))
+    wanted = check_choice("split", default if split is None else split, (*SPLITS, "any"))
     if topics is None:
         found = load_topics(SHIPPED)
     elif isinstance(topics, str | os.PathLike):

@@ -22,7 +22,7 @@ from srl_envs.tasks.grading import expressions, math_answers, math_verify_answer
 from srl_envs.tasks.grading.extract import final_answer
 from srl_envs.tasks.mathematics import algebra, arithmetic, datasets, multi_step, word_problems
 from srl_envs.text.view import ParseFailure
-from srl_envs.validation import one_of, parallel_form, some_of
+from srl_envs.validation import check_choice, parallel_form, some_of
 
 Draw = Callable[[np.random.Generator, int], Problem]
 
@@ -56,7 +56,7 @@ class Mathematics(Task):
         problems: Sequence[Problem] | None = None,
         grader: str = "exact",
     ) -> None:
-        self.grader: str = one_of("grader", grader, GRADERS)
+        self.grader: str = check_choice("grader", grader, GRADERS)
         if self.grader == "math_verify":
             if problems is None:
                 raise EnvConfigError(

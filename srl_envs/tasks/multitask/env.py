@@ -30,8 +30,8 @@ from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
 from srl_envs.text.view import TextView
 from srl_envs.validation import (
     Step,
+    check_choice,
     number_between,
-    one_of,
     parallel_form,
     reset_arguments,
     unchanged_if_refused,
@@ -79,8 +79,10 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         obs_mode: str = "llm",
         render_mode: str | None = None,
     ) -> None:
-        self.obs_mode: str = one_of("obs_mode", obs_mode, OBSERVATION_MODES)
-        self.render_mode: str | None = one_of("render_mode", render_mode, (None, "human", "ansi"))
+        self.obs_mode: str = check_choice("obs_mode", obs_mode, OBSERVATION_MODES)
+        self.render_mode: str | None = check_choice(
+            "render_mode", render_mode, (None, "human", "ansi")
+        )
         chosen = DEFAULT if environments is None else environments
         given = {} if max_cycles is None else {"max_cycles": max_cycles}
         self.named: Mapping[str, Mapping[str, Any]] = chosen
@@ -152,7 +154,7 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
             own_seed = int(self.generator.integers(2**31))
             named = given.get("environment")
             self.environment = (
-                drawn if named is None else one_of("environment", named, self._labels)
+                drawn if named is None else check_choice("environment", named, self._labels)
             )
             observations, infos = self._on.reset(seed=own_seed, options=given)
         return self._seen(observations), self._told(infos)

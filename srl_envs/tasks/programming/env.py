@@ -25,7 +25,7 @@ from srl_envs.tasks.problem import Attempt, Grade, Problem
 from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
 from srl_envs.text.view import ParseFailure
-from srl_envs.validation import number_between, one_of, parallel_form, some_of
+from srl_envs.validation import check_choice, number_between, parallel_form, some_of
 
 SYNTAX, VISIBLE, HIDDEN = 0.1, 0.3, 0.6
 """A score's parts: the program is Python; its share of the shown and of the hidden tests passed.
@@ -230,7 +230,7 @@ def parallel_env(
             f"families are generated and path is a file, got {families!r} and {path!r}: give one"
         )
     seconds = references.at_most(number_between("wall", wall, 0.01), MOST_RECORDED_WALL, "wall")
-    minimum = one_of("sandbox_minimum", sandbox_minimum, LEVELS)
+    minimum = check_choice("sandbox_minimum", sandbox_minimum, LEVELS)
     if references.is_closed():  # who reads a record is protected as he is by default
         minimum = max(minimum, MINIMUM, key=LEVELS.index)
     chosen = [families] if isinstance(families, str) else families

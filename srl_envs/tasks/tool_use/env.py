@@ -36,7 +36,7 @@ from srl_envs.tasks.tool_use.session import Session
 from srl_envs.tasks.tool_use.toolbox import TOOLS, WITHOUT_SANDBOX, Toolbox
 from srl_envs.text.spaces import TEXT_LENGTH
 from srl_envs.text.view import ParseFailure
-from srl_envs.validation import entries_of, one_of, parallel_form, some_of, told, whole_number
+from srl_envs.validation import check_choice, entries_of, parallel_form, some_of, told, whole_number
 
 NEEDED = 0.2  # of the score, shared by the calls that the problem needs
 TURNS = 8
@@ -70,7 +70,9 @@ class ToolUse(Task):
         history: int = HISTORY,
     ) -> None:
         given = entries_of("tools", tools)
-        self.tools = [one_of("tools", tool, TOOLS) for tool in given if not isinstance(tool, Tool)]
+        self.tools = [
+            check_choice("tools", tool, TOOLS) for tool in given if not isinstance(tool, Tool)
+        ]
         self.own_tools = [tool for tool in given if isinstance(tool, Tool)]
         self.search, self.workspace = search, workspace
         self.history = whole_number("history", history, low=0)

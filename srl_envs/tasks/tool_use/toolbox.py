@@ -18,7 +18,7 @@ from srl_envs.tasks.tool_use.file_store import FileStore, MemoryFiles
 from srl_envs.tasks.tool_use.registry import Tool, ToolRegistry
 from srl_envs.tasks.tool_use.schemas import function_schema
 from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, shipped, told
-from srl_envs.validation import one_of
+from srl_envs.validation import check_choice
 
 TOOLS = ("calculator", "files", "search", "python")
 WITHOUT_SANDBOX = TOOLS[:3]
@@ -41,7 +41,7 @@ class Toolbox:
         search: SearchProvider | None = None,
         tools: Iterable[Tool] = (),
     ) -> None:
-        chosen = [one_of("tools", name, TOOLS) for name in names]
+        chosen = [check_choice("tools", name, TOOLS) for name in names]
         self.files = MemoryFiles() if files is None else files
         functions: list[Callable[..., Any]] = []
         if "calculator" in chosen:
