@@ -39,7 +39,7 @@ def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> 
             return number
     open_above = high == LARGEST and not number > high
     allowed = f"at least {low:g}" if open_above else f"between {low:g} and {high:g}"
-    raise EnvConfigError(f"{name} must be a number {allowed}, got {told(value)}")
+    raise EnvConfigError(f"{name} must be a number {allowed}, got {shown(value)}")
 
 
 def whole_number(name: str, value: Any, low: int, high: float = LARGEST_WHOLE) -> int:
@@ -51,14 +51,14 @@ def whole_number(name: str, value: Any, low: int, high: float = LARGEST_WHOLE) -
         allowed = f"from {low} to {high}"
     else:
         allowed = f"from {low} to {high:g}" if whole and value > high else f"of at least {low}"
-    raise EnvConfigError(f"{name} must be a whole number {allowed}, got {told(value)}")
+    raise EnvConfigError(f"{name} must be a whole number {allowed}, got {shown(value)}")
 
 
 def true_or_false(name: str, value: Any) -> bool:
     """`value` if it is a bool; raises EnvConfigError otherwise."""
     if isinstance(value, bool):
         return value
-    raise EnvConfigError(f"{name} must be True or False, got {told(value)}")
+    raise EnvConfigError(f"{name} must be True or False, got {shown(value)}")
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
@@ -67,7 +67,7 @@ def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
     if (value is None or isinstance(value, str)) and value in choices:
         return value
     raise EnvConfigError(
-        f"{name} must be one of {', '.join(map(repr, choices))}, got {told(value)}"
+        f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}"
     )
 
 
@@ -79,7 +79,7 @@ def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
     for one in chosen:
         if not isinstance(one, str) or one not in choices:
             raise EnvConfigError(
-                f"{name} must be some of {', '.join(map(repr, choices))}, got {told(one)}"
+                f"{name} must be some of {', '.join(map(repr, choices))}, got {shown(one)}"
             )
     if not chosen:
         raise EnvConfigError(f"{name} must name at least one of {', '.join(map(repr, choices))}")
@@ -90,7 +90,7 @@ def entries_of(name: str, value: Any) -> tuple[Any, ...]:
     """What `value`, a list or the like, holds; raises EnvConfigError otherwise."""
     if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
         return tuple(value)
-    raise EnvConfigError(f"{name} must be a list, got {told(value)}")
+    raise EnvConfigError(f"{name} must be a list, got {shown(value)}")
 
 
 def set_fields(record: object, **checked: Any) -> None:
@@ -99,7 +99,7 @@ def set_fields(record: object, **checked: Any) -> None:
         object.__setattr__(record, name, value)
 
 
-def told(value: Any) -> str:
+def shown(value: Any) -> str:
     """A refused value as an error shows it: in one line."""
     if isinstance(value, int) and value.bit_length() > 1024:
         return f"a number of {value.bit_length()} binary digits"  # Python does not write it out
@@ -113,7 +113,7 @@ def told(value: Any) -> str:
 def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, Any]]:
     """The arguments of `reset`, no options as an empty mapping; raises EnvConfigError otherwise."""
     if options is not None and not isinstance(options, Mapping):
-        raise EnvConfigError(f"options must be a mapping of names to values, got {told(options)}")
+        raise EnvConfigError(f"options must be a mapping of names to values, got {shown(options)}")
     return None if seed is None else whole_number("seed", seed, low=0), options or {}
 
 

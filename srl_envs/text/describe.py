@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import told
+from srl_envs.validation import shown
 
 Names = Sequence[str] | Mapping[Any, Any] | None
 """What an observation's parts are called; see `reader`."""
@@ -93,7 +93,7 @@ def _require_as_many(names: Names, wanted: int, space: spaces.Space[Any], where:
         return
     listed = isinstance(names, Sequence) and not isinstance(names, str)
     if not listed or len(names) != wanted or not all(isinstance(name, str) for name in names):
-        raise EnvConfigError(f"fields: {where} is {space}: give {wanted} names, got {told(names)}")
+        raise EnvConfigError(f"fields: {where} is {space}: give {wanted} names, got {shown(names)}")
 
 
 def _rows(value: Any) -> str:

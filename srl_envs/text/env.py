@@ -19,7 +19,7 @@ from srl_envs.text.view import (
     read_answer,
     view_for,
 )
-from srl_envs.validation import Step, told, whole_number
+from srl_envs.validation import Step, shown, whole_number
 
 
 class TextEnv(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
@@ -43,7 +43,7 @@ class TextEnv(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no
     def __init__(self, env: Any, *, history: int | None = None) -> None:
         if not isinstance(env, ParallelEnv):
             raise EnvError(
-                f"TextEnv got {told(env)}: give a PettingZoo ParallelEnv with a text view"
+                f"TextEnv got {shown(env)}: give a PettingZoo ParallelEnv with a text view"
             )
         if getattr(env.unwrapped, "text_view", None) is None:
             raise EnvError(f"{env} has no text view: give it a `text_view` (see TextView)")
@@ -77,7 +77,7 @@ class TextEnv(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no
     def step(self, actions: Mapping[str, str]) -> Step:
         """Play one round with one answer in words per agent."""
         if not isinstance(actions, Mapping):
-            raise EnvError(f"actions must be a mapping agent -> answer, got {told(actions)}")
+            raise EnvError(f"actions must be a mapping agent -> answer, got {shown(actions)}")
         view: TextView = self.env.unwrapped.text_view
         played: dict[str, Any] = {}
         failures: dict[str, ParseFailure] = {}

@@ -18,7 +18,7 @@ from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text.view import TextAction
-from srl_envs.validation import Step, told
+from srl_envs.validation import Step, shown
 
 
 class RewardContext(TypedDict):
@@ -53,7 +53,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
     def __init__(self, env: Any, reward_function: RewardFunction | None = None) -> None:
         if not isinstance(env, ParallelEnv):
-            raise EnvConfigError(f"CustomRewards got {told(env)}: give a PettingZoo ParallelEnv")
+            raise EnvConfigError(f"CustomRewards got {shown(env)}: give a PettingZoo ParallelEnv")
         super().__init__(env)
         self.reward_function = reward_function
         self._observations: dict[str, Any] = {}
@@ -68,7 +68,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
     def reward_function(self, function: RewardFunction | None) -> None:
         if function is not None and not callable(function):
             raise EnvConfigError(
-                f"reward_function is {told(function)}: give a function (model_output, context) -> "
+                f"reward_function is {shown(function)}: give a function (model_output, context) -> "
                 "reward, or None"
             )
         self._reward_function = function
@@ -115,7 +115,9 @@ def _finite(reward: Any, agent: str) -> float:
         number = math.inf
     if math.isfinite(number):
         return number
-    raise EnvError(f"reward_function gave {told(reward)} for {agent}: it must give a finite number")
+    raise EnvError(
+        f"reward_function gave {shown(reward)} for {agent}: it must give a finite number"
+    )
 
 
 def _trading_keywords(answer: str) -> float:

@@ -34,7 +34,7 @@ from srl_envs.validation import (
     Step,
     asks_nothing,
     number_between,
-    told,
+    shown,
     true_or_false,
     whole_number,
 )
@@ -88,7 +88,7 @@ def with_text(
         raise EnvConfigError("describe= and fields= both say how observations read: give one")
     if describe is not None and not callable(describe):
         raise EnvConfigError(
-            f"describe is {told(describe)}: give a function (seat, observation) -> text"
+            f"describe is {shown(describe)}: give a function (seat, observation) -> text"
         )
     penalty = number_between("parse_penalty", parse_penalty, 0.0)
     said, named = _for_each(seats, "rules", rules), _for_each(seats, "answers", answers)
@@ -287,7 +287,7 @@ class GameWithText(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         if not self.agents:
             raise EnvError("step() without a running episode: call reset() first")
         if not isinstance(actions, Mapping):
-            raise EnvError(f"actions must be a mapping seat -> action, got {told(actions)}")
+            raise EnvError(f"actions must be a mapping seat -> action, got {shown(actions)}")
         if set(actions) != set(self.agents):
             seats = sorted(map(str, actions))
             raise EnvError(f"actions are for {seats}: give one for each of {self.agents}")
@@ -335,7 +335,7 @@ def _choices(
     listed = isinstance(answers, Sequence) and not isinstance(answers, str)
     if not listed or len(answers) != space.n or not all(isinstance(one, str) for one in answers):
         raise EnvConfigError(
-            f"answers for {seat} are {told(answers)}: give a list of texts, one for each of its "
+            f"answers for {seat} are {shown(answers)}: give a list of texts, one for each of its "
             f"{space.n} actions"
         )
     choices = (PASS, *answers) if in_turns else tuple(answers)
@@ -350,7 +350,7 @@ def _choices(
 def _introduction(seat: str, rules: str, choices: Sequence[str], in_turns: bool) -> str:
     """What is said once. When to pass is said where it is due: mostly nobody is asked then."""
     if not isinstance(rules, str):
-        raise EnvConfigError(f"rules for {seat} are {told(rules)}: give a text")
+        raise EnvConfigError(f"rules for {seat} are {shown(rules)}: give a text")
     moves = choices[1:] if in_turns else choices
     named = "" if len(moves) > LISTED else f": {any_of(moves) if len(moves) > 1 else moves[0]}"
     said = f"You are {seat}. {rules.strip()}\nWrite your choice alone on the last line{named}."

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import set_fields, told, whole_number
+from srl_envs.validation import set_fields, shown, whole_number
 
 ANSWERS = ("up", "down", "left", "right")
 """In action order."""
@@ -94,7 +94,7 @@ class Level:
         except (TypeError, KeyError):
             raise EnvConfigError(
                 f"{needed} of the {self.width}x{self.height} maze, from (0, 0) to "
-                f"{(self.width - 1, self.height - 1)}, got {told(cell)}"
+                f"{(self.width - 1, self.height - 1)}, got {shown(cell)}"
             ) from None
         return found
 
@@ -104,7 +104,7 @@ class Level:
         listed = isinstance(lines, Sequence) and not isinstance(lines, str | bytes)
         if not listed or not all(isinstance(line, str) for line in lines):
             raise EnvConfigError(
-                f"a maze is drawn in lines, such as ['A.', '#G'], got {told(lines)}"
+                f"a maze is drawn in lines, such as ['A.', '#G'], got {shown(lines)}"
             )
         at: dict[str, list[Cell]] = {mark: [] for mark in "AG#."}
         for y, line in enumerate(lines):

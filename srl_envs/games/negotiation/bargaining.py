@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import check_choice, number_between, set_fields, told, whole_number
+from srl_envs.validation import check_choice, number_between, set_fields, shown, whole_number
 
 ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -49,14 +49,14 @@ Points = tuple[tuple[int, ...], ...]
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The issues as tuples; raises EnvConfigError for what cannot be negotiated."""
     if not isinstance(issues, Mapping) or not issues:
-        raise EnvConfigError(f"issues must be a mapping issue -> options, got {told(issues)}")
+        raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
     for issue, options in issues.items():
         named = isinstance(options, Sequence) and not isinstance(options, str)
         named = named and all(_is_name(word) for word in (issue, *options))
         if not named or len(options) < 2 or len(set(options)) < len(options):
             raise EnvConfigError(
                 f"issue {issue!r} needs two or more different options, all of small letters and "
-                f"digits, got {told(options)}"
+                f"digits, got {shown(options)}"
             )
     checked = tuple((issue, tuple(options)) for issue, options in issues.items())
     whole_number(
@@ -145,7 +145,7 @@ class NegotiationRules:
         if _length(rows) != self.num_agents or any(_lengths(own) != shape for own in rows):
             raise EnvConfigError(
                 f"points must hold, for each of {self.num_agents} seats and each issue, the "
-                f"points of its {shape} options, got {told(given)}"
+                f"points of its {shape} options, got {shown(given)}"
             )
         points = [
             tuple(
@@ -164,7 +164,7 @@ class NegotiationRules:
         rows = _lists(given)
         if _length(rows) != self.num_agents:
             raise EnvConfigError(
-                f"reservations must be {self.num_agents} numbers, got {told(given)}"
+                f"reservations must be {self.num_agents} numbers, got {shown(given)}"
             )
         return [whole_number("reservations", entry, low=0, high=POINTS) for entry in rows]
 
@@ -172,7 +172,7 @@ class NegotiationRules:
         """`given` as the seat that moves first; raises EnvConfigError."""
         if self.offers != "alternating":
             raise EnvConfigError(
-                f"first is for alternating offers, got {told(given)}: leave it out"
+                f"first is for alternating offers, got {shown(given)}: leave it out"
             )
         return whole_number("first", given, low=0, high=self.num_agents - 1)
 

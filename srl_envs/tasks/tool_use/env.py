@@ -36,7 +36,14 @@ from srl_envs.tasks.tool_use.session import Session
 from srl_envs.tasks.tool_use.toolbox import TOOLS, WITHOUT_SANDBOX, Toolbox
 from srl_envs.text.spaces import TEXT_LENGTH
 from srl_envs.text.view import ParseFailure
-from srl_envs.validation import check_choice, entries_of, parallel_form, some_of, told, whole_number
+from srl_envs.validation import (
+    check_choice,
+    entries_of,
+    parallel_form,
+    shown,
+    some_of,
+    whole_number,
+)
 
 NEEDED = 0.2  # of the score, shared by the calls that the problem needs
 TURNS = 8
@@ -83,13 +90,13 @@ class ToolUse(Task):
             if families is not None or not self.problems:
                 raise EnvConfigError("give problems of your own (at least one) or families")
             if wrong := [one for one in self.problems if not isinstance(one, Problem)]:
-                raise EnvConfigError(f"problems must be Problem objects, got {told(wrong[0])}")
+                raise EnvConfigError(f"problems must be Problem objects, got {shown(wrong[0])}")
             levels = [problem.difficulty for problem in self.problems]
             self.difficulties, self.split = (min(levels), max(levels)), "any"
         self.families = _families(families, self.tools)
         if self.problems is None and not self.families:
             raise EnvConfigError(
-                f"tools is {told(tools)}, and no family can do with these: give more tools, or "
+                f"tools is {shown(tools)}, and no family can do with these: give more tools, or "
                 "problems of your own"
             )
         if (
