@@ -191,18 +191,18 @@ class Flaky:
 
     def __init__(self, policy, failing):
         self.policy, self.failing, self.calls = policy, failing, 0
-        self.start = policy.start
+        self.start, self.leave = policy.start, policy.leave
 
-    def act(self, seen, states):
+    async def act(self, seen, states):
         self.calls += 1
         if self.calls - 1 in self.failing:
             raise BackendError("out of memory")
-        return self.policy.act(seen, states)
+        return await self.policy.act(seen, states)
 
 
 def test_a_round_without_a_whole_group_teaches_nothing_and_the_next_goes_on(short_run):
     run = assemble(short_run(max_failed_fraction=1.0))
-    run.policies = run.policies | {"agent_1": Flaky(run.policies["agent_1"], {1})}
+    run.policies = run.policies | {"agent_1": Flaky(run.policies["agent_1"], {4, 5, 6, 7})}
     start = weights(run)
     row = run_round(run, 0).row
     assert row["environment"]["failed_episodes"] == 4
