@@ -47,7 +47,7 @@ demo: $(VENV)/.installed-run
 	$(BIN)/srl report $(DEMO)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
