@@ -1,7 +1,18 @@
-"""Learning: several models at once, by TRL, stepped from one explicit loop of rounds."""
+"""Training of several models at once, by TRL, stepped from one explicit loop of rounds."""
 
 import logging
+from importlib import import_module
+from typing import Any
 
 # Where bitsandbytes is installed PEFT imports it for every run, and it tells on a CPU that a faster
 # kernel is missing, which quantised bases do not use either. Said here: before PEFT is imported.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+
+_HOMES = {"MultiModelTrainer": "srl_train.trainer", "RunConfig": "srl_train.config.run"}
+__all__ = ["MultiModelTrainer", "RunConfig"]  # noqa: F822  # imported when first asked for: torch
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"srl_train has no {name!r}; it has {', '.join(_HOMES)}")
+    return getattr(import_module(_HOMES[name]), name)
