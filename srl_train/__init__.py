@@ -9,7 +9,7 @@ from typing import Any
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 _HOMES = {"MultiModelTrainer": "srl_train.trainer", "RunConfig": "srl_train.config.run"}
-__all__ = ["MultiModelTrainer", "RunConfig"]  # noqa: F822  # imported when first asked for: torch
+__all__ = ["MultiModelTrainer", "RunConfig"]
 
 
 def __getattr__(name: str) -> Any:
