@@ -54,7 +54,7 @@ class Content:
 
 for name in lookup.names(GAME):
     scenario = lookup.scenario(name)
-    print(f"{name}{' *' if scenario.held_out else ''}: {scenario.description}")
+    print(f"{name}{' *' if scenario.holdout else ''}: {scenario.description}")
     for policy in (Content(), classic_policy("pavlov", scenario.make())):
         result = score(scenario, policy, EPISODES, seed=0)
         low, high = result.focal_interval or (float("nan"),) * 2

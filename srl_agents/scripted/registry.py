@@ -51,7 +51,7 @@ class Entry:
     make: Callable[[Any], SyncPolicy]
     """Takes the environment, of which it reads the rules and sizes, never an episode's state."""
     description: str
-    held_out: bool = False
+    holdout: bool = False
     """Kept for evaluation: training refuses it."""
     blind: bool = False
     """It looks at nothing, so it also plays environments of one's own with two actions."""
@@ -138,23 +138,23 @@ POLICIES: Mapping[str, Entry] = {
         ),
         Entry(
             "mostly_cooperate", BINARY, _blind("mostly_cooperate"),
-            "cooperates four times in five, at random", held_out=True, blind=True,
+            "cooperates four times in five, at random", holdout=True, blind=True,
         ),
         Entry(
             "grim_trigger", BINARY, _remembering("grim_trigger"),
-            "cooperates until the others once compete, and never again", held_out=True,
+            "cooperates until the others once compete, and never again", holdout=True,
         ),
         Entry(
             "pavlov", BINARY, _remembering("pavlov"),
-            "cooperates after a round in which both did the same", held_out=True,
+            "cooperates after a round in which both did the same", holdout=True,
         ),
         Entry(
             "generous_tit_for_tat", BINARY, _remembering("generous_tit_for_tat"),
-            "tit for tat that forgives one time in three", held_out=True,
+            "tit for tat that forgives one time in three", holdout=True,
         ),
         Entry(
             "alternator", BINARY, _remembering("alternator"),
-            "cooperates and competes in turn", held_out=True,
+            "cooperates and competes in turn", holdout=True,
         ),
         Entry(
             "win_stay_lose_shift", BANDIT, lambda env: WinStayLoseShift(),
@@ -175,7 +175,7 @@ POLICIES: Mapping[str, Entry] = {
         ),
         Entry(
             "wall_follower", MAZE, _walking(WallFollower), "keeps its right hand on the wall",
-            held_out=True,
+            holdout=True,
         ),
         Entry(
             "truthful_trader", TRADING, _trading("truthful_trader"),
@@ -188,11 +188,11 @@ POLICIES: Mapping[str, Entry] = {
         Entry(
             "hard_bargainer", TRADING,
             _trading("hard_bargainer", bargains_hard=True, least_gain=4),
-            "asks for the most, accepts no small gains, delivers", held_out=True,
+            "asks for the most, accepts no small gains, delivers", holdout=True,
         ),
         Entry(
             "late_defaulter", TRADING, _trading("late_defaulter", honest_until=0.6),
-            "keeps its word, but not in the last two fifths of the episode", held_out=True,
+            "keeps its word, but not in the last two fifths of the episode", holdout=True,
         ),
         Entry(
             "conceder", NEGOTIATION, _negotiating("conceder", 2.0),
@@ -205,23 +205,23 @@ POLICIES: Mapping[str, Entry] = {
         ),
         Entry(
             "boulware", NEGOTIATION, _negotiating("boulware", 0.2),
-            "gives way only shortly before the deadline", held_out=True,
+            "gives way only shortly before the deadline", holdout=True,
         ),
         Entry(
             "stubborn", NEGOTIATION, _negotiating("stubborn", 0.0),
-            "asks for its favourite deal to the end", held_out=True,
+            "asks for its favourite deal to the end", holdout=True,
         ),
     )
 }  # fmt: skip
 """Name -> policy. Add one here to seat it by name, in configurations, scenarios and `srl eval`."""
 
 
-def names(env: Any = None, *, held_out: bool | None = None) -> tuple[str, ...]:
+def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
     """The names of those that can play `env` (all without one), and are held out or not."""
     return tuple(
         name
         for name, entry in POLICIES.items()
-        if (env is None or entry.can_play(env)) and held_out in (None, entry.held_out)
+        if (env is None or entry.can_play(env)) and holdout in (None, entry.holdout)
     )
 
 

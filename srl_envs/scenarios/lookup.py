@@ -20,20 +20,20 @@ EVERYBODY = ".all"
 """Ends the name of the scenario of an environment of one's own."""
 
 
-def names(environment: str | None = None, held_out: bool | None = None) -> tuple[str, ...]:
+def names(environment: str | None = None, holdout: bool | None = None) -> tuple[str, ...]:
     """The names of all scenarios, or of those of one environment, held out or not.
 
     One of your own, 'module:function', has one, in which every seat is focal. Raises
     EnvConfigError for an environment that is not in the catalogue.
     """
     if environment is not None and ":" in environment:
-        return () if held_out else (f"{environment}{EVERYBODY}",)
+        return () if holdout else (f"{environment}{EVERYBODY}",)
     if environment is not None:
         registry.entry(environment)
     return tuple(
         name
         for name, found in SCENARIOS.items()
-        if environment in (None, found.environment) and held_out in (None, found.held_out)
+        if environment in (None, found.environment) and holdout in (None, found.holdout)
     )
 
 

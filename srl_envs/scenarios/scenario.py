@@ -40,7 +40,7 @@ class Scenario:
     """Names of the options whose values, taken together, training never meets."""
 
     @property
-    def held_out(self) -> bool:
+    def holdout(self) -> bool:
         """Whether something in it is kept for evaluation."""
         return bool(self.held_out_partners or self.held_out_options)
 

@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
     names = [*args.scenarios, *_of(args.environments, args.held_out)]
     if args.list:
-        for name in names or lookup.names(held_out=HELD_OUT[args.held_out]):
+        for name in names or lookup.names(holdout=HELD_OUT[args.held_out]):
             found = lookup.scenario(name)
             tell(f"{name}  [{', '.join(found.tags)}]  {found.description}")
         return 0
@@ -237,7 +237,7 @@ def _estimate(value: float | None, interval: tuple[float, float] | None) -> str:
 
 
 def _name(score: ScenarioScore) -> str:
-    return score.scenario.name + (" *" if score.scenario.held_out else "")
+    return score.scenario.name + (" *" if score.scenario.holdout else "")
 
 
 def _row(score: ScenarioScore) -> tuple[str, ...]:
@@ -257,12 +257,12 @@ def _row(score: ScenarioScore) -> tuple[str, ...]:
     )
 
 
-def _of(environments: Sequence[str], held_out: str) -> list[str]:
+def _of(environments: Sequence[str], holdout: str) -> list[str]:
     from srl_envs.scenarios import lookup
 
     found: list[str] = []
     for environment in environments:
-        own = lookup.names(environment, HELD_OUT[held_out])
+        own = lookup.names(environment, HELD_OUT[holdout])
         if not own:
             there = lookup.environments()
             kind = f"{environment.partition('_')[0]}_"

@@ -55,10 +55,10 @@ def run(args: argparse.Namespace) -> int:
     _print_table("versions", {"python": platform.python_version()} | versions())
     games = {name: registry.entry(name).description for name in registry.names()}
     _print_table("environments", games)
-    kept = {name: lookup.names(name, held_out=True) for name in lookup.environments()}
+    kept = {name: lookup.names(name, holdout=True) for name in lookup.environments()}
     counts = {
-        name: f"{len(lookup.names(name))}, {len(held_out)} of them held out from training"
-        for name, held_out in kept.items()
+        name: f"{len(lookup.names(name))}, {len(holdout)} of them held out from training"
+        for name, holdout in kept.items()
     }
     _print_table("scenarios (srl eval --list)", counts)
     _print_table("update strategies (updates.strategy)", STRATEGIES)

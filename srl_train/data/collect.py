@@ -62,8 +62,8 @@ def scripted_player(name: str, env: Any) -> Policy:
     Raises ConfigError where it cannot play, or is kept for evaluation: what is played here is
     trained on.
     """
-    if name in POLICIES and POLICIES[name].held_out:
-        offered = ", ".join(policy_names(env, held_out=False))
+    if name in POLICIES and POLICIES[name].holdout:
+        offered = ", ".join(policy_names(env, holdout=False))
         raise ConfigError(f"{name} is kept for evaluation (srl eval): give one of {offered}")
     try:
         return InWords(classic_policy(name, env), env.unwrapped.text_view)

@@ -51,13 +51,13 @@ def _refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) 
 
 def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any) -> None:
     """Raise ConfigError for a seat of nobody's, or of a scripted policy that is held out."""
-    offered = ", ".join(sorted({*models, *names(env, held_out=False)}))
+    offered = ", ".join(sorted({*models, *names(env, holdout=False)}))
     for seat, who in seats.items():
         if who in models:
             continue
         if who not in POLICIES:
             raise ConfigError(f"seats.{seat} is {who!r}: give one of {offered}")
-        if POLICIES[who].held_out:
+        if POLICIES[who].holdout:
             raise ConfigError(
                 f"seats.{seat} is {who!r}, which is kept for evaluation (srl eval): to train, "
                 f"give one of {offered}"

@@ -279,8 +279,6 @@ def test_the_page_runs_and_explains_every_key(capsys):
     [code] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     exec(compile(code, "block", "exec"), {})
     said = capsys.readouterr().out
-    assert said.count("95 % interval (") == len(
-        lookup.names("coop_compete_pair_v0", held_out=True)
-    )
+    assert said.count("95 % interval (") == len(lookup.names("coop_compete_pair_v0", holdout=True))
     for key in (*AT_THE_END, *SUMMED, *JUDGED):
         assert f"`{key}`" in page

@@ -74,8 +74,8 @@ def test_who_can_play_what():
     assert set(names(maze)) == {
         "uniform", "random_walker", "greedy_walker", "explorer", "wall_follower",
     }  # fmt: skip
-    assert "grim_trigger" in names(pair, held_out=True)
-    assert "grim_trigger" not in names(pair, held_out=False)
+    assert "grim_trigger" in names(pair, holdout=True)
+    assert "grim_trigger" not in names(pair, holdout=False)
     assert set(names()) == set(POLICIES)
 
 
@@ -105,13 +105,13 @@ def test_scenarios_seat_whom_they_can_and_say_who_is_held_out(name):
     env = scenario.make()
     for who in scenario.background.values():
         assert POLICIES[who].can_play(env)
-    held_out = {who for who in scenario.background.values() if POLICIES[who].held_out}
-    assert held_out == set(scenario.held_out_partners)
+    holdout = {who for who in scenario.background.values() if POLICIES[who].holdout}
+    assert holdout == set(scenario.held_out_partners)
 
 
 def test_every_held_out_policy_is_met_in_a_scenario():
     met = {who for n in lookup.names() for who in lookup.scenario(n).held_out_partners}
-    assert met == set(names(held_out=True))
+    assert met == set(names(holdout=True))
 
 
 def test_uniform_plays_games_whose_seats_have_different_actions_and_no_masks():
@@ -149,6 +149,6 @@ def cells(rows):
 def test_the_page_lists_all_partners():
     written = re.findall(r"^\| `(\w+)` \| (.*?) \| (yes)?\s?\| (.*?) \|$", PAGE, re.MULTILINE)
     assert cells(written) == cells(
-        (e.name, ", ".join(e.games) or ANY, "yes" if e.held_out else "", e.description)
+        (e.name, ", ".join(e.games) or ANY, "yes" if e.holdout else "", e.description)
         for e in POLICIES.values()
     )

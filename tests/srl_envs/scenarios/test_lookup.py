@@ -23,9 +23,9 @@ GAMES = (
 @pytest.mark.parametrize("game", GAMES)
 def test_every_game_has_four_and_some_are_held_out(game):
     assert len(lookup.names(game)) >= 4
-    held_out = lookup.names(game, held_out=True)
-    assert held_out and set(held_out) < set(lookup.names(game))
-    assert {*held_out, *lookup.names(game, held_out=False)} == set(lookup.names(game))
+    holdout = lookup.names(game, holdout=True)
+    assert holdout and set(holdout) < set(lookup.names(game))
+    assert {*holdout, *lookup.names(game, holdout=False)} == set(lookup.names(game))
 
 
 def test_the_games_with_scenarios():
@@ -43,7 +43,7 @@ def test_every_seat_is_focal_or_background(name):
     assert not set(found.focal) & set(found.background)
     assert set(found.held_out_partners) <= set(found.background.values())
     assert set(found.held_out_options) <= set(found.options)
-    assert found.held_out == any(tag.startswith("held-out") for tag in found.tags)
+    assert found.holdout == any(tag.startswith("held-out") for tag in found.tags)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_held_out_levels_are_known_in_every_entry_of_the_game():
     assert all(kept(name, {}) is None for name in registry.names())
 
 
-KEPT = [n for n in lookup.names(held_out=True) if lookup.scenario(n).held_out_options]
+KEPT = [n for n in lookup.names(holdout=True) if lookup.scenario(n).held_out_options]
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -159,7 +159,7 @@ def test_of_bandits_the_chances_are_held_out_whatever_is_told():
 
 
 def test_no_training_scenario_plays_held_out_levels():
-    for name in lookup.names(held_out=False):
+    for name in lookup.names(holdout=False):
         found = lookup.scenario(name)
         assert lookup.kept_for_evaluation(found.environment, found.options) is None
 

@@ -64,7 +64,7 @@ def test_a_classic_policy_is_scored_and_told(tmp_path, capsys):
     words = ["--environment", "coop_compete_pair_v0", "--held-out", "only"]
     record = evaluated([*words, "--policy", "tit_for_tat", "--episodes", "4"], tmp_path)
     names = [score["scenario"]["name"] for score in record["scores"]]
-    assert tuple(names) == lookup.names("coop_compete_pair_v0", held_out=True)
+    assert tuple(names) == lookup.names("coop_compete_pair_v0", holdout=True)
     assert record["focal"] == {"name": "tit_for_tat", "kind": "scripted"}
     assert (record["seed"], record["episodes"]) == (0, 4) and "numpy" in record["versions"]
     pavlov = record["scores"][0]

@@ -20,18 +20,18 @@ def test_a_held_out_partner_is_refused_and_the_offered_are_told(short_run):
     said = str(error.value)
     assert "seats.agent_1 is 'grim_trigger', which is kept for evaluation (srl eval)" in said
     offered = said.partition("give one of ")[2].split(", ")
-    assert set(offered) == {"model_0", *names(PAIR, held_out=False)}
+    assert set(offered) == {"model_0", *names(PAIR, holdout=False)}
     assert "\n" not in said
 
 
-@pytest.mark.parametrize("who", names(held_out=True))
+@pytest.mark.parametrize("who", names(holdout=True))
 def test_every_held_out_partner_is_refused(who):
     with pytest.raises(ConfigError, match="kept for evaluation"):
         refuse_partners({"agent_0": who}, ("model_0",), PAIR)
 
 
 def test_the_others_may_train():
-    for who in ("model_0", *names(PAIR, held_out=False)):
+    for who in ("model_0", *names(PAIR, holdout=False)):
         refuse_partners({"agent_0": who}, ("model_0",), PAIR)
 
 
@@ -128,7 +128,7 @@ def test_a_file_of_problems_is_trained_on_as_it_is(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [n for n in lookup.names(held_out=True) if lookup.scenario(n).held_out_options],
+    [n for n in lookup.names(holdout=True) if lookup.scenario(n).held_out_options],
 )
 def test_the_levels_of_held_out_scenarios_are_refused(name):
     found = lookup.scenario(name)
@@ -136,7 +136,7 @@ def test_the_levels_of_held_out_scenarios_are_refused(name):
         refuse_levels(EnvironmentConfig(found.environment, found.options), found.make())
 
 
-@pytest.mark.parametrize("name", lookup.names(held_out=False))
+@pytest.mark.parametrize("name", lookup.names(holdout=False))
 def test_the_levels_of_the_other_scenarios_may_train(name):
     found = lookup.scenario(name)
     refuse_levels(EnvironmentConfig(found.environment, found.options), found.make())

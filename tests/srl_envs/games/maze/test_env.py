@@ -327,14 +327,14 @@ def test_the_level_seed_is_apart_from_the_episode_seed():
 
 
 def test_held_out_levels_are_not_played_by_mistake():
-    held_out = MazeRecipe().level_seeds("test", 1)[0]
-    with pytest.raises(EnvConfigError, match=f"level_seed {held_out} makes a maze of the test"):
-        parallel_env(level_seed=held_out)
-    parallel_env(level_seed=held_out, split="test")
+    holdout = MazeRecipe().level_seeds("test", 1)[0]
+    with pytest.raises(EnvConfigError, match=f"level_seed {holdout} makes a maze of the test"):
+        parallel_env(level_seed=holdout)
+    parallel_env(level_seed=holdout, split="test")
     env = parallel_env()
     with pytest.raises(EnvConfigError, match="plays the train split"):
-        env.reset(options={"level_seed": held_out})
-    parallel_env(split="any").reset(options={"level_seed": held_out})
+        env.reset(options={"level_seed": holdout})
+    parallel_env(split="any").reset(options={"level_seed": holdout})
 
 
 def test_time_to_solve_it():
