@@ -1,4 +1,4 @@
-"""Core SRL: several language models learn together, by reinforcement learning, in shared games.
+"""Core SRL: reinforcement learning of several language models at once in multi-agent games.
 
 The documented names, each from the part that does the work:
 

@@ -1,4 +1,4 @@
-"""The documented names that configure and describe; none of them imports torch.
+"""Public API for configuration and environment descriptions, importable without torch.
 
 Each is thin over the parts that do the work. Names that train are in `core_srl.trainer`.
 """

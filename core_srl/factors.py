@@ -1,4 +1,4 @@
-"""The documented cooperation and competence factors, as the settings that they are here.
+"""Cooperation and competence factors of the public API, as keyword arguments of environments.
 
 `factor_settings` turns them into settings by dotted name, for `yaml_file.from_tree({}, ...)`.
 What no part of a run could honour is refused: docs/credit.md has the table.

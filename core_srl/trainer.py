@@ -1,4 +1,4 @@
-"""The documented names that train, over `srl_train.trainer` and its checkpoints."""
+"""Public API for training: the trainer and its checkpoints."""
 
 from __future__ import annotations
 

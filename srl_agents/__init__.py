@@ -1,1 +1,1 @@
-"""Who plays: policies, rollouts, episode records."""
+"""Agents: policies, rollouts, episode records and evaluation."""

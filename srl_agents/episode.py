@@ -1,4 +1,4 @@
-"""What happened in an episode: frozen records, and JSON lines that lose nothing."""
+"""Episode records: frozen dataclasses, and their lossless JSON lines."""
 
 from __future__ import annotations
 

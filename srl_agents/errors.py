@@ -1,4 +1,4 @@
-"""What can go wrong while agents play, flat and named."""
+"""Errors of policies, rollouts and evaluation."""
 
 
 class BackendError(RuntimeError):

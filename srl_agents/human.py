@@ -1,4 +1,4 @@
-"""A person in a seat: reads the situation, types an answer, and may try again."""
+"""Human policy: a person plays an agent in the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocols of policies: how whoever plays an agent is asked for its moves.
+"""Policy protocols: how an agent is asked for its actions.
 
 A policy hides no state: one object may play many agents of many episodes at once, so memory is
 handed in and out.

@@ -1,4 +1,4 @@
-"""The random streams of play and training, by name: no two of them start alike.
+"""Random streams of play and training, derived by name from one seed.
 
 All randomness of a run, an evaluation or a collection comes from one seed; a stream is what one
 purpose draws from. What tells it apart is what numpy's SeedSequence is given beside the seed. That

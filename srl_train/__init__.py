@@ -1,4 +1,4 @@
-"""Training of several models at once, by TRL, stepped from one explicit loop of rounds."""
+"""Training: several models at once with TRL trainers stepped by one loop of rounds."""
 
 import logging
 from importlib import import_module

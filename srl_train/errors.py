@@ -1,4 +1,4 @@
-"""What can go wrong while models train, flat and named."""
+"""Errors of configuration, training, checkpoints and data."""
 
 
 class ConfigError(ValueError):

@@ -1,4 +1,4 @@
-"""MultiModelTrainer: trains several models together, from the first round to the last."""
+"""MultiModelTrainer: training of several models together, over all rounds."""
 
 from __future__ import annotations
 

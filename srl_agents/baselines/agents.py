@@ -1,4 +1,4 @@
-"""SimplePG and OurMethodPolicy in the seats of any environment with the actions 0 and 1.
+"""SimplePG and OurMethodPolicy as policies for any environment with the actions 0 and 1.
 
 A seat plays its learner as it stood when the episode began; `learn` then takes the recorded
 episode. Between the two nothing changes, so episodes can be played, recorded and learnt from in

@@ -1,4 +1,4 @@
-"""The best plan for an episode against a partner that looks one round back."""
+"""Best response over one episode to an opponent with memory one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How two learners of the same kind reach the same choice, though each sees only its own rewards.
+"""Coordination on a joint choice by two learners of one kind that see only their own rewards.
 
 Everything here depends on the two players' actions alone, which both see, so both players are
 always in the same place. Private rewards enter only through the ballots, and ballots are actions.

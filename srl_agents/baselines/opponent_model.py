@@ -1,4 +1,4 @@
-"""What kind of player the partner is, and what it will do, from its observed actions alone.
+"""Opponent model: the opponent's type and next action, inferred from its observed actions.
 
 Type-based reasoning in the manner of Albrecht and Ramamoorthy (2013, "A game-theoretic model and
 best-response learning method for ad hoc coordination"): a few kinds of player are thought possible,

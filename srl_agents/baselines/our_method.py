@@ -1,4 +1,4 @@
-"""OurMethodPolicy: learns what joint actions pay and who the partner is, and responds best.
+"""OurMethodPolicy: estimates payoffs, models its opponent and plays a best response.
 
 What it uses: its own actions, its own rewards and the partner's actions. Nothing else.
 

@@ -1,4 +1,4 @@
-"""What each joint action pays, estimated from one's own rewards alone."""
+"""Estimates of the payoff of each joint action from an agent's own rewards."""
 
 from __future__ import annotations
 

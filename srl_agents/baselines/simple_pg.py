@@ -1,4 +1,4 @@
-"""SimplePG: the smallest policy gradient, one logit for two actions."""
+"""SimplePG: a minimal policy gradient, one logit for two actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Confidence intervals of means: by bootstrap, and by Student's t where there are few values."""
+"""Confidence intervals of means: bootstrap, and Student's t for few values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of episodes: cooperation, unread answers, success and winners."""
+"""Statistics of episodes: cooperation, parse failures, success and winners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pass@k: the chance that at least one of k answers to a problem solves it.
+"""pass@k: the probability that at least one of k answers solves a problem.
 
 Estimated without bias from n answers of which c do (Chen et al. 2021, "Evaluating Large Language
 Models Trained on Code", eq. 1).

@@ -1,4 +1,4 @@
-"""Signs of life from work that may take long: a line every few seconds, none where it is quick."""
+"""Progress messages of long work: a line every few seconds."""
 
 from __future__ import annotations
 

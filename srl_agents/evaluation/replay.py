@@ -1,4 +1,4 @@
-"""A recorded episode, played again: the environment from its record, and what it showed."""
+"""Replay of a recorded episode: its environment rebuilt, its actions played again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios played and scored: what the focal seats earn per capita, and what came of it for all.
+"""Evaluation in scenarios: per-capita returns of the evaluated agents, and collective outcomes.
 
 score(scenario("coop_compete_pair_v0.tit_for_tat"), Uniform(), episodes=64).focal_return
 """

@@ -1,4 +1,4 @@
-"""How many problems were solved: shares, pass@k, and how sure one can be of them."""
+"""Success rates on problems: fractions solved, pass@k and their confidence intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language models as players: conversation tokens, sampling, constrained answers, backends.
+"""Language models as policies: prompts, sampling, constrained answers and backends.
 
 Importing this package takes no torch; `backends.huggingface` and `tiny` do.
 """

@@ -1,4 +1,4 @@
-"""Choice among legal answers: which tokens may come next so that only they can be written."""
+"""Trie of legal answers: the tokens that may come next in constrained decoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations as tokens: append-only, and a sampled answer is never tokenised again.
+"""Conversations as tokens: append-only, sampled answers never tokenized again.
 
 A chat template renders whole conversations. Here it is asked once, with markers in place of the
 contents, what it writes around them; from then on each turn only appends tokens.

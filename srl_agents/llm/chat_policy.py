@@ -1,4 +1,4 @@
-"""A language model behind an API in a seat: told the same words, and read the same way."""
+"""Policy on a chat backend: same prompts and same parsing as the text policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A language model as the judge of debates: asked twice, the second time with the sides swapped."""
+"""Language-model judge of debates, asked twice with the sides swapped."""
 
 from __future__ import annotations
 

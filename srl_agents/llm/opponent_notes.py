@@ -1,4 +1,4 @@
-"""What the others did so far, in words: opponent modelling for a seat that reads.
+"""Opponent modelling in the prompt: a text summary of what the other agents did so far.
 
 The classic OurMethodPolicy keeps beliefs about its partner; a language model is told them. Only
 what the environment shows the seat is used: its observations of this game.

@@ -1,4 +1,4 @@
-"""What a seat that reads and writes is told next, and how its answer is read."""
+"""Prompts of language-model agents turn by turn, and the parsing of their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a completion is drawn from a model's distribution."""
+"""Sampling settings of a completion: temperature, nucleus, length."""
 
 from __future__ import annotations
 

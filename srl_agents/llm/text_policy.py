@@ -1,4 +1,4 @@
-"""A language model in a seat: it reads the situation, writes an answer, and the answer is read."""
+"""Policy on a token backend: prompt, completion, parsed action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Players of bandits: they look at their own pulls and what those won."""
+"""Scripted bandit policies, on their own pulls and rewards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bernoulli: a coin in every round."""
+"""Bernoulli: cooperation with a fixed probability in every round."""
 
 from srl_agents.scripted.memory_one import SITUATIONS, MemoryOne
 

@@ -1,4 +1,4 @@
-"""Walkers of mazes. They see what any seat sees: the cells around it and where its goal lies."""
+"""Scripted maze policies, on what any agent observes: the cells around it, its goal's direction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategies that look one round back: five chances of cooperating, one per situation.
+"""Memory-one strategies: five probabilities of cooperating, one per situation.
 
 Always, Bernoulli and TitForTat are all of this kind, and so are the partners against which
 `best_response` plans. A situation is either the first round of an episode or the joint action of

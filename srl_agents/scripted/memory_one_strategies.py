@@ -1,4 +1,4 @@
-"""The named strategies that look one round back, as chances of cooperating by situation."""
+"""Named memory-one strategies, as probabilities of cooperating by situation."""
 
 from __future__ import annotations
 

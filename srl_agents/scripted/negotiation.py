@@ -1,4 +1,4 @@
-"""Negotiators: each has a target that falls as the deadline nears, or as the others give way.
+"""Scripted negotiation policies, with a target that falls over time or as others concede.
 
 A negotiator proposes the deal at or above its target that is most like what the others last
 proposed, and accepts a proposal that reaches the target; at its last move, one that beats having

@@ -1,4 +1,4 @@
-"""Where the named fields of an observation vector stand."""
+"""Layout of observation vectors: the positions of their named fields."""
 
 from __future__ import annotations
 

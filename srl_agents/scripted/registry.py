@@ -1,4 +1,4 @@
-"""Scripted policies by name: which games each can play, and which are kept for evaluation."""
+"""Registry of scripted policies: the games each can play, and which are held out."""
 
 from __future__ import annotations
 

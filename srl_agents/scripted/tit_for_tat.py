@@ -1,4 +1,4 @@
-"""TitForTat: what the other did last."""
+"""Tit for tat: the opponent's previous action."""
 
 from srl_agents.scripted.memory_one import MemoryOne, SituationReader
 

@@ -1,4 +1,4 @@
-"""Traders: they offer what both sides should gain from, and keep their word while they mean to.
+"""Scripted trading policies: mutually beneficial offers, kept or broken promises.
 
 A trader knows its own values, what a coin is worth to all, and that everyone has one favourite
 good. Who favours what it infers from the offers it gets and from what becomes of its own.

@@ -1,4 +1,4 @@
-"""The way from an episode's raw rewards to its advantages, in two steps.
+"""Advantage estimation: from an episode's raw rewards to its advantages.
 
 `shaped_game` makes an episode's trajectories, with the rewards that are trained on; `assign_credit`
 compares those of a round and adds their advantages.

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation on one episode, turn by turn or token by token: float64.
+"""Generalized advantage estimation of one episode, per turn or per token, in float64.
 
 Axes are in the names: _T the actions of one seat in one episode, _T1 one more.
 """

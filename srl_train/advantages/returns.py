@@ -1,4 +1,4 @@
-"""Reward arithmetic on one trajectory: pure functions, float64.
+"""Returns and reward arithmetic of one trajectory: pure functions in float64.
 
 Axes are in the names: _T turns.
 """

@@ -1,4 +1,4 @@
-"""Training modes: how raw rewards become the rewards trained on, and who speaks first.
+"""Reward modes: how raw rewards become training rewards, and the order of play.
 
 A mode is a few pure functions on one episode's raw rewards, `Mapping[seat, rewards per turn]`.
 Seats come in the environment's own order everywhere; a seat that leaves early has fewer turns.

@@ -1,4 +1,4 @@
-"""PEFT adapters in folders or on the hub, ours and anyone's: put on their base, gone on from."""
+"""PEFT adapters in folders or on the hub, loaded onto their base model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: folders that appear whole or not at all, and are recognised when damaged.
+"""Checkpoints: folders written atomically and verified on loading.
 
     round_00000012/
       models/model_0.safetensors ...   named tensors, one file per stem

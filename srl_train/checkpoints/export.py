@@ -1,4 +1,4 @@
-"""Models written as plain Hugging Face folders or PEFT adapters, and pushed to the hub."""
+"""Export of models as Hugging Face folders or PEFT adapters, and upload to the hub."""
 
 from __future__ import annotations
 

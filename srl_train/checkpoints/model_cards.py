@@ -1,4 +1,4 @@
-"""The README.md beside a saved model: what it is, what it was trained on, how to load it."""
+"""Model cards: the README.md beside a saved model."""
 
 from __future__ import annotations
 

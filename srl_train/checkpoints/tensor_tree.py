@@ -1,4 +1,4 @@
-"""Nested state (optimizers, schedulers, strategies) as JSON and named tensors, exactly.
+"""Nested state (optimizers, schedulers, strategies) as JSON and named tensors, losslessly.
 
 Plain JSON would turn tuples into lists and the integer keys of an optimizer's state into text;
 both are written as marked objects instead, so that what is read back equals what was written.

@@ -1,4 +1,4 @@
-"""The `srl` command. Each subcommand is one file here, imported only when it is asked for."""
+"""The `srl` command: one module per subcommand, imported when it is called."""
 
 from __future__ import annotations
 

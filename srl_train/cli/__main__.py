@@ -1,4 +1,4 @@
-"""`python -m srl_train.cli`, which is what `torchrun -m srl_train.cli` runs in every process."""
+"""Entry point of `python -m srl_train.cli`, and of `torchrun -m srl_train.cli` in every process."""
 
 from srl_train.cli import main
 

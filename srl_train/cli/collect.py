@@ -1,4 +1,4 @@
-"""`srl collect`: play games, and write those worth learning from."""
+"""`srl collect`: recorded games as training data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`srl eval`: what a policy, a model or a trained run earns in scenarios, per focal seat."""
+"""`srl eval`: evaluation of a policy, a model or a trained run in scenarios."""
 
 from __future__ import annotations
 

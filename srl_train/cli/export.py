@@ -1,4 +1,4 @@
-"""`srl export WHO FOLDER`: write a trained model for plain transformers or PEFT, or to the hub."""
+"""`srl export`: a trained model for plain transformers or PEFT, or on the hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`srl info`: versions, environments, strategies and this machine; checkpoints verified."""
+"""`srl info`: versions, environments, strategies, this machine, and verified checkpoints."""
 
 from __future__ import annotations
 

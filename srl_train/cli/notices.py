@@ -1,4 +1,4 @@
-"""What a command says: its results on stdout, what our packages log meanwhile on stderr.
+"""Output of commands: results on stdout, log messages on stderr.
 
 Whatever others wrote into it steers no terminal.
 """

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they are read into."""
+"""Options shared by several commands, and their parsed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`srl play ENV`: take a seat yourself, in the terminal, against any policy or model."""
+"""`srl play`: a game in the terminal against any policy or model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`srl replay EPISODES`: play a recorded episode again, to check it or to watch it."""
+"""`srl replay`: a recorded episode played again, to verify or to watch it."""
 
 from __future__ import annotations
 

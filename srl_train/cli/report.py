@@ -1,4 +1,4 @@
-"""`srl report RUN [RUN ...]`: the report of a run, or several runs side by side."""
+"""`srl report`: the report of one run, or of several side by side."""
 
 from __future__ import annotations
 

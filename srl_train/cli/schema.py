@@ -1,4 +1,4 @@
-"""`srl schema`: the settings of a configuration, for editors and for the guide."""
+"""`srl schema`: all settings of a configuration, for editors and for the guide."""
 
 from __future__ import annotations
 

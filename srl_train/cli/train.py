@@ -1,4 +1,4 @@
-"""`srl train CONFIG`: train several models at once, as a configuration says."""
+"""`srl train`: training of several models from a configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds of configuration values, each a ConfigError of one line."""
+"""Bounds of configuration values, each violation one ConfigError."""
 
 from srl_train.errors import ConfigError
 

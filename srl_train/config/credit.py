@@ -1,4 +1,4 @@
-"""Reward modes and credit assignment: how rewards are shaped, and which answers they go to."""
+"""Reward modes and credit assignment: their configuration sections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learners: the optimizer, and one section per algorithm."""
+"""Learners: the optimizer's section and one section per algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models: which learn, which only play, and how each of them answers."""
+"""Models, frozen models and opponent pools: their configuration sections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages before the rounds: learning from data, by SFT and by DPO."""
+"""Offline stages: the sections of SFT and DPO before the rounds."""
 
 from __future__ import annotations
 

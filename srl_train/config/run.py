@@ -1,4 +1,4 @@
-"""The configuration of one training run."""
+"""Training configuration of one run, one validated section per YAML section."""
 
 from __future__ import annotations
 

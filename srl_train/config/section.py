@@ -1,4 +1,4 @@
-"""One validated section of a configuration, and what is wrong with it in one line."""
+"""Base class of configuration sections, with validation errors of one line."""
 
 from __future__ import annotations
 

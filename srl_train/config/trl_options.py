@@ -1,4 +1,4 @@
-"""Options of TRL's GRPOConfig that are handed on to it; all its others are ours or unread here."""
+"""Allow-list of the GRPOConfig options that are passed on to TRL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Update strategies: how the models' updates are combined."""
+"""Update strategies: their configuration section."""
 
 from __future__ import annotations
 

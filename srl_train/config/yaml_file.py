@@ -1,4 +1,4 @@
-"""Run configurations from YAML files, plain data and the command line, and back."""
+"""Run configurations from YAML files, mappings and command-line overrides, and back to YAML."""
 
 from __future__ import annotations
 

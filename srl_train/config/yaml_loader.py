@@ -1,4 +1,4 @@
-"""YAML read strictly: nothing dropped without a word, nothing that hangs, one kind of error."""
+"""Strict YAML loader: no duplicate keys, bounded input, one kind of error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain chats: games written as messages, and files of messages to learn from."""
+"""Chat data: recorded games as message lists, and JSONL files of them."""
 
 from __future__ import annotations
 

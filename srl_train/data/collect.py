@@ -1,4 +1,4 @@
-"""Games collected to be learned from: who plays them, and which parts are kept."""
+"""Collection of games as training data: who plays, and which trajectories are kept."""
 
 from __future__ import annotations
 

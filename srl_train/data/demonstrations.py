@@ -1,4 +1,4 @@
-"""From recorded games to what SFT learns from: one conversation per seat and game, as tokens."""
+"""SFT demonstrations: one tokenized conversation per agent and recorded game."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DPO learns from: better and worse answers of one seat to one situation, or files of them."""
+"""DPO preference pairs: better and worse answers to one prompt, from games or files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model has played and not yet trained on, and when that is enough for an update."""
+"""Sample buffer: samples awaiting an update, and the batch size that triggers one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From episodes to what a learner trains on: one sample per seat and episode, tokens as sampled."""
+"""Training samples: one per agent and episode, with tokens and log-probabilities as sampled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trajectory: one agent's part of one episode, with what each of its turns earned and is worth."""
+"""Trajectory: one agent's turns in one episode, with rewards and advantages."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Several processes: collectives and sharded weights."""
+"""Distributed training: collectives and sharded weights."""

@@ -1,4 +1,4 @@
-"""FSDP: a model's parameters, gradients and optimizer state lie in slices on all processes.
+"""FSDP: parameters, gradients and optimizer state sharded over all processes.
 
 torch's own `fully_shard` (FSDP2; Zhao et al. 2023 describe the idea) on every decoder layer and on
 the whole, applied here: accelerate's FSDP settings run DDP on a CPU without a word. Each parameter

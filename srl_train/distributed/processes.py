@@ -1,4 +1,4 @@
-"""Several processes that train one run together: who this one is, and what they tell each other.
+"""Process group of one training run: ranks and collectives.
 
 `torchrun` starts them and says so in the environment (RANK, WORLD_SIZE, ...); `start` joins them
 into one process group. Everything here does nothing, at no cost, where there is one process. What

@@ -1,4 +1,4 @@
-"""From a configuration to a run: environment, seats, models, learners, strategy and mode."""
+"""Assembly of a run from its configuration: environment, agents, models, learners, strategy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a configuration to a model's learner, by whatever it learns."""
+"""Construction of a model's learner from its configuration."""
 
 from __future__ import annotations
 

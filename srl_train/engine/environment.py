@@ -1,4 +1,4 @@
-"""The game that a configuration names."""
+"""Construction of the environment that a configuration names."""
 
 from __future__ import annotations
 

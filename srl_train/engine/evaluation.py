@@ -1,4 +1,4 @@
-"""What the models earn as they are, without learning from it."""
+"""Evaluation of the current policies without updating them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a run is with what it learns from data before its rounds."""
+"""Progress of the offline stages, as it is kept in checkpoints."""
 
 from __future__ import annotations
 

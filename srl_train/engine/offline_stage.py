@@ -1,4 +1,4 @@
-"""What a run learns from data before its rounds: SFT, then DPO, each where it is configured.
+"""Offline stages before the rounds: SFT, then DPO.
 
 A stage takes its games from files, or has them played when it begins. Each pass over them is one
 update of every model, through the same seam as in a round, so that update strategies work alike.

@@ -1,4 +1,4 @@
-"""The whole state of a run, into a checkpoint and out of it again, equal to the bit.
+"""Saving and resuming of a run's whole state, bit for bit.
 
 No generator is saved because none outlives a round: every one is made from the run's seed, the
 round's number and its own place, so the number of the next round is their state.

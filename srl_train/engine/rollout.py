@@ -1,4 +1,4 @@
-"""Games of a run, played by all of its processes together."""
+"""Rollouts of a run, shared among all of its processes."""
 
 from __future__ import annotations
 

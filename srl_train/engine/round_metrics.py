@@ -1,4 +1,4 @@
-"""A round's row of metrics.jsonl, from its episodes and updates."""
+"""Metrics of one round: a row of metrics.jsonl from its episodes and updates."""
 
 from __future__ import annotations
 

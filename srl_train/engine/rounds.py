@@ -1,4 +1,4 @@
-"""One round, top to bottom: play, shape, gather, update, account."""
+"""One training round: rollout, advantages, buffering, update, metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run writes beside its checkpoints: each file whole or not at all.
+"""Files of a run's folder beside its checkpoints, written atomically.
 
 RUN/config.yaml  metrics.jsonl  stages.jsonl  summary.json  episodes/  data/  models/model_0/
 """

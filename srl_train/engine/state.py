@@ -1,4 +1,4 @@
-"""A run under way: its players, learners and everything that changes from round to round."""
+"""State of a run: players, learners and everything that changes from round to round."""
 
 from __future__ import annotations
 

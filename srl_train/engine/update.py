@@ -1,4 +1,4 @@
-"""One update of several models: their optimizer steps taken together, and the update strategy."""
+"""Joint update of several models: their optimizer steps, combined by the update strategy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log-probabilities of constrained choices, under the masking they were sampled with.
+"""Log-probabilities of constrained choices, under the mask they were sampled with.
 
 A choice among legal answers is drawn from the softmax over the ids that continue one of them.
 Its log-probability, and the gradient, must be taken under the same renormalised distribution.

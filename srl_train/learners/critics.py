@@ -1,4 +1,4 @@
-"""Critics: what a model expects to earn from here on, one value per action.
+"""Critics: value heads that predict a model's return, one value per action.
 
 Every critic is a module of its own, beside the policy and never inside it: what is saved, sampled
 from and clipped as the policy stays the policy. All take (batch, hidden) and give (B, K) values in

@@ -1,4 +1,4 @@
-"""LoRA adapters on one shared base: every model its own adapter, the base's tensors held once.
+"""LoRA adapters of several models on one shared base model.
 
 Each learner gets a model object of its own, so that zeroing, clipping and parking gradients can
 never touch another model's adapter; the objects share the base's parameter tensors. A further

@@ -1,4 +1,4 @@
-"""Direct preference optimisation by TRL's own DPOTrainer, stepped from outside.
+"""DPO learner on TRL's DPOTrainer, stepped from outside.
 
 TRL keeps the losses, clipping, the schedule and the metrics. It is handed pairs as tokens. What
 the model is held to is the model as it stood when the stage began: its log-probabilities of both

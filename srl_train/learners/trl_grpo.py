@@ -1,4 +1,4 @@
-"""GRPO by TRL's own GRPOTrainer, stepped from outside.
+"""GRPO learner on TRL's GRPOTrainer, stepped from outside.
 
 TRL keeps the advantages, the clipped loss, the reference model, clipping, the schedule and the
 metrics. It is handed episodes that were already played, through its `rollout_func`, and never

@@ -1,4 +1,4 @@
-"""A TRL trainer stepped over data that lies there already: what SFT and DPO share."""
+"""Learners from fixed data on TRL trainers: the parts shared by SFT and DPO."""
 
 from __future__ import annotations
 

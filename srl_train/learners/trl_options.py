@@ -1,4 +1,4 @@
-"""TRL's GRPOConfig from our settings, and its refusals as errors of ours."""
+"""TRL's GRPOConfig from the configuration, and its errors as ConfigError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PPO: TRL's clipped surrogate, which is PPO's, with advantages from a critic of ours.
+"""PPO learner: TRL's clipped surrogate with advantages from a critic.
 
 Of TRL's GRPOTrainer four methods are extended, none is replaced: what a batch is made of, the
 loss, the log-probabilities (which are looked at in passing) and the optimizer. Formulas and

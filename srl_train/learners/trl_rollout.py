@@ -1,4 +1,4 @@
-"""Our environments from a plain single-model TRL GRPOTrainer, through its `rollout_func`.
+"""Rollouts for a plain single-model GRPOTrainer, by its `rollout_func`.
 
     trainer = GRPOTrainer(
         model=..., processing_class=..., args=..., train_dataset=rows,

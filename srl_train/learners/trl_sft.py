@@ -1,4 +1,4 @@
-"""Supervised learning by TRL's own SFTTrainer, stepped from outside.
+"""SFT learner on TRL's SFTTrainer, stepped from outside.
 
 TRL keeps the fused loss, clipping, the schedule and the metrics. It is handed conversations as
 tokens, with labels; only how much each token counts is ours.

@@ -1,4 +1,4 @@
-"""A TRL trainer stepped from outside: what all learners share, whatever their loss."""
+"""Base class of learners: a TRL trainer stepped from outside, whatever its loss."""
 
 from __future__ import annotations
 

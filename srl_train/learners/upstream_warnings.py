@@ -1,4 +1,4 @@
-"""What TRL 1.16, PEFT 0.21 and transformers 5.23 say of themselves while they are used as told."""
+"""Filters for known harmless warnings of TRL 1.16, PEFT 0.21 and transformers 5.23."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run measured: rows on disk, the live display, plots and the report. No torch in here."""
+"""Metrics of a run: rows on disk, live progress, plots and reports. No torch."""
 
 from srl_train.metrics.progress import Progress
 from srl_train.metrics.sinks import JsonlSink, Sink, Tee, read_metrics

@@ -1,4 +1,4 @@
-"""What can go wrong with a run's records and their report."""
+"""Errors of metrics files and reports."""
 
 
 class RunFolderError(ValueError):

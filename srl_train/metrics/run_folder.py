@@ -1,4 +1,4 @@
-"""A run's folder, read back: rows, stages, summary, configuration and sample episodes.
+"""Reader of a run's folder: rows, stages, summary, configuration and sample episodes.
 
 A run that was killed, or still goes on, is read as far as it goes; `Run.notes` says what is
 missing. Only what is damaged beyond that is a RunFolderError.

@@ -1,4 +1,4 @@
-"""Runs that differ only in their seed, taken together in a comparison."""
+"""Runs that differ only in their seed, aggregated for a comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where rows of metrics go: a file of JSON lines, or several sinks at once.
+"""Sinks of metrics rows: a JSON-lines file, or several sinks at once.
 
 JSON has no NaN and no infinity. Such a number is written as null, and the row says so under
 `not_finite`: a list of [path of keys, "nan" | "inf" | "-inf"]. `read_metrics` puts the numbers

@@ -1,4 +1,4 @@
-"""A warning where models' answers mostly cannot be read: such a run learns next to nothing."""
+"""Warning about a high rate of parse failures in training."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Models as a checkpoint saved them: built from the run's own configuration, with the weights of
-that moment."""
+"""Models of a checkpoint, built from its run's configuration and saved weights."""
 
 from __future__ import annotations
 

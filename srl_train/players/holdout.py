@@ -1,5 +1,4 @@
-"""Holdouts: partners and levels that training is refused, so that `srl eval` meets models with
-what they have never met (srl_envs/scenarios/lookup.py)."""
+"""Holdout of opponents and levels: refused in training, reserved for evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends of models: the embedded one, folders, hub names, adapters on their base, checkpoints."""
+"""Loading of models: tiny, local folders, hub names, adapters and checkpoints."""
 
 from __future__ import annotations
 

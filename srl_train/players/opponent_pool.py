@@ -1,4 +1,4 @@
-"""Past versions of the models as opponents: self-play against a pool of snapshots, and leagues.
+"""Opponent pools: past snapshots of the models for self-play and leagues.
 
 Training against the newest self alone can go round in circles; a pool of past selves, drawn
 uniformly (fictitious self-play, Heinrich et al. 2015) or the harder ones more often (prioritized

@@ -1,4 +1,4 @@
-"""Player specs: what a name on a command line, in a configuration or in a scenario stands for."""
+"""Player specs: the names of players in configurations, scenarios and on the command line."""
 
 from __future__ import annotations
 

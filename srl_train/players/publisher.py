@@ -1,4 +1,4 @@
-"""Publication of weights: from when on whoever samples from a model does so with new ones."""
+"""Publication of new weights to the backends that sample from a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One resolver from player specs to policies, for training, evaluation, play and collection."""
+"""Resolver from player specs to policies, for training, evaluation, play and collection."""
 
 from __future__ import annotations
 

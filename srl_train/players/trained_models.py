@@ -1,4 +1,4 @@
-"""How models are loaded and answer, as a configuration or the run that trained them says."""
+"""Loading and answering options of models, from a configuration or the run that trained them."""
 
 from __future__ import annotations
 

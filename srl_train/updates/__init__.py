@@ -1,4 +1,4 @@
-"""Weight-update strategies: how the updates of several models are combined."""
+"""Update strategies: how the updates of several models are combined."""
 
 from srl_train.updates.asynchronous import asynchronous
 from srl_train.updates.averaging import check_compatible

@@ -1,4 +1,4 @@
-"""Each model on its own."""
+"""Independent updates: each model on its own."""
 
 from srl_train.updates.strategy import UpdateStrategy, no_state
 

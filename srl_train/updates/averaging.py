@@ -1,4 +1,4 @@
-"""Means over models, and whether models can be averaged at all."""
+"""Averaging of models' parameters and gradients, and checks that they can be averaged."""
 
 from __future__ import annotations
 

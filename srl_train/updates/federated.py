@@ -1,4 +1,4 @@
-"""Models learn apart and meet after every round."""
+"""Federated averaging: models learn apart and are averaged after every round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How models fared against each other in a round: what update strategies may choose by."""
+"""Scores of models against each other in a round, for update strategies."""
 
 from __future__ import annotations
 

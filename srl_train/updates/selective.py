@@ -1,4 +1,4 @@
-"""Only the best models of a round update."""
+"""Selective updates: only the best models of a round are updated."""
 
 from __future__ import annotations
 

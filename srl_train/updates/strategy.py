@@ -1,4 +1,4 @@
-"""What an update strategy is: pure functions on what all models computed, with explicit state.
+"""Protocol of update strategies: pure functions on all models' updates, with explicit state.
 
 A strategy turns what every model computed into what each may apply. It never sees a trainer, an
 optimizer or a device, and it changes none of its inputs in place. Its state is plain data

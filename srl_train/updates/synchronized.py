@@ -1,4 +1,4 @@
-"""All models apply the mean gradient."""
+"""Synchronized updates: the mean gradient for all models."""
 
 from __future__ import annotations
 

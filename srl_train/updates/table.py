@@ -1,4 +1,4 @@
-"""The named update strategies, as a run's configuration asks for them."""
+"""Registry of update strategies, as the configuration names them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The two-player game of the benchmark on arrays: what is paid, who meets whom, what each earns."""
+"""Matrix-game benchmark on arrays: payoffs, matches and cross-play of two players."""

@@ -1,4 +1,4 @@
-"""Everybody against everybody in the two-player game, at one setting."""
+"""Cross-play: every player against every other in the matrix game, at one setting."""
 
 from __future__ import annotations
 

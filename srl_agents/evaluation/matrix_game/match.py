@@ -1,4 +1,4 @@
-"""Two players, many runs side by side, one game."""
+"""Match of two players in the matrix game: many runs side by side on arrays."""
 
 from __future__ import annotations
 

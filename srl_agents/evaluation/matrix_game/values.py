@@ -1,4 +1,4 @@
-"""The two-player game of the benchmark: its payoffs, and what could be earned in it."""
+"""Payoffs of the matrix game, and the best values attainable in it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where completions come from. `backend` is the contract; each other module is one kind."""
+"""Backends: where completions come from, in this process or behind an API."""

@@ -1,4 +1,4 @@
-"""Models behind Anthropic's Messages API."""
+"""Backend for Anthropic's Messages API."""
 
 from __future__ import annotations
 

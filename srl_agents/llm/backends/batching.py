@@ -1,4 +1,4 @@
-"""Batches made of the requests of coroutines that wait at the same time."""
+"""Batching of the requests of coroutines that wait at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract with a model behind an API, which speaks in messages and shows no tokens."""
+"""Protocol of chat backends: models behind an API, messages in and text out."""
 
 from __future__ import annotations
 

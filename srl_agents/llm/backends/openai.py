@@ -1,4 +1,4 @@
-"""Models behind OpenAI's chat completions, and behind every server that speaks the same."""
+"""Backend for OpenAI's chat completions API and compatible servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of models behind an API: 'openai:gpt-5-mini', 'anthropic:claude-haiku-4-5'."""
+"""Registry of chat backends by prefix: 'openai:gpt-5-mini', 'anthropic:claude-haiku-4-5'."""
 
 from __future__ import annotations
 

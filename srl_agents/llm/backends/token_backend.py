@@ -1,4 +1,4 @@
-"""The contract between a text policy and whatever runs the model. No torch."""
+"""Protocol of token backends: requests and completions as tokens. No torch."""
 
 from __future__ import annotations
 

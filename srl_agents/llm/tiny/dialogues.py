@@ -1,4 +1,4 @@
-"""Random legal play of an environment, as conversations: what the embedded model starts from."""
+"""Dialogues of random legal play, to warm-start the tiny model."""
 
 from __future__ import annotations
 

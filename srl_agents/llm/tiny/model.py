@@ -1,4 +1,4 @@
-"""The embedded model: small enough for a laptop's CPU, and otherwise a model like any other.
+"""Tiny language model: an ordinary causal transformer small enough for a laptop's CPU.
 
 It is built from a configuration (nothing is downloaded), with a tokenizer made from the
 environment's own texts and a supervised warm start on random legal play, so that it answers

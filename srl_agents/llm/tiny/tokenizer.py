@@ -1,4 +1,4 @@
-"""The embedded model's tokenizer: made from an environment's own texts, and able to write any."""
+"""Tokenizer of the tiny model, built from an environment's own texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credit assignment: which answer of which agent is paid for what came of a game."""
+"""Credit assignment: advantages per turn from the outcomes of whole games."""
 
 from srl_train.advantages.credit.assignment import Advantages, Assignment, Seating
 from srl_train.advantages.credit.table import ASSIGNMENTS

@@ -1,4 +1,4 @@
-"""Opponent shaping: acts that serve an opponent count for more after good times together."""
+"""Advantage alignment: opponent shaping by weighting acts that serve an opponent."""
 
 from __future__ import annotations
 

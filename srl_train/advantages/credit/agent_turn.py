@@ -1,4 +1,4 @@
-"""Every seat's every turn for itself: what came after it, against the group's."""
+"""Agent-turn credit: each agent's return from a turn on, compared with the group's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credit assignments: pure functions from groups of games to one advantage per turn."""
+"""Protocol of credit assignments: pure functions from groups of games to one advantage per turn."""
 
 from __future__ import annotations
 

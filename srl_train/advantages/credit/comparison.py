@@ -1,4 +1,4 @@
-"""What advantages are made of: returns, and numbers compared with each other. Float64."""
+"""Parts of group-relative advantages: returns, baselines and normalization, in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaders are compared over the whole round, their followers within the group."""
+"""Hierarchical credit: leaders compared over the whole round, followers within the group."""
 
 from __future__ import annotations
 

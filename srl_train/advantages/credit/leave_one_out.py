@@ -1,4 +1,4 @@
-"""Every seat for itself: a game's return against the mean of the group's other games."""
+"""Leave-one-out credit: a game's return against the mean of the group's other games, per agent."""
 
 from __future__ import annotations
 

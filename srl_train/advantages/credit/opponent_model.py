@@ -1,4 +1,4 @@
-"""What the others did, in the advantage: rewards without the luck of meeting it."""
+"""Opponent-model credit: rewards without what is due to the opponents' actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every role against its own past: a moving average of its returns is the baseline."""
+"""Role credit: a moving average of each role's returns as the baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The named credit assignments, as a run's configuration asks for them."""
+"""Registry of credit assignments, as the configuration names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One for all: the team's return against the group's, the same for all its seats."""
+"""Team credit: the team's return against the group's, the same for all its agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replayed episode to watch: an animated GIF, or a page with every turn's words."""
+"""Animation of a replayed episode: a GIF, or a page with every turn's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of one run: its headline, curves, tables and sample episodes as one page."""
+"""Report of one run: headline, curves, tables and sample episodes on one page."""
 
 from __future__ import annotations
 

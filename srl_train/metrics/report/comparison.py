@@ -1,4 +1,4 @@
-"""Several runs side by side on one page: where they end, and what they were told differently."""
+"""Comparison of several runs on one page: final values and differences in configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of a run's numbers stand in which figure."""
+"""Figures of a report: which metrics are plotted in which figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few numbers a run comes down to."""
+"""Headline numbers of a run."""
 
 from __future__ import annotations
 

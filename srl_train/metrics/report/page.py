@@ -1,4 +1,4 @@
-"""The page of a document: one HTML file that loads nothing and runs its own two scripts only."""
+"""HTML page of a document: one self-contained file with its own two scripts."""
 
 from __future__ import annotations
 

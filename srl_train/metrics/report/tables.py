@@ -1,4 +1,4 @@
-"""The tables of a report: how each model did, who won, whose weights changed when and how much."""
+"""Tables of a report: results per model, wins, and sizes of weight updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes as a person reads them: what each agent saw, heard, answered and earned, by turns."""
+"""Transcripts of episodes: observations, messages, answers and rewards by turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any Hugging Face causal language model as a backend: batched, cached, token in and token out."""
+"""Backend for Hugging Face causal language models: batched, cached, tokens in and tokens out."""
 
 from __future__ import annotations
 

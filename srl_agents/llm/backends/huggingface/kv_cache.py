@@ -1,4 +1,4 @@
-"""The key-value cache of a batch of conversations, kept from turn to turn."""
+"""Key-value cache of a batch of conversations, kept from turn to turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models loaded and saved without transformers' progress bars."""
+"""Loading and saving of models without transformers' progress bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights in 4 or 8 bits: transformers' loading through bitsandbytes, held to what we rely on.
+"""Quantization to 4 or 8 bits by bitsandbytes, and checks of what it loaded.
 
 What a quantised model computes depends on its input alone: not on who shares the batch, and not
 on whether it is being trained. bitsandbytes' own layers part from that in two places, which are

@@ -1,4 +1,4 @@
-"""Drawing one token per row from logits, each row with its own settings and its own uniform."""
+"""Sampling of one token per row from logits, each row with its own settings and random number."""
 
 from __future__ import annotations
 
