@@ -43,7 +43,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 # A run is never written over another; the demo's own last one makes room.
 demo: $(VENV)/.installed-run
 	rm -rf $(DEMO)
-	$(BIN)/srl train examples/demo.yaml --seed $(SEED) --out $(DEMO)
+	$(BIN)/srl train examples/configs/demo.yaml --seed $(SEED) --out $(DEMO)
 	$(BIN)/srl report $(DEMO)
 
 test: $(VENV)/.installed-dev

@@ -20,7 +20,7 @@ from typing import Any
 from srl_train.engine.run_files import write_whole
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = ROOT / "examples"
+CONFIGS = ROOT / "examples" / "configs"
 PACKAGES = ("torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
 ACCELERATORS = ("/dev/nvidia0", "/dev/kfd")
 CHANGES = "+changes"

@@ -30,7 +30,7 @@ LARGEST_GROUP = 16  # games; more say little more about which of them went bette
 
 
 class TrainingMode(Enum):
-    """What the models are rewarded for; the formulas are in docs/updates.md."""
+    """What the models are rewarded for; the formulas are in docs/training/updates.md."""
 
     COOPERATIVE = "cooperative"
     COMPETITIVE = "competitive"
@@ -39,7 +39,7 @@ class TrainingMode(Enum):
 
 
 class WeightUpdateStrategy(Enum):
-    """How the models' updates are combined; see docs/updates.md."""
+    """How the models' updates are combined; see docs/training/updates.md."""
 
     SYNCHRONIZED = "synchronized"
     ASYNCHRONOUS = "asynchronous"

@@ -1,7 +1,7 @@
 """Cooperation and competence factors of the public API, as keyword arguments of environments.
 
 `factor_settings` turns them into settings by dotted name, for `yaml_file.from_tree({}, ...)`.
-What no part of a run could honour is refused: docs/credit.md has the table.
+What no part of a run could honour is refused: docs/training/credit.md has the table.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def main() -> None:
         low, high = one.interval or (float("nan"),) * 2
         print(f"  pass@{one.k}: {one.estimate:.3f} ({low:.3f} to {high:.3f})")
 
-    # Much the same as: srl collect examples/code.yaml --episodes 32 --group-size 4
+    # Much the same as: srl collect examples/configs/code.yaml --episodes 32 --group-size 4
     #                            --min-return 1 --out solved.jsonl
     games = play_games(make_env, policies, 32, seed=0, group_size=4)
     kept = filtered(games, min_return=1.0, drop_parse_failures=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from benchmarks.records import EXAMPLES
+from benchmarks.records import CONFIGS
 from benchmarks.training.claim import Request, Target
 from srl_agents.episode import Episode
 from srl_train.config import yaml_file
@@ -46,7 +46,7 @@ def trained(
     for seed in request.seeds:
         for name, own in variants.items():
             settings = {**own, **request.overrides, **fixed, "seed": seed}
-            config = yaml_file.load(EXAMPLES / example, settings)
+            config = yaml_file.load(CONFIGS / example, settings)
             began, worked = time.perf_counter(), time.process_time()
             words = re.findall(
                 "[a-z0-9]+", f"{example.removesuffix('.yaml')} {name} {seed}".lower()
@@ -75,7 +75,7 @@ def trained(
 
 def options_of(request: Request, example: str) -> dict[str, Any]:
     """The options of the environment that is trained in."""
-    return dict(yaml_file.load(EXAMPLES / example, request.overrides).environment.options)
+    return dict(yaml_file.load(CONFIGS / example, request.overrides).environment.options)
 
 
 def mean_return(run: Run, games: int) -> float:

@@ -1,4 +1,5 @@
-"""Untrusted Python, run where it can reach nothing: see Sandbox, and docs/sandbox.md."""
+"""Untrusted Python, run where it can reach nothing: see Sandbox, and
+docs/environments/sandbox.md."""
 
 from __future__ import annotations
 

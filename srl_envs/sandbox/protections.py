@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 LEVELS = ("limits", "namespaces", "filtered", "strict")
-"""From the weakest to the strongest; see docs/sandbox.md for what each withstands.
+"""From the weakest to the strongest; see docs/environments/sandbox.md for what each withstands.
 
 "limits": a process of its own with limits, nothing that keeps it from files or the network.
 "namespaces": it sees no file but the standard library's, no process and no network but its own; all

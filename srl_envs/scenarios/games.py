@@ -1,4 +1,5 @@
-"""All scenarios. Add one here: the tests, `srl eval` and docs/scenarios.md find it by its name.
+"""All scenarios. Add one here: the tests, `srl eval` and docs/environments/scenarios.md find it by
+its name.
 
 Those of tasks are in srl_envs/scenarios/tasks.py.
 Names are `<environment>.<what is special>`.

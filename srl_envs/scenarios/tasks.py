@@ -13,7 +13,7 @@ from srl_envs.scenarios.scenario import Scenario
 
 ONCE = {"max_cycles": 1}
 EASY, MIDDLE, HARD = {"difficulty": 1}, {"difficulty": (1, 3)}, {"difficulty": (4, 5)}
-# As examples/tool_use.yaml trains.
+# As examples/configs/tool_use.yaml trains.
 TWO_TOOLS: dict[str, Any] = {
     "families": "read and calculate", "tools": ("calculator", "files"), "difficulty": 1,
     "history": 0, "max_cycles": 3,

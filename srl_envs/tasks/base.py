@@ -16,7 +16,7 @@
     env = TaskEnv(Reverse())
 
 is a whole environment: seeded, with training and test problems, for one seat or several, and
-readable by language models. docs/tasks.md tells all that a task may say.
+readable by language models. docs/environments/tasks.md tells all that a task may say.
 """
 
 from __future__ import annotations

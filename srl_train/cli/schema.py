@@ -9,7 +9,7 @@ import json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument(
-        "--markdown", action="store_true", help="the table of docs/training.md in its place"
+        "--markdown", action="store_true", help="the table of the documentation in its place"
     )
 
 

@@ -12,7 +12,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class ModeSection(Section):
-    """What the modes share: their formulas are in docs/updates.md."""
+    """What the modes share: their formulas are in docs/training/updates.md."""
 
     CHOICE: ClassVar = "name"
 

@@ -2,7 +2,7 @@
 
 `torchrun` starts them and says so in the environment (RANK, WORLD_SIZE, ...); `start` joins them
 into one process group. Everything here does nothing, at no cost, where there is one process. What
-is shared and how: docs/processes.md.
+is shared and how: docs/training/processes.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Of TRL's GRPOTrainer four methods are extended, none is replaced: what a batch is made of, the
 loss, the log-probabilities (which are looked at in passing) and the optimizer. Formulas and
-settings: docs/ppo.md.
+settings: docs/training/ppo.md.
 """
 
 from __future__ import annotations

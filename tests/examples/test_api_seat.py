@@ -8,7 +8,7 @@ from srl_train.engine.environment import environment_maker
 from srl_train.trainer import MultiModelTrainer
 from tests.chat_server import chat_server
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "api_seat.yaml"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "configs" / "api_seat.yaml"
 
 
 def test_api_seat(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 from srl_train.cli import main
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
-CONFIG = Path(__file__).parents[2] / "examples" / "code.yaml"
+CONFIG = Path(__file__).parents[2] / "examples" / "configs" / "code.yaml"
 
 
 def test_code(tmp_path):

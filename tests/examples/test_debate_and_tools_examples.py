@@ -11,6 +11,7 @@ from srl_train.config import yaml_file
 from srl_train.trainer import MultiModelTrainer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+CONFIGS = EXAMPLES / "configs"
 SMALLER = {
     "rounds": 2,
     "rollout.group_size": 4,
@@ -24,7 +25,7 @@ def debate():
 
 
 def tool_use():
-    options = yaml_file.load(EXAMPLES / "tool_use.yaml").environment.options
+    options = yaml_file.load(CONFIGS / "tool_use.yaml").environment.options
     return tool_use_v0.parallel_env(**options)
 
 
@@ -34,7 +35,7 @@ def test_weights_change(name, make, tmp_path, embedded_models):
 
     # Shown the game for a moment only: it writes, but not always in form.
     start = tiny.folder(make, steps=4, turns=1)
-    config = yaml_file.load(EXAMPLES / name, {**SMALLER, "models.base": str(start)})
+    config = yaml_file.load(CONFIGS / name, {**SMALLER, "models.base": str(start)})
     MultiModelTrainer(config, tmp_path / "run").fit()
     before = load_file(start / "model.safetensors")
     for folder in (tmp_path / "run" / "models").iterdir():

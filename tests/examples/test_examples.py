@@ -11,6 +11,7 @@ from srl_envs import coop_compete_v0
 from srl_train.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+CONFIGS = EXAMPLES / "configs"
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_one_file_grpo(run_example):
     "ignore:.*gradient_checkpointing:FutureWarning",  # TRL 1.16's own use of transformers
 )
 def test_trl_rollout_func(run_example):
-    said = run_example("trl_rollout_func.py")
+    said = run_example("interop/trl_rollout_func.py")
     rewards = [float(value) for value in re.findall(r"step \d: (0\.\d+) a turn", said)]
     assert len(rewards) == 6
     assert rewards[0] == pytest.approx(0.7625, abs=0.02)
@@ -100,7 +101,7 @@ def test_trl_rollout_func(run_example):
 def test_configurations(name, smaller, tmp_path, capsys):
     wanted = ["rounds=1", "logging.evaluation_episodes=8", *smaller]
     overrides = [word for setting in wanted for word in ("--set", setting)]
-    config = str(EXAMPLES / name)
+    config = str(CONFIGS / name)
     assert main(["train", config, "--out", str(tmp_path / "run"), *overrides]) == 0
     assert "the optimum is" in capsys.readouterr().out
 
@@ -124,14 +125,14 @@ def test_configurations_of_games_without_baselines(name, smaller, tmp_path, any_
     wanted = ["rounds=1", "rollout.group_size=4", "logging.evaluation_episodes=4", *smaller]
     wanted.append(f"models.base={any_tiny_model}")
     overrides = [word for setting in wanted for word in ("--set", setting)]
-    assert main(["train", str(EXAMPLES / name), "--out", str(tmp_path / "run"), *overrides]) == 0
+    assert main(["train", str(CONFIGS / name), "--out", str(tmp_path / "run"), *overrides]) == 0
     assert (tmp_path / "run" / "models" / "model_0" / "model.safetensors").is_file()
 
 
 def test_a_model_of_one_s_own(tmp_path, any_tiny_model):
     wanted = ["rounds=1", "logging.evaluation_episodes=4", f"models.base={any_tiny_model}"]
     overrides = [word for setting in wanted for word in ("--set", setting)]
-    config = str(EXAMPLES / "own_model.yaml")
+    config = str(CONFIGS / "own_model.yaml")
     assert main(["train", config, "--out", str(tmp_path / "run"), *overrides]) == 0
     for name in ("model_0", "model_1"):
         assert (tmp_path / "run" / "models" / name / "adapter_model.safetensors").is_file()

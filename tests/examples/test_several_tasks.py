@@ -8,7 +8,7 @@ from srl_train.metrics.run_folder import load
 from srl_train.trainer import MultiModelTrainer
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
-CONFIG = Path(__file__).parents[2] / "examples" / "several_tasks.yaml"
+CONFIG = Path(__file__).parents[2] / "examples" / "configs" / "several_tasks.yaml"
 
 
 def test_one_model_trains_on_three_tasks(tmp_path, embedded_models):

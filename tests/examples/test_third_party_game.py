@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def test_the_example_learns_to_beat_rock(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pygame", reason="the game imports pygame: make test-interop")
     monkeypatch.setattr(sys, "argv", ["third_party_game.py", str(tmp_path / "run")])
-    runpy.run_path(str(EXAMPLES / "third_party_game.py"), run_name="__main__")
+    runpy.run_path(str(EXAMPLES / "interop" / "third_party_game.py"), run_name="__main__")
     said = capsys.readouterr().out
     assert "> Paper.\n+1. You see: rock" in said
     before, after = (

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from benchmarks.records import EXAMPLES
+from benchmarks.records import CONFIGS
 from benchmarks.repeats import Estimate
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.costs import processes
@@ -62,7 +62,7 @@ def demo_seeds(request: Request, example: str = "demo.yaml") -> Result:
             changed = {**request.overrides, **own}
             settings = [w for k, v in changed.items() for w in ("--set", f"{k}={json.dumps(v)}")]
             command = processes.srl(
-                "train", EXAMPLES / example, "--out", out, "--seed", str(seed), "--quiet", *settings
+                "train", CONFIGS / example, "--out", out, "--seed", str(seed), "--quiet", *settings
             )
             cost = processes.run(command, {"CORE_SRL_CACHE": str(cache)})
             summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.records import EXAMPLES
+from benchmarks.records import CONFIGS
 from benchmarks.repeats import Repeats, in_turns, ratios
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.costs.bare_trl import BareTrainer, Update, fresh_models
@@ -50,7 +50,7 @@ class Recording:
 
 def measure(request: Request) -> Result:
     """One row per side: ours, TRL's train() and its loop alone."""
-    config = yaml_file.load(EXAMPLES / "demo.yaml", request.overrides)
+    config = yaml_file.load(CONFIGS / "demo.yaml", request.overrides)
     recording = record(config)
     loops: list[float] = []
     weights: dict[str, Weights] = {}

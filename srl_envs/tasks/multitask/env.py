@@ -9,7 +9,7 @@
 
 So one model learns several tasks at once (multi-task learning), in training as in any
 PettingZoo loop. All must have the same seats and the same actions: tasks have, and so have games
-of the same choices. docs/tasks.md.
+of the same choices. docs/environments/tasks.md.
 """
 
 from __future__ import annotations

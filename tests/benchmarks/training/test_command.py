@@ -184,5 +184,5 @@ def test_the_claims_are_listed(capsys):
 
 @pytest.mark.parametrize("example", ["maze", "math", "tool_use"])
 def test_training_problems_are_those_of_the_training_split(example):
-    options = yaml_file.load(records.EXAMPLES / f"{example}.yaml").environment.options
+    options = yaml_file.load(records.CONFIGS / f"{example}.yaml").environment.options
     assert "split" not in options and "level_seed" not in options

@@ -31,7 +31,7 @@ def test_every_algorithm_is_run_from_the_same_start(small):
 @pytest.mark.parametrize("example", variants.GAMES.values())
 def test_settings_of_every_variant_fit_every_game(example):
     for own in (*variants.ALGORITHMS.values(), *variants.STAGES.values(), *variants.MODES.values()):
-        yaml_file.load(records.EXAMPLES / example, own)
+        yaml_file.load(records.CONFIGS / example, own)
 
 
 def test_what_was_earned_is_that_of_the_games_learned_from(small):

@@ -275,7 +275,8 @@ def test_warm_ups_are_over():
 
 
 def test_the_page_runs_and_explains_every_key(capsys):
-    page = (Path(__file__).parents[3] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    docs = Path(__file__).parents[3] / "docs"
+    page = (docs / "environments" / "scenarios.md").read_text(encoding="utf-8")
     [code] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     exec(compile(code, "block", "exec"), {})
     said = capsys.readouterr().out

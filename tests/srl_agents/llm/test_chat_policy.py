@@ -210,7 +210,8 @@ def test_a_judge_is_told_at_once_what_its_api_does_not_know(server):
 
 
 def test_the_guide_is_true(server, capsys):
-    guide = (Path(__file__).parents[3] / "docs" / "api_models.md").read_text(encoding="utf-8")
+    docs = Path(__file__).parents[3] / "docs"
+    guide = (docs / "agents" / "api_models.md").read_text(encoding="utf-8")
     [code] = re.findall(r"^```python\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
     names = {}
     exec(compile(code, "guide", "exec", dont_inherit=True), names)

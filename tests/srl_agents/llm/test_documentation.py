@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[3] / "docs" / "language_models.md"
+PAGE = Path(__file__).parents[3] / "docs" / "agents" / "language_models.md"
 
 
 def test_the_pages_example_runs(tiny_folder, monkeypatch):

@@ -14,7 +14,8 @@ from srl_agents.scripted.registry import ANY, GAMES, POLICIES, classic_policy, n
 from srl_envs import registry
 from srl_envs.scenarios import lookup
 
-PAGE = (Path(__file__).parents[3] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "environments" / "scenarios.md").read_text(encoding="utf-8")
 # Environment, options: several legal sizes of every game.
 SIZES = [
     ("coop_compete_v0", {"max_cycles": 6, "num_agents": 5}),

@@ -33,7 +33,7 @@ LEFT_BY_NAMESPACES = {
     "listens",  # in a network of its own, where nobody is
     "opens a netlink socket",
 }
-"""What can be done without the filter, as docs/sandbox.md says."""
+"""What can be done without the filter, as docs/environments/sandbox.md says."""
 SHARED = [Path(each) for each in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", "/work")]
 
 

@@ -12,7 +12,8 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.scenarios import lookup
 from srl_envs.scenarios.scenario import ROLES, Scenario
 
-PAGE = (Path(__file__).parents[3] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "environments" / "scenarios.md").read_text(encoding="utf-8")
 GAMES = (
     "coop_compete_v0", "coop_compete_pair_v0", "team_battle_v0", "staged_v0", "bandit_v0",
     "maze_v0", "maze_race_v0", "maze_own_v0", "maze_meet_v0", "social_trading_v0",

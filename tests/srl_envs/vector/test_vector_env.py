@@ -213,7 +213,7 @@ def test_wrong_arguments_are_refused(parameters, message):
 
 
 def test_what_the_page_shows_runs(capsys):
-    page = Path(__file__).parents[3] / "docs/vector.md"
+    page = Path(__file__).parents[3] / "docs/environments/vector.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) == 2
     for block in blocks:

@@ -20,8 +20,8 @@ CHECK = jsonschema.Draft202012Validator(reference.schema())
 def test_the_guide_holds_the_table(capsys):
     assert main(["schema", "--markdown"]) == 0
     table = capsys.readouterr().out.strip()
-    guide = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    assert table in guide, "docs/training.md: put in what `srl schema --markdown` prints"
+    guide = (ROOT / "docs" / "training" / "configuration.md").read_text(encoding="utf-8")
+    assert table in guide, "put what `srl schema --markdown` prints into it"
     told = {line.split("`")[1] for line in table.splitlines()[2:]}
     assert {"updates.weighting.temperature", "algorithm.gae_lambda", "sft.data"} <= told
 

@@ -144,7 +144,7 @@ def test_the_update_itself_is_the_same(launches):
 
 
 def test_bnpo_weighs_processes_and_not_tokens(launches):
-    # TRL takes each process's own mean over its tokens: docs/processes.md says so.
+    # TRL takes each process's own mean over its tokens: docs/training/processes.md says so.
     [alone, together] = [split(folder / "bnpo.safetensors")[0] for folder in launches]
     assert difference(alone, together) > 0.01
 

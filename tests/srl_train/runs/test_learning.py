@@ -39,7 +39,7 @@ def test_the_return_rises(seed, short_run, tmp_path):
 def test_the_demo_comes_near_the_optimum(adapters, share, seed, tiny_folder, tmp_path, monkeypatch):
     # The demo plays with an embedded model of its own, built once beside the other tests' one.
     monkeypatch.setenv("CORE_SRL_CACHE", str(Path(tiny_folder).parents[1]))
-    demo = Path(__file__).parents[3] / "examples" / "demo.yaml"
+    demo = Path(__file__).parents[3] / "examples" / "configs" / "demo.yaml"
     trainer = trainer_for(
         yaml_file.load(demo, {"seed": seed, "models.adapters": adapters}), tmp_path
     )

@@ -13,7 +13,7 @@ NOTHING = Estimate(0.0, 0.0)
 
 
 def options_of(example):
-    return dict(yaml_file.load(records.EXAMPLES / example).environment.options)
+    return dict(yaml_file.load(records.CONFIGS / example).environment.options)
 
 
 def test_arithmetic_is_asked_problem_by_problem(small):

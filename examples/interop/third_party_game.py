@@ -4,7 +4,7 @@
 embedded model, which at first shows anything, finds out what beats it.
 
     pip install "core-srl[train]" pygame-ce
-    python examples/third_party_game.py [folder]
+    python examples/interop/third_party_game.py [folder]
 """
 
 import sys

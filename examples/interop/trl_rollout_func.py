@@ -3,7 +3,7 @@
 No part of our own trainer runs here: `rollout_func` is TRL's way to let games be played, and
 everything else is TRL's. The model sits in all four seats of the game.
 
-    python examples/trl_rollout_func.py
+    python examples/interop/trl_rollout_func.py
 """
 
 import tempfile
