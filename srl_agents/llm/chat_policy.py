@@ -9,7 +9,6 @@ import numpy as np
 
 from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
-from srl_agents.event_loop import together
 from srl_agents.llm.backends.chat_backend import (
     ChatAnswer,
     ChatModel,
@@ -21,6 +20,7 @@ from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.prompting import decided, read, rules_for, situation
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Seen
+from srl_agents.rollout.event_loop import together
 from srl_envs.errors import EnvConfigError
 from srl_envs.text.view import ParseFailure, TextView
 from srl_envs.validation import whole_number

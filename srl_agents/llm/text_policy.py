@@ -10,13 +10,13 @@ import numpy as np
 
 from srl_agents.episode import Decision, Tokens
 from srl_agents.errors import PolicyError
-from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Backend, Completion, Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.prompting import decided, read, rules_for, situation
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Seen
+from srl_agents.rollout.event_loop import together
 from srl_envs.text.view import ParseFailure, TextView, tells_time
 
 _NUMBERS = itertools.count()

@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from srl_agents.errors import BackendError
-from srl_agents.event_loop import run
 from srl_agents.llm.answer_trie import answer_tree
 from srl_agents.llm.prompting import situation
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Seen
 from srl_agents.rollout import play_many
+from srl_agents.rollout.event_loop import run
 from srl_envs import registry
 from tests.fakes import BrokenBackend, ScriptedBackend, Vote
 

@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from srl_agents.errors import BackendError, PolicyError
-from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.anthropic import AnthropicModel
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest
 from srl_agents.llm.backends.openai import OpenAIModel, arguments
 from srl_agents.llm.backends.registry import api_model, is_api_name
 from srl_agents.llm.sampling import Sampling
+from srl_agents.rollout.event_loop import run, together
 from tests.chat_server import chat_server
 
 BOTH = ("openai:m", "anthropic:m")

@@ -1,4 +1,4 @@
-"""Coroutines run from synchronous code, also where an event loop runs already."""
+"""Execution of coroutines from synchronous code, also where an event loop already runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes: environments played by policies, many at once.
+"""Rollouts: environments played by policies, many episodes concurrently.
 
 Every episode is a coroutine: while one waits for a language model the others go on, and what waits
 for the same model is answered in one batch. Scripted policies decide at once, and episodes among
@@ -18,8 +18,8 @@ import numpy as np
 from srl_agents.episode import AgentStep, Decision, End, Episode
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.progress import LongWork
-from srl_agents.event_loop import finished, run, together
 from srl_agents.policy import Closing, Policy, Seen, waits
+from srl_agents.rollout.event_loop import finished, run, together
 from srl_agents.seeding import of_seats
 from srl_envs.errors import EnvError
 from srl_envs.loading.tagged_json import is_plain
@@ -82,8 +82,8 @@ def play_many(
     A BackendError or EnvError spoils the episode it struck, in a reset too: it ends there, with
     `failure` set. An agent that no policy plays is a ValueError.
 
-    May be called where an event loop runs, as in a notebook (see srl_agents.event_loop.run), which
-    then stands still; `play_many_async` lets it go on.
+    May be called where an event loop runs, as in a notebook (see event_loop.run), which then
+    stands still; `play_many_async` lets it go on.
     """
     return _from_sync(play_many_async(make_env, seats, seeds, **settings), seats)
 
