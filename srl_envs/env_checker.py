@@ -25,10 +25,10 @@ from srl_envs.text.view import LISTED, ParseFailure
 
 POINTS = {
     "names": "agents have names of one line, each its own, and so has metadata; teams name all",
-    "api": "reset and step return PettingZoo's dicts, one entry per seat, of the right types",
-    "spaces": "each seat's spaces are the same object on every call and hold what is observed",
+    "api": "reset and step return PettingZoo's dicts, one entry per agent, of the right types",
+    "spaces": "each agent's spaces are the same object on every call and hold what is observed",
     "masks": "an action mask is int8, one entry per action, with at least one legal",
-    "end": "the episode ends, a seat that ended never comes back, max_cycles is kept, and after "
+    "end": "the episode ends, an agent that ended never comes back, max_cycles is kept, and after "
     "the end no actions bring five empty dicts",
     "infos": "infos are JSON but for arrays",
     "fresh": "nothing that was returned is returned again or changed afterwards",
@@ -82,11 +82,11 @@ def _require(kept: bool, point: str, problem: str, *parts: Any) -> None:
 
 def _check_names(env: Any) -> None:
     agents = env.possible_agents
-    _require(bool(agents) and len(set(agents)) == len(agents), "names", "seats are {!r}", agents)
+    _require(bool(agents) and len(set(agents)) == len(agents), "names", "agents are {!r}", agents)
     for agent in agents:
         # A name stands in prompts, in reports, and before a colon in what others say.
         proper = isinstance(agent, str) and agent.isprintable() and agent == agent.strip() != ""
-        _require(proper, "names", "a seat is named {!r}", agent)
+        _require(proper, "names", "an agent is named {!r}", agent)
     _require(isinstance(env.metadata.get("name"), str), "names", "metadata['name'] is missing")
     _require(hasattr(env.unwrapped, "render_mode"), "names", "render_mode is missing (may be None)")
     teams = getattr(env.unwrapped, "teams", None)
@@ -156,7 +156,7 @@ def _check_step(
     truncations: Any,
     infos: Any,
 ) -> list[str]:
-    """Check one step's outcome; the seats that play on."""
+    """Check one step's outcome; the agents that play on."""
     _check_turn(env, live, observations, infos)
     for what, values, kinds in (
         ("rewards", rewards, (int, float)),

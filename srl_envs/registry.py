@@ -1,7 +1,7 @@
 """Which environments there are: a name, how it is made, and one line about it.
 
 Importing this module makes them known to PettingZoo's registry too, where it has one (1.27 on):
-`pettingzoo.make("parallel", "srl/coop_compete-v0")`, and those for one seat to Gymnasium's:
+`pettingzoo.make("parallel", "srl/coop_compete-v0")`, and those for one agent to Gymnasium's:
 `gymnasium.make("srl_envs:srl/Maze-v0")`. No game is imported before it is asked for.
 """
 
@@ -44,7 +44,7 @@ class Entry:
     array_form: str | None = None
     """'module:class' of the same rules on arrays; where None, vector.make steps single ones."""
     gymnasium_id: str | None = None
-    """Its name in Gymnasium's registry, for a game that is one seat's unless told otherwise."""
+    """Its name in Gymnasium's registry, for a game that is one agent's unless told otherwise."""
 
 
 ENTRIES: dict[str, Entry] = {
@@ -78,7 +78,7 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             "staged_v0",
             "srl_envs.games.staged.env",
-            "all earn the same at first, then interests part, and some seats are adversaries",
+            "all earn the same at first, then interests part, and some agents are adversaries",
             ("social dilemma", "adversaries", "n-player", "discrete"),
             turns_to_remember=8,
             array_form="srl_envs.games.staged.vector:VectorStaged",
@@ -151,7 +151,7 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             "social_negotiation_v0",
             "srl_envs.games.negotiation.env",
-            "seats with private points settle several issues before a deadline",
+            "agents with private points settle several issues before a deadline",
             ("social", "bargaining", "n-player", "discrete", "talk", "action masks"),
         ),
         Entry(

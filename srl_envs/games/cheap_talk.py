@@ -42,9 +42,9 @@ def heard(observation: Any) -> str:
 
 
 class TalkingGame(base.SimultaneousGame):
-    """A game whose seats may talk, and may be paid for keywords.
+    """A game whose agents may talk, and may be paid for keywords.
 
-    With `messages`, what an answer says above its last line reaches all other seats with their
+    With `messages`, what an answer says above its last line reaches all other agents with their
     next observation, under `"messages"` and in the text; this needs obs_mode "llm". With
     `keyword_rewards`, an answer in words earns what
     srl_envs.wrappers.reward_function.KEYWORD_REWARDS says for `scenario` in place of the game's

@@ -32,9 +32,9 @@ class Scene:
     """All rounds so far, this one last: actions and rewards. None leaves totals and the strip of
     the last rounds out of the picture."""
     notes: tuple[str, ...] = ()
-    """What is known of each seat, such as a role; empty where there is nothing to tell."""
+    """What is known of each agent, such as a role; empty where there is nothing to tell."""
     teams: tuple[str, ...] = ()
-    """Each seat's team, teammates beside each other; empty where there are no teams."""
+    """Each agent's team, teammates beside each other; empty where there are no teams."""
 
 
 BAR_LENGTH = 20  # characters
@@ -45,11 +45,11 @@ def ansi(scene: Scene) -> str:
     width = max(map(len, scene.seats))
     widest = max(map(len, scene.answers))
     lines = [scene.headline.rstrip()]
-    for seat, choice, reward in zip(scene.seats, scene.choices, scene.rewards, strict=True):
+    for agent, choice, reward in zip(scene.seats, scene.choices, scene.rewards, strict=True):
         word = "-" if choice is None else scene.answers[choice]
         bar = "#" * round(BAR_LENGTH * _share(reward, scene.ceiling))
         number = "" if reward is None else f"{reward:.3f}"
-        lines.append(f"{seat:<{width}}  {word:<{widest}}  {bar:<{BAR_LENGTH}}  {number}".rstrip())
+        lines.append(f"{agent:<{width}}  {word:<{widest}}  {bar:<{BAR_LENGTH}}  {number}".rstrip())
     return "\n".join(lines) + "\n"
 
 
@@ -58,7 +58,7 @@ COLOURS: tuple[Colour, ...] = (
     (213, 94, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (230, 159, 0),
     (86, 180, 233), (122, 90, 60), (106, 61, 154), (90, 140, 30), (96, 104, 112),
 )  # fmt: skip
-"""By action or seat, modulo their number; the first five are told apart also without seeing red
+"""By action or agent, modulo their number; the first five are told apart also without seeing red
 and green."""
 
 NAMED: dict[str, Colour] = {

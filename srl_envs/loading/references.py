@@ -20,7 +20,7 @@ import numpy as np
 from srl_envs.errors import EnvConfigError, UntrustedError
 
 LARGEST_RECORDED = 1000
-"""Whole numbers in a record's options, seats and sides of mazes among them, added up; every other
+"""Whole numbers in a record's options, agents and sides of mazes among them, added up; every other
 entry counts as one. What only says when something happens (OF_TIME) costs nothing."""
 OF_TIME = frozenset(
     {
@@ -109,7 +109,7 @@ def refuse_large(options: Mapping[str, Any]) -> None:
     size = sum(_size(name, value) for name, value in options.items())
     if size > LARGEST_RECORDED:
         raise UntrustedError(
-            f"the record asks for an environment of size {size:g}, counting seats, sides and the "
+            f"the record asks for an environment of size {size:g}, counting agents, sides and the "
             f"like, at most {LARGEST_RECORDED} is made: {WAY_OUT}"
         )
 

@@ -57,17 +57,17 @@ def _coordination() -> Sequence[Scenario]:
         four("one_among_competitors",
              "one newcomer among three that always compete: what paid elsewhere does not pay here",
              ONE, {"always_compete": FOUR[1:]}),
-        four("three_and_tit_for_tat", "three focal seats settle what a fourth will follow",
+        four("three_and_tit_for_tat", "three focal agents settle what a fourth will follow",
              FOUR[:3], {"tit_for_tat": FOUR[3:]}),
-        four("two_and_two_grim_triggers", "two focal seats and two that never forgive the majority",
+        four("two_and_two_grim_triggers", "two focal agents, two that never forgive the majority",
              FOUR[:2], {"grim_trigger": FOUR[2:]}, holdout=True),
-        four("three_and_an_alternator", "three focal seats with one that changes every round",
+        four("three_and_an_alternator", "three focal agents with one that changes every round",
              FOUR[:3], {"alternator": FOUR[3:]}, holdout=True),
         pair("always_cooperate", "a partner that always cooperates",
              ONE, {"always_cooperate": other}),
         pair("always_compete", "a partner that always competes: agree with it",
              ONE, {"always_compete": other}),
-        pair("tit_for_tat", "a partner that repeats what the focal seat did",
+        pair("tit_for_tat", "a partner that repeats what the focal agent did",
              ONE, {"tit_for_tat": other}),
         pair("pavlov", "a partner that cooperates after agreement",
              ONE, {"pavlov": other}, holdout=True),
@@ -89,7 +89,7 @@ def _teams() -> Sequence[Scenario]:
         battle("against_generous", "a focal team against one that mostly pays back",
                red, {"generous_tit_for_tat": blue}, holdout=True),
         battle("two_teams_and_two_grim",
-               "two focal seats in each team, each beside one that never forgives the rivals",
+               "two focal agents in each team, each beside one that never forgives the rivals",
                (*red[:2], *blue[:2]), {"grim_trigger": (red[2], blue[2])}, holdout=True),
     )  # fmt: skip
 
@@ -98,19 +98,19 @@ def _stages() -> Sequence[Scenario]:
     staged = partial(_scenario, "staged_v0", {"num_agents": 4, "max_cycles": ROUNDS})
     outer = (FOUR[0], FOUR[3])
     return (
-        staged("adversary_among_cooperators", "the focal seat is the adversary, among cooperators",
+        staged("adversary_among_cooperators", "the focal agent is the adversary, among cooperators",
                ONE, {"always_cooperate": FOUR[1:]}),
         staged("with_a_preying_adversary",
-               "three focal seats, and an adversary that always competes",
+               "three focal agents, and an adversary that always competes",
                FOUR[1:], {"always_compete": ONE}),
         staged("two_and_two_followers",
-               "two focal seats that are no adversaries; the others do what the majority did",
+               "two focal agents that are no adversaries; the others do what the majority did",
                FOUR[1:3], {"tit_for_tat": outer}),
         staged("with_a_changing_adversary",
-               "three focal seats, and an adversary that mostly cooperates",
+               "three focal agents, and an adversary that mostly cooperates",
                FOUR[1:], {"mostly_cooperate": ONE}, holdout=True),
         staged("two_and_two_pavlovs",
-               "two focal seats that are no adversaries; the others cooperate after agreement",
+               "two focal agents that are no adversaries; the others cooperate after agreement",
                FOUR[1:3], {"pavlov": outer}, holdout=True),
     )  # fmt: skip
 
@@ -124,9 +124,9 @@ def _bandits() -> Sequence[Scenario]:
     spoilt_right = {"arm0_prob": 0.5, "arm1_prob_start": 0.9, "arm1_prob_after": 0.1}
     return (
         arms("documented_arms", "the documented chances, in a shorter game", ONE),
-        crowd("among_learners", "one focal seat sees three learners pull",
+        crowd("among_learners", "one focal agent sees three learners pull",
               ONE, {"thompson_sampling": FOUR[1:]}),
-        crowd("three_and_a_shifter", "three focal seats, and one that shifts after a loss",
+        crowd("three_and_a_shifter", "three focal agents, and one that shifts after a loss",
               FOUR[:3], {"win_stay_lose_shift": FOUR[3:]}),
         arms("left_is_better", "held-out chances: the left arm is the better one throughout",
              ONE, holdout_options=better_left),
@@ -211,17 +211,17 @@ def _bargains() -> Sequence[Scenario]:
     other = FOUR[1:2]
     return (
         two("conceder", "a partner that gives way early", ONE, {"conceder": other}),
-        two("reciprocator", "a partner that gives way as far as the focal seat does",
+        two("reciprocator", "a partner that gives way as far as the focal agent does",
             ONE, {"reciprocator": other}),
         at_once("at_the_same_time", "both propose at once; the partner gives way early",
                 ONE, {"conceder": other}),
-        three("two_and_a_conceder", "two focal seats and one that gives way early",
+        three("two_and_a_conceder", "two focal agents and one that gives way early",
               FOUR[:2], {"conceder": FOUR[2:3]}),
         two("boulware", "a partner that gives way only at the deadline",
             ONE, {"boulware": other}, holdout=True),
         two("stubborn", "a partner that asks for its favourite deal to the end",
             ONE, {"stubborn": other}, holdout=True),
-        three("between_hard_fronts", "one focal seat with two that give way only late",
+        three("between_hard_fronts", "one focal agent with two that give way only late",
               ONE, {"boulware": FOUR[1:3]}, holdout=True),
     )  # fmt: skip
 

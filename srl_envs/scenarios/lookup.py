@@ -23,7 +23,7 @@ EVERYBODY = ".all"
 def names(environment: str | None = None, holdout: bool | None = None) -> tuple[str, ...]:
     """The names of all scenarios, or of those of one environment, held out or not.
 
-    One of your own, 'module:function', has one, in which every seat is focal. Raises
+    One of your own, 'module:function', has one, in which every agent is focal. Raises
     EnvConfigError for an environment that is not in the catalogue.
     """
     if environment is not None and ":" in environment:
@@ -46,12 +46,12 @@ def environments() -> tuple[str, ...]:
 def scenario(name: str) -> Scenario:
     """What is known of `name`; raises EnvConfigError with the nearest for an unknown one.
 
-    'module:function.all' is that of an environment of your own, which is made to see its seats.
+    'module:function.all' is that of an environment of your own, which is made to see its agents.
     """
     if isinstance(name, str) and ":" in name and name.endswith(EVERYBODY):
         own = name.removesuffix(EVERYBODY)
         with closing(registry.make(own)) as env:
-            return Scenario(name, own, "every seat is focal", tuple(env.possible_agents))
+            return Scenario(name, own, "every agent is focal", tuple(env.possible_agents))
     found = SCENARIOS
     if not isinstance(name, str) or name not in found:
         close = get_close_matches(str(name), found, n=1, cutoff=0.5)

@@ -28,7 +28,7 @@ class Scenario:
     """A name from the catalogue."""
     description: str
     focal: tuple[str, ...]
-    """The seats that are scored."""
+    """The agents that are scored."""
     background: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     """Agent -> who plays it, for all agents that are not focal: in this library's scenarios
     scripted policies, in one's own any player's name, such as that of a run's folder."""
@@ -46,8 +46,8 @@ class Scenario:
 
     @property
     def role(self) -> str:
-        """Of the focal seats: "visitor" in the minority, "resident" in the majority, "even" for
-        half of the seats, "alone" where there is no background (one of ROLES)."""
+        """Of the focal agents: "visitor" in the minority, "resident" in the majority, "even" for
+        half of the agents, "alone" where there is no background (one of ROLES)."""
         focal, background = len(self.focal), len(self.background)
         if not background:
             return "alone"

@@ -98,24 +98,24 @@ def _tool_use() -> Sequence[Scenario]:
 
 def _debates() -> Sequence[Scenario]:
     # Quality: in a zero-sum game that one plays against oneself there is nothing to be earned.
-    game, seats = "debate_v0", ("pro_0", "con_0")
+    game, agents = "debate_v0", ("pro_0", "con_0")
     quality, unseen = {"scoring": "quality"}, {"split": "test"}
     return (
         Scenario(
             f"{game}.both_sides", game, "both sides are focal, on motions that training has",
-            seats, options={**quality, "debate_rounds": 2},
+            agents, options={**quality, "debate_rounds": 2},
         ),
         Scenario(
             f"{game}.both_sides_unseen", game, "both sides are focal, on new motions",
-            seats, options={**quality, "debate_rounds": 2, **unseen}, held_out_options=("split",),
+            agents, options={**quality, "debate_rounds": 2, **unseen}, held_out_options=("split",),
         ),
         Scenario(
             f"{game}.one_round_unseen", game, "both sides speak once, and hear nothing before",
-            seats, options={**quality, "debate_rounds": 1, **unseen}, held_out_options=("split",),
+            agents, options={**quality, "debate_rounds": 1, **unseen}, held_out_options=("split",),
         ),
         Scenario(
             f"{game}.alternating_unseen", game, "con hears pro before it answers, three times",
-            seats, options={**quality, "order": "alternating", **unseen},
+            agents, options={**quality, "order": "alternating", **unseen},
             held_out_options=("split",),
         ),
     )  # fmt: skip

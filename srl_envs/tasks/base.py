@@ -15,7 +15,7 @@
 
     env = TaskEnv(Reverse())
 
-is a whole environment: seeded, with training and test problems, for one seat or several, and
+is a whole environment: seeded, with training and test problems, for one agent or several, and
 readable by language models. docs/environments/tasks.md tells all that a task may say.
 """
 
@@ -78,7 +78,7 @@ class Task(ABC):
         return HOW_TO_ANSWER
 
     def read(self, text: str) -> str | ParseFailure:
-        """The answer in what a seat wrote. Never raises."""
+        """The answer in what an agent wrote. Never raises."""
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
@@ -109,12 +109,12 @@ class Task(ABC):
 
 
 class TaskEnv(FreeTextGame):
-    """A task as an environment: each seat works on a problem of its own.
+    """A task as an environment: each agent works on a problem of its own.
 
-    Seats agent_0, agent_1, ...; an action is the whole text that a seat writes. A turn earns what
-    its score adds to the seat's best so far, less `attempt_penalty` for every turn after the
+    Agents agent_0, agent_1, ...; an action is the whole text that an agent writes. A turn earns
+    what its score adds to the agent's best so far, less `attempt_penalty` for every turn after the
     first: an answer that is repeated earns nothing, and an episode's return is the best score
-    less the penalties. A seat is done (terminated) when its task is solved or its `max_cycles`
+    less the penalties. An agent is done (terminated) when its task is solved or its `max_cycles`
     turns are used up. What cannot be read uses up a turn.
 
     Observation: the coming turn / (turns + 1), last score, best score, solved (0 or 1). Infos:
@@ -124,7 +124,7 @@ class TaskEnv(FreeTextGame):
 
     `difficulty` is one number or (easiest, hardest), by default all that the task knows; `split`
     is "train", "test" or "any". `problem_seed` makes every episode ask the same problem, and
-    `reset(options={"problem_seed": k})` names it for one episode. With `same_problem` all seats
+    `reset(options={"problem_seed": k})` names it for one episode. With `same_problem` all agents
     get the same. Raises EnvConfigError for arguments out of range.
     """
 
@@ -166,9 +166,9 @@ class TaskEnv(FreeTextGame):
         self._attempts: dict[str, Attempt] = {}
         self._seeds: dict[str, int] = {}
         self._open: set[str] = set()
-        seats = whole_number("num_agents", num_agents, low=1)
+        agents = whole_number("num_agents", num_agents, low=1)
         super().__init__(
-            [f"agent_{seat}" for seat in range(seats)],
+            [f"agent_{index}" for index in range(agents)],
             low=(0.0,) * 4,
             high=(1.0,) * 4,
             max_cycles=task.attempts if max_cycles is None else max_cycles,
@@ -195,7 +195,7 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """A seat's attempt in this episode; the truth is in it, so show it to no seat."""
+        """An agent's attempt in this episode; the truth is in it, so show it to no agent."""
         if agent not in self._attempts:
             raise EnvError(
                 f"{agent!r} has no attempt: call reset() first, for {self.possible_agents}"
@@ -205,7 +205,7 @@ class TaskEnv(FreeTextGame):
     def sample_answers(
         self, agent: str, rng: np.random.Generator, count: int
     ) -> tuple[str, ...] | None:
-        """The task's `sample_answers` for the seat's problem."""
+        """The task's `sample_answers` for the agent's problem."""
         return self.task.sample_answers(rng, self.attempt(agent), count)
 
     # What FreeTextGame asks of a game.
@@ -217,17 +217,17 @@ class TaskEnv(FreeTextGame):
         return TaskView(f"{self.task.rules()} {self.task.how_to_answer()}{tries}", task=self.task)
 
     def begin(self, options: Mapping[str, Any]) -> None:
-        """Draw every seat's problem."""
+        """Draw every agent's problem."""
         named = options.get("problem_seed", self.problem_seed)
         if named is not None:
             named = whole_number("problem_seed", named, low=0)
         self._let_go(self._open.copy())
-        seats = len(self.possible_agents)
-        seeds = self.generator.integers(2**32, size=seats).tolist()
+        agents = len(self.possible_agents)
+        seeds = self.generator.integers(2**32, size=agents).tolist()
         if self.same_problem:
-            seeds = seeds[:1] * seats
+            seeds = seeds[:1] * agents
         if named is not None:
-            seeds = [named] * seats
+            seeds = [named] * agents
         self._seeds = dict(zip(self.possible_agents, seeds, strict=True))
         self._attempts = {agent: Attempt(self.problem(seed)) for agent, seed in self._seeds.items()}
         for agent, attempt in self._attempts.items():
@@ -235,11 +235,11 @@ class TaskEnv(FreeTextGame):
             self._open.add(agent)
 
     def first_info(self, agent: str) -> dict[str, Any]:
-        """The info of a seat that has not answered."""
+        """The info of an agent that has not answered."""
         return self._info(agent, None, None)
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """Read and grade one text per seat."""
+        """Read and grade one text per agent."""
         return {agent: self._answered(agent, text, over) for agent, text in answers.items()}
 
     def told(self, agent: str) -> str:

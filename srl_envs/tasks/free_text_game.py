@@ -1,4 +1,4 @@
-"""What all games share whose seats act by writing: an action is a text, whatever it says.
+"""What all games share whose agents act by writing: an action is a text, whatever it says.
 
 Seeding, spaces, turns, the refusal of what is no text, and rendering. A game says what is told,
 what an answer does, and who has finished. srl_envs.tasks.base builds on it, and so do debates.
@@ -35,30 +35,30 @@ ONLY_IN_WORDS = "What is asked is only told with obs_mode='llm'."
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one seat's answer did."""
+    """What one agent's answer did."""
 
     reward: float
     finished: bool
-    """The seat is done: it is terminated and plays no further turn."""
+    """The agent is done: it is terminated and plays no further turn."""
     info: dict[str, Any] = field(default_factory=dict)
     """Plain data."""
 
 
 class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
-    """A PettingZoo ParallelEnv whose seats write.
+    """A PettingZoo ParallelEnv whose agents write.
 
     Actions are texts of up to ANSWER_LENGTH characters, as written: reading them is the game's
     work, and nothing in them raises. Observations, by `obs_mode`:
 
-    - "llm": `{"observation": vector, "text": what the seat is told}`;
+    - "llm": `{"observation": vector, "text": what the agent is told}`;
     - "dict": `{"observation": vector}`, and "vector": the float32 vector alone, which does not
       hold what is asked.
 
-    A seat leaves when it has finished (terminated); all others leave after `max_cycles` turns
+    An agent leaves when it has finished (terminated); all others leave after `max_cycles` turns
     (truncated). Setting `max_cycles` takes effect at the next reset. Raises EnvConfigError for
     wrong arguments and EnvError for wrong use.
 
-    A game gives `low` and `high` of a seat's vector, and defines `begin`, `take`, `told`,
+    A game gives `low` and `high` of an agent's vector, and defines `begin`, `take`, `told`,
     `numbers` and `make_view`; it may say more in `first_info`. It may read `played` (turns so far,
     this one included), `rounds` (of this episode) and `generator`.
     """
@@ -103,15 +103,15 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         raise NotImplementedError
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """One turn: what each playing seat's answer did. `over` says that it is the last turn."""
+        """One turn: what each playing agent's answer did. `over` says that it is the last turn."""
         raise NotImplementedError
 
     def told(self, agent: str) -> str:
-        """What a seat is told now: all that it needs to answer, on every turn."""
+        """What an agent is told now: all that it needs to answer, on every turn."""
         raise NotImplementedError
 
     def numbers(self, agent: str) -> Sequence[float]:
-        """The seat's observation vector now, of any seat, also one that has left."""
+        """The agent's observation vector now, of any agent, also one that has left."""
         raise NotImplementedError
 
     def make_view(self) -> TextView:
@@ -121,7 +121,7 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
     # What a game may say besides.
 
     def first_info(self, agent: str) -> dict[str, Any]:
-        """What a seat's info holds at the start of an episode."""
+        """What an agent's info holds at the start of an episode."""
         return {}
 
     def baselines(self) -> dict[str, float]:
@@ -131,11 +131,11 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
     # PettingZoo's interface.
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The seat's observation space, the same object on every call."""
+        """The agent's observation space, the same object on every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> TextSpace:
-        """The seat's action space, the same object on every call."""
+        """The agent's action space, the same object on every call."""
         return self.action_spaces[agent]
 
     def reset(
@@ -166,9 +166,9 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         return {agent: self._observed(agent) for agent in self.agents}, infos
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one turn with one text per playing seat.
+        """Play one turn with one text per playing agent.
 
-        Raises EnvError for a missing or unknown seat, an action that is no text of an allowed
+        Raises EnvError for a missing or unknown agent, an action that is no text of an allowed
         length, or no episode.
         """
         if asks_nothing(self._begun, self.agents, actions):
@@ -191,14 +191,14 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         )
 
     def state(self) -> np.ndarray:
-        """All seats' observation vectors one after another (float32), for centralised critics."""
+        """All agents' observation vectors one after another (float32), for centralised critics."""
         if not self._begun:
             raise EnvError("state() before the first reset(): call reset() first")
         rows = [self.numbers(agent) for agent in self.possible_agents]
         return np.asarray(rows, np.float32).ravel()
 
     def render(self) -> str | None:
-        """What each seat was told last, and wrote before; "human" writes it to stdout."""
+        """What each agent was told last, and wrote before; "human" writes it to stdout."""
         if self.render_mode is None:
             raise EnvError(
                 f"render() needs a render_mode: construct with one of {', '.join(RENDER_MODES)}"
@@ -243,7 +243,7 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         if not self.agents:
             raise EnvError("step() without a running episode: call reset() first")
         if not isinstance(actions, Mapping):
-            raise EnvError(f"actions must be a mapping seat -> text, got {actions!r}")
+            raise EnvError(f"actions must be a mapping agent -> text, got {actions!r}")
         for agent in self.agents:
             if agent not in actions:
                 raise EnvError(f"no action for {agent}: step() needs one for each of {self.agents}")
@@ -262,7 +262,7 @@ class FreeTextView:
     """A TextView over what a written game tells; a game gives its rules, and how it reads."""
 
     said: str
-    """The rules, the same for every seat."""
+    """The rules, the same for every agent."""
     default_action: str = ""
     """Stands for an answer that could not be read."""
     parse_penalty: float = 0.1
@@ -272,7 +272,7 @@ class FreeTextView:
         return self.said
 
     def describe(self, agent: str, observation: Any) -> str:
-        """What the seat is told, question and all, on every turn."""
+        """What the agent is told, question and all, on every turn."""
         if isinstance(observation, Mapping) and "text" in observation:
             return str(observation["text"])
         numbers = observation["observation"] if isinstance(observation, Mapping) else observation

@@ -22,7 +22,7 @@ class Problem:
     question: str
     """All that must be known to answer: it is told again on every turn."""
     answer: Any = None
-    """What grading compares with; never shown to a seat."""
+    """What grading compares with; never shown to an agent."""
     difficulty: int = 1
     key: str | None = None
     """What the problem is, however it is worded: problems of one key are never in both splits.
@@ -30,7 +30,7 @@ class Problem:
     data: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else the task wants to keep."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data for the seat's infos, such as the family of the problem."""
+    """Plain data for the agent's infos, such as the family of the problem."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, str) or not self.question.strip():
@@ -66,7 +66,7 @@ class Grade:
     finished: bool | None = None
     """No further turn: by default when the answer is correct."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data for the seat's infos."""
+    """Plain data for the agent's infos."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "score", number_between("score", self.score, 0.0, 1.0))

@@ -22,15 +22,15 @@ class ParseFailure:
     """An answer that names no legal action: data, never an exception."""
 
     reason: str
-    """One short clause that can be shown to the seat, such as 'no choice was named'."""
+    """One short clause that can be shown to the agent, such as 'no choice was named'."""
     instead: Any = None
     """The action that was played in its place, once that is known; None: the view's default."""
 
 
 LISTED = 10  # up to this many legal answers must stand in the rules or the situation
 TO_MOVE = "to_move"
-"""Key of infos: False where a seat has no say in the coming turn, such as while another is to move
-in a game of turns. It need not be asked then: its only legal action is what it plays."""
+"""Key of infos: False where an agent has no say in the coming turn, such as while another is to
+move in a game of turns. It need not be asked then: its only legal action is what it plays."""
 NOT_LEGAL_NOW = "that choice is not allowed now"
 
 
@@ -73,11 +73,11 @@ class TextView(Protocol):
         ...
 
     def rules(self, agent: str) -> str:
-        """The game, the seat's role and how to answer: said once, as the system message."""
+        """The game, the agent's role and how to answer: said once, as the system message."""
         ...
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The seat's situation now, from its own observation alone."""
+        """The agent's situation now, from its own observation alone."""
         ...
 
     def answers(self, agent: str) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class TextView(Protocol):
 
 
 class BinaryChoice:
-    """The part of a TextView in which every seat may always compete or cooperate."""
+    """The part of a TextView in which every agent may always compete or cooperate."""
 
     def answers(self, agent: str) -> tuple[str, ...]:
         """The legal answers, in action order."""
@@ -180,7 +180,7 @@ def tells_time(view: TextView, observation: Any) -> bool:
 
 
 def fallback_action(view: TextView, mask: Any = None) -> Any:
-    """What is played for an answer that could not be read, under the seat's action mask.
+    """What is played for an answer that could not be read, under the agent's action mask.
 
     The view's default action; or what the view's own `legal(action, mask)` makes of it, where it
     has one, because the game plays something else for what is not legal

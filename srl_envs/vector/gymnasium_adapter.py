@@ -17,12 +17,12 @@ EACH = ("seat", "game")
 
 
 class SeatVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """Every seat of every environment as a sub-environment of its own: one policy plays them all.
+    """Every agent of every environment as a sub-environment of its own: one policy plays them all.
 
-    Sub-environment i * A + a is seat a of environment i, so there are N * A of them (SuperSuit
-    stacks seats the same way). Seats of one environment are reset together: seeds are those of the
-    N environments, an int s for s, s + 1, ... or a list of N, and a reset mask must mark either all
-    or none of an environment's seats. `game` is the vectorised game itself.
+    Sub-environment i * A + a is agent a of environment i, so there are N * A of them (SuperSuit
+    stacks agents the same way). Agents of one environment are reset together: seeds are those of
+    the N environments, an int s for s, s + 1, ... or a list of N, and a reset mask must mark either
+    all or none of an environment's agents. `game` is the vectorised game itself.
     """
 
     def __init__(self, game: VectorGame) -> None:
@@ -55,10 +55,10 @@ class SeatVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarra
         given = np.asarray(actions)
         if given.shape != (self.num_envs,):
             raise EnvError(
-                f"actions must be one for each of {self.num_envs} seats, got shape {given.shape}"
+                f"actions must be one for each of {self.num_envs} agents, got shape {given.shape}"
             )
-        seats = given.reshape(self.game.num_envs, self.game.num_agents)
-        observations, *outcome, infos = self.game.step(seats)
+        agents = given.reshape(self.game.num_envs, self.game.num_agents)
+        observations, *outcome, infos = self.game.step(agents)
         rewards, terminations, truncations = map(self._flat, outcome)
         return self._flat(observations), rewards, terminations, truncations, self._infos(infos)
 
@@ -79,28 +79,28 @@ class SeatVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarra
         return flat
 
     def _of_games(self, mask: Any) -> np.ndarray:
-        """A reset mask of all seats as one of environments."""
-        seats = np.asarray(mask)
-        if seats.shape != (self.num_envs,) or seats.dtype != bool:
+        """A reset mask of all agents as one of environments."""
+        agents = np.asarray(mask)
+        if agents.shape != (self.num_envs,) or agents.dtype != bool:
             raise EnvError(
                 f"a reset mask must be a bool array of shape ({self.num_envs},), got {mask!r}"
             )
-        by_game = seats.reshape(self.game.num_envs, self.game.num_agents)
+        by_game = agents.reshape(self.game.num_envs, self.game.num_agents)
         split = by_game.any(axis=1) != by_game.all(axis=1)
         if split.any():
             raise EnvError(
-                f"a reset mask must mark all seats of an environment or none: environment "
+                f"a reset mask must mark all agents of an environment or none: environment "
                 f"{int(split.argmax())} is marked in part"
             )
         return np.asarray(by_game.all(axis=1))
 
 
 class JointVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """Every environment as one sub-environment, whose A seats one central controller plays.
+    """Every environment as one sub-environment, whose A agents one central controller plays.
 
-    Observations are all seats' (N, A, ...), actions (N, A), the reward is the mean of the seats'
-    rewards, and an episode ends when all seats' ends have come: terminated if any seat's part was.
-    Infos keep a value for each seat. `game` is the vectorised game itself.
+    Observations are all agents' (N, A, ...), actions (N, A), the reward is the mean of the agents'
+    rewards, and an episode ends when all agents' ends have come: terminated if any agent's part
+    was. Infos keep a value for each agent. `game` is the vectorised game itself.
     """
 
     def __init__(self, game: VectorGame) -> None:
@@ -125,7 +125,7 @@ class JointVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarr
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Play one round with an action for every seat, (N, A)."""
+        """Play one round with an action for every agent, (N, A)."""
         observations, rewards, terminations, truncations, infos = self.game.step(actions)
         ended = np.asarray((terminations | truncations).all(axis=1))
         terminated = np.asarray(ended & terminations.any(axis=1))
@@ -140,7 +140,7 @@ class JointVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarr
 def gymnasium_vector(game: VectorGame, each: str = "seat") -> SeatVectorEnv | JointVectorEnv:
     """`game` as a gymnasium.vector.VectorEnv, with a sub-environment for each "seat" or "game".
 
-    For a game of one seat leave `each` as it is: its seats are its environments. Raises
+    For a game of one agent leave `each` as it is: its agents are its environments. Raises
     EnvConfigError for another word.
     """
     if check_choice("each", each, EACH) == "seat":

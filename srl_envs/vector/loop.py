@@ -16,9 +16,9 @@ from srl_envs.vector.vector_env import VectorGame
 class SyncVectorGame(VectorGame):
     """N environments that are stepped one after another: the interface, not the speed.
 
-    `make_env` makes one PettingZoo ParallelEnv. All its seats must have one kind of observation, a
-    space of one shape and dtype (Box, Discrete, ...), and the same `Discrete` actions from 0 on. A
-    seat whose part ends before the others' keeps its last observation and the mark of its end,
+    `make_env` makes one PettingZoo ParallelEnv. All its agents must have one kind of observation, a
+    space of one shape and dtype (Box, Discrete, ...), and the same `Discrete` actions from 0 on. An
+    agent whose part ends before the others' keeps its last observation and the mark of its end,
     earns 0, has no infos, and its actions are ignored; so does one that does not take part, which
     counts as terminated. Raises EnvConfigError for spaces that do not
     fit into arrays.
@@ -97,13 +97,13 @@ class SyncVectorGame(VectorGame):
 
     def _stacked(self, said: Sequence[tuple[int, int, Mapping[str, Any]]]) -> dict[str, Any]:
         by_key: dict[str, list[tuple[int, int, Any]]] = {}
-        for i, seat, info in said:
+        for i, agent, info in said:
             for key, value in info.items():
-                by_key.setdefault(key, []).append((i, seat, value))
+                by_key.setdefault(key, []).append((i, agent, value))
         infos: dict[str, Any] = {}
         for key, found in by_key.items():
             values = [value for _, _, value in found]
-            where = tuple(np.array([(i, seat) for i, seat, _ in found]).T)
+            where = tuple(np.array([(i, agent) for i, agent, _ in found]).T)
             has = np.zeros(self._shape, bool)
             has[where] = True
             if all(isinstance(value, Mapping) for value in values):
@@ -132,13 +132,13 @@ class SyncVectorGame(VectorGame):
             stacked[where] = values
             return stacked
         stacked = np.full(self._shape, None, object)
-        for i, seat, value in zip(*where, values, strict=True):
-            stacked[i, seat] = value
+        for i, agent, value in zip(*where, values, strict=True):
+            stacked[i, agent] = value
         return stacked
 
 
 def _spaces(env: Any) -> tuple[spaces.Space[Any], spaces.Discrete]:
-    """The observation and action space of every seat."""
+    """The observation and action space of every agent."""
     agents = env.possible_agents
     seen, acts = env.observation_space(agents[0]), env.action_space(agents[0])
     if seen.shape is None or seen.dtype is None:
@@ -152,11 +152,11 @@ def _spaces(env: Any) -> tuple[spaces.Space[Any], spaces.Discrete]:
         other = env.observation_space(agent)
         if (other.shape, other.dtype) != (seen.shape, seen.dtype):
             raise EnvConfigError(
-                f"all seats must observe alike, got {seen} for {agents[0]} and {other} for {agent}"
+                f"all agents must observe alike, got {seen} for {agents[0]} and {other} for {agent}"
             )
         if env.action_space(agent) != acts:
             raise EnvConfigError(
-                f"all seats must have the same actions, got {acts} for {agents[0]} and "
+                f"all agents must have the same actions, got {acts} for {agents[0]} and "
                 f"{env.action_space(agent)} for {agent}"
             )
     return seen, acts

@@ -58,21 +58,21 @@ def one_seat_vector(
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **parameters: Any,
 ) -> SeatVectorEnv:
-    """What `gymnasium.make_vec` makes of the catalogue's games for one seat.
+    """What `gymnasium.make_vec` makes of the catalogue's games for one agent.
 
-    Raises EnvConfigError for a game of several seats.
+    Raises EnvConfigError for a game of several agents.
     """
     game = make(name, num_envs, autoreset_mode, **parameters)
     if game.num_agents != 1:
         raise EnvConfigError(
-            f"Gymnasium plays one seat, and the game has {game.num_agents}: "
+            f"Gymnasium plays one agent, and the game has {game.num_agents}: "
             "give num_agents=1, or choose with srl_envs.vector.gymnasium_vector"
         )
     return SeatVectorEnv(game)
 
 
 def stable_baselines3_vector(game: VectorGame) -> SeatVecEnv:
-    """`game` as Stable-Baselines3's VecEnv, with an environment for each seat.
+    """`game` as Stable-Baselines3's VecEnv, with an environment for each agent.
 
     Raises EnvConfigError without Stable-Baselines3, or where the game's `autoreset_mode` is not
     "SameStep".

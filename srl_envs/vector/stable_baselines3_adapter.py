@@ -20,9 +20,9 @@ _MASKS = "action_masks"  # as MaskablePPO of sb3-contrib calls them
 
 
 class SeatVecEnv(VecEnv):  # type: ignore[misc]
-    """Every seat of every environment as one of the N * A environments of the vector.
+    """Every agent of every environment as one of the N * A environments of the vector.
 
-    Environment i * A + a is seat a of game i. `seed(s)` seeds game i with s + i at the next reset;
+    Environment i * A + a is agent a of game i. `seed(s)` seeds game i with s + i at the next reset;
     options of `set_options` are all games' and must be equal. `game` is the vectorised game.
     """
 
@@ -47,7 +47,7 @@ class SeatVecEnv(VecEnv):  # type: ignore[misc]
     def reset(self) -> np.ndarray:
         """Begin all episodes, with the seeds and options that were given since the last time."""
         if any(options != self._options[0] for options in self._options):
-            raise EnvConfigError("all seats are reset alike: give set_options one dictionary")
+            raise EnvConfigError("all agents are reset alike: give set_options one dictionary")
         seed = self._seeds[0]
         observations, infos = self._seats.reset(seed=seed, options=self._options[0])
         self._reset_seeds()
@@ -89,8 +89,8 @@ class SeatVecEnv(VecEnv):  # type: ignore[misc]
     def set_attr(
         self, attr_name: str, value: Any, indices: int | Iterable[int] | None = None
     ) -> None:
-        """Refused: what is set of one seat would be set of all."""
-        raise EnvConfigError(f"{attr_name} cannot be set of seats apart: make the game with it")
+        """Refused: what is set of one agent would be set of all."""
+        raise EnvConfigError(f"{attr_name} cannot be set of agents apart: make the game with it")
 
     def env_method(
         self,
@@ -99,9 +99,10 @@ class SeatVecEnv(VecEnv):  # type: ignore[misc]
         indices: int | Iterable[int] | None = None,
         **method_kwargs: Any,
     ) -> list[Any]:
-        """`action_masks`, which MaskablePPO of sb3-contrib calls; nothing else is a seat's own."""
+        """`action_masks`, which MaskablePPO of sb3-contrib calls; nothing else is an agent's
+        own."""
         if method_name != _MASKS:
-            raise EnvConfigError(f"seats have no method {method_name!r}, only {_MASKS!r}")
+            raise EnvConfigError(f"agents have no method {method_name!r}, only {_MASKS!r}")
         return self._masks_of(self._get_indices(indices))
 
     def env_is_wrapped(

@@ -19,7 +19,7 @@ Step = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
 class VectorGame:
-    """N environments of one game with A seats each, stepped together.
+    """N environments of one game with A agents each, stepped together.
 
     Environment i behaves exactly as the single environment after `reset(seed=s_i)`: the same
     observations, rewards, ends and infos, number for number.
@@ -27,7 +27,7 @@ class VectorGame:
     - observations: (N, A, ...), in the dtype of `single_observation_space` (float32 in our games)
     - actions: integers (N, A)
     - rewards: float64 (N, A); terminations and truncations: bool (N, A)
-    - infos: for each key that some seat's info has, an array (N, A, ...) and, under `"_" + key`, a
+    - infos: for each key that some agent's info has, an array (N, A, ...) and, under `"_" + key`, a
       bool array (N, A) that says who has it; others hold zeros, or None where values are objects.
       A dict within an info becomes such a dict of arrays.
 
@@ -62,7 +62,7 @@ class VectorGame:
 
     @property
     def num_agents(self) -> int:
-        """A, the seats of each environment."""
+        """A, the agents of each environment."""
         return self._shape[1]
 
     # What a game defines.
@@ -181,14 +181,14 @@ class VectorGame:
             given = np.asarray(actions)
         except ValueError:  # rows of different lengths
             raise EnvError(
-                f"actions must be one for each environment and seat, shape {self._shape}, "
+                f"actions must be one for each environment and agent, shape {self._shape}, "
                 f"got {actions!r}"
             ) from None
         if given.dtype.kind not in "iu":
             raise EnvError(f"actions must be integers, got an array of {given.dtype}")
         if given.shape != self._shape:
             raise EnvError(
-                f"actions must be one for each environment and seat, shape {self._shape}, "
+                f"actions must be one for each environment and agent, shape {self._shape}, "
                 f"got shape {given.shape}"
             )
         if not self._begun:

@@ -1,4 +1,4 @@
-"""Games for one seat as Gymnasium environments, as in `gymnasium.make("srl_envs:srl/Maze-v0")`."""
+"""Games for one agent as Gymnasium environments, as in `gymnasium.make("srl_envs:srl/Maze-v0")`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from srl_envs.errors import EnvConfigError
 
 
 class OneSeat(gymnasium.Env[Any, Any]):
-    """The only seat of a PettingZoo ParallelEnv, as Gymnasium wants it.
+    """The only agent of a PettingZoo ParallelEnv, as Gymnasium wants it.
 
-    Observations, actions and infos are the seat's; `game` is the environment itself. Raises
-    EnvConfigError for a game of several seats.
+    Observations, actions and infos are the agent's; `game` is the environment itself. Raises
+    EnvConfigError for a game of several agents.
     """
 
     def __init__(self, game: Any) -> None:
         if len(game.possible_agents) != 1:
             raise EnvConfigError(
-                f"Gymnasium plays one seat, and the game has {len(game.possible_agents)}: "
+                f"Gymnasium plays one agent, and the game has {len(game.possible_agents)}: "
                 "give num_agents=1, or use it as a PettingZoo environment"
             )
         self.game = game
@@ -43,8 +43,8 @@ class OneSeat(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Play one round."""
         seen, rewards, terminations, truncations, infos = self.game.step({self._seat: action})
-        seat = self._seat
-        return seen[seat], rewards[seat], terminations[seat], truncations[seat], infos[seat]
+        agent = self._seat
+        return seen[agent], rewards[agent], terminations[agent], truncations[agent], infos[agent]
 
     def render(self) -> Any:
         """As the game's render mode wants it."""
@@ -57,5 +57,5 @@ class OneSeat(gymnasium.Env[Any, Any]):
 
 
 def one_seat(name: str, **parameters: Any) -> OneSeat:
-    """The environment `name` of the catalogue for one seat; `parameters` as for `make`."""
+    """The environment `name` of the catalogue for one agent; `parameters` as for `make`."""
     return OneSeat(registry.make(name, **parameters))

@@ -40,11 +40,11 @@ from srl_envs.validation import (
 )
 
 PASS = "pass"
-"""Answer, and action 0, of a seat in a turn-based game while another one is to move."""
+"""Answer, and action 0, of an agent in a turn-based game while another one is to move."""
 MASK = "action_mask"
 
 Describe = Callable[[str, Any], str]
-"""(seat, what it observes in the game with text) -> how that reads."""
+"""(agent, what it observes in the game with text) -> how that reads."""
 
 
 def with_text(
@@ -61,15 +61,15 @@ def with_text(
     """`env`, any PettingZoo game with Discrete actions, as language models play and train on it.
 
     An AECEnv goes through PettingZoo's own conversion to a ParallelEnv; GameWithText says what
-    becomes of games in which seats take turns. `rules` (said once) and `answers` (one per action
-    of the game, in its order) are for all seats, or a mapping from every seat to its own. How to
+    becomes of games in which agents take turns. `rules` (said once) and `answers` (one per action
+    of the game, in its order) are for all agents, or a mapping from every agent to its own. How to
     answer is said for you, and so is which answers are legal, where an observation has a mask.
 
-    Observations read as `describe(seat, observation)` says, or from their space alone with
-    `fields` for names (srl_envs.text.describe.reader; for all seats, whose spaces must then
+    Observations read as `describe(agent, observation)` says, or from their space alone with
+    `fields` for names (srl_envs.text.describe.reader; for all agents, whose spaces must then
     be alike). `default_action` (0) is played for an answer that could not be read, or the first
     legal action where that is not legal, and `parse_penalty` taken off the reward that is learned
-    from, in the game's own unit; in games in which seats take turns that is a pass, or the first
+    from, in the game's own unit; in games in which agents take turns that is a pass, or the first
     legal move of who is to move, so they take no default action.
 
     `tells_time` says that the situations tell how long the game still goes on. Where they do not,
@@ -78,7 +78,7 @@ def with_text(
     Raises EnvConfigError for what does not fit the game, and for answers that cannot be read back.
     """
     game = _parallel(env)
-    seats = list(game.possible_agents)
+    agents = list(game.possible_agents)
     in_turns = _takes_turns(game)
     if in_turns and default_action is not None:
         raise EnvConfigError(
@@ -88,26 +88,28 @@ def with_text(
         raise EnvConfigError("describe= and fields= both say how observations read: give one")
     if describe is not None and not callable(describe):
         raise EnvConfigError(
-            f"describe is {shown(describe)}: give a function (seat, observation) -> text"
+            f"describe is {shown(describe)}: give a function (agent, observation) -> text"
         )
     penalty = number_between("parse_penalty", parse_penalty, 0.0)
-    said, named = _for_each(seats, "rules", rules), _for_each(seats, "answers", answers)
+    said, named = _for_each(agents, "rules", rules), _for_each(agents, "answers", answers)
     choices = {
-        seat: _choices(game.action_space(seat), seat, named[seat], in_turns) for seat in seats
+        agent: _choices(game.action_space(agent), agent, named[agent], in_turns) for agent in agents
     }
     fewest = min(map(len, choices.values()))
     observed = {
-        seat: _observed(game.observation_space(seat), len(choices[seat]), in_turns)
-        for seat in seats
+        agent: _observed(game.observation_space(agent), len(choices[agent]), in_turns)
+        for agent in agents
     }
     view = ThirdPartyView(
         said={
-            seat: _introduction(seat, said[seat], choices[seat], in_turns) + cost_of_unread(penalty)
-            for seat in seats
+            agent: _introduction(agent, said[agent], choices[agent], in_turns)
+            + cost_of_unread(penalty)
+            for agent in agents
         },
         choices=choices,
         describers={
-            seat: describe or _from_space(space, fields, seat) for seat, space in observed.items()
+            agent: describe or _from_space(space, fields, agent)
+            for agent, space in observed.items()
         },
         default_action=whole_number(
             "default_action", 0 if default_action is None else default_action, 0, fewest - 1
@@ -121,7 +123,7 @@ def with_text(
 
 @dataclass(frozen=True)
 class ThirdPartyView:
-    """The TextView that with_text makes; every mapping is from seats."""
+    """The TextView that with_text makes; every mapping is from agents."""
 
     said: Mapping[str, str]
     choices: Mapping[str, tuple[str, ...]]
@@ -134,7 +136,7 @@ class ThirdPartyView:
     srl_envs.text.view.tells_time)."""
 
     def rules(self, agent: str) -> str:
-        """The seat's name, the rules as given, and how to answer."""
+        """The agent's name, the rules as given, and how to answer."""
         return self.said[agent]
 
     def describe(self, agent: str, observation: Any) -> str:
@@ -172,14 +174,14 @@ class GameWithText(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
     where the game puts one there. An action that the mask forbids counts as the default action, or
     as the first legal one where that is forbidden too; `infos[agent]["illegal"]` says so.
 
-    In a game in which seats take turns, action 0 is a pass and the game's own actions follow. A
-    seat that is not to move may only pass, and whoever is to move may not (a pass plays the first
+    In a game in which agents take turns, action 0 is a pass and the game's own actions follow. An
+    agent that is not to move may only pass, and whoever is to move may not (a pass plays the first
     move that is legal, and so does an answer that could not be read). Infos have "to_move": the
-    rollout does not ask a seat that is not, and plays its pass. Observations are
+    rollout does not ask an agent that is not, and plays its pass. Observations are
     `{"observation": ..., "action_mask": ...}`, or the game's own Dict with that mask in it.
 
-    Raises EnvError for a missing or unknown seat, an action outside the space, and a game that
-    leaves a seat no legal action.
+    Raises EnvError for a missing or unknown agent, an action outside the space, and a game that
+    leaves an agent no legal action.
     """
 
     def __init__(
@@ -204,11 +206,11 @@ class GameWithText(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         return self
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The seat's observation space, the same object on every call."""
+        """The agent's observation space, the same object on every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete:
-        """The seat's action space, the same object on every call."""
+        """The agent's action space, the same object on every call."""
         return self.action_spaces[agent]
 
     def reset(
@@ -220,7 +222,7 @@ class GameWithText(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         return self._outgoing(observations, infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round with one action per seat; see the class for those that are forbidden."""
+        """Play one round with one action per agent; see the class for those that are forbidden."""
         if asks_nothing(bool(self._masks), self.agents, actions):
             return {}, {}, {}, {}, {}
         chosen = self._chosen(actions)
@@ -280,17 +282,17 @@ class GameWithText(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         if not mask.any():
             if agent in self.agents:
                 raise EnvError(f"{agent} is to act, and the game's mask leaves no legal action")
-            mask[:] = 1  # the seat's episode is over: nothing is asked of it any more
+            mask[:] = 1  # the agent's episode is over: nothing is asked of it any more
         return mask
 
     def _chosen(self, actions: Mapping[str, Any]) -> dict[str, int]:
         if not self.agents:
             raise EnvError("step() without a running episode: call reset() first")
         if not isinstance(actions, Mapping):
-            raise EnvError(f"actions must be a mapping seat -> action, got {shown(actions)}")
+            raise EnvError(f"actions must be a mapping agent -> action, got {shown(actions)}")
         if set(actions) != set(self.agents):
-            seats = sorted(map(str, actions))
-            raise EnvError(f"actions are for {seats}: give one for each of {self.agents}")
+            agents = sorted(map(str, actions))
+            raise EnvError(f"actions are for {agents}: give one for each of {self.agents}")
         for agent, action in actions.items():
             if not self.action_spaces[agent].contains(action):
                 raise EnvError(
@@ -317,43 +319,43 @@ def _takes_turns(game: Any) -> bool:
     return game is not None
 
 
-def _for_each(seats: Sequence[str], what: str, given: Any) -> Mapping[str, Any]:
+def _for_each(agents: Sequence[str], what: str, given: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
-        return dict.fromkeys(seats, given)
-    if set(given) != set(seats):
+        return dict.fromkeys(agents, given)
+    if set(given) != set(agents):
         who = sorted(map(str, given))
-        raise EnvConfigError(f"{what} are for {who}, and the seats are {sorted(seats)}")
+        raise EnvConfigError(f"{what} are for {who}, and the agents are {sorted(agents)}")
     return given
 
 
 def _choices(
-    space: spaces.Space[Any], seat: str, answers: Sequence[str], in_turns: bool
+    space: spaces.Space[Any], agent: str, answers: Sequence[str], in_turns: bool
 ) -> tuple[str, ...]:
-    """The seat's answers in action order, a pass first where seats take turns."""
+    """The agent's answers in action order, a pass first where agents take turns."""
     if not isinstance(space, spaces.Discrete):
-        raise EnvConfigError(f"{seat} acts in {space}: only Discrete actions can be answers")
+        raise EnvConfigError(f"{agent} acts in {space}: only Discrete actions can be answers")
     listed = isinstance(answers, Sequence) and not isinstance(answers, str)
     if not listed or len(answers) != space.n or not all(isinstance(one, str) for one in answers):
         raise EnvConfigError(
-            f"answers for {seat} are {shown(answers)}: give a list of texts, one for each of its "
+            f"answers for {agent} are {shown(answers)}: give a list of texts, one for each of its "
             f"{space.n} actions"
         )
     choices = (PASS, *answers) if in_turns else tuple(answers)
     for action, choice in enumerate(choices):
         if parse_choice(choice, choices) != action:
             raise EnvConfigError(
-                f"answer {choice!r} for {seat} cannot be read back: give other, distinct words"
+                f"answer {choice!r} for {agent} cannot be read back: give other, distinct words"
             )
     return choices
 
 
-def _introduction(seat: str, rules: str, choices: Sequence[str], in_turns: bool) -> str:
+def _introduction(agent: str, rules: str, choices: Sequence[str], in_turns: bool) -> str:
     """What is said once. When to pass is said where it is due: mostly nobody is asked then."""
     if not isinstance(rules, str):
-        raise EnvConfigError(f"rules for {seat} are {shown(rules)}: give a text")
+        raise EnvConfigError(f"rules for {agent} are {shown(rules)}: give a text")
     moves = choices[1:] if in_turns else choices
     named = "" if len(moves) > LISTED else f": {any_of(moves) if len(moves) > 1 else moves[0]}"
-    said = f"You are {seat}. {rules.strip()}\nWrite your choice alone on the last line{named}."
+    said = f"You are {agent}. {rules.strip()}\nWrite your choice alone on the last line{named}."
     if not in_turns:
         return said
     return (
@@ -363,7 +365,7 @@ def _introduction(seat: str, rules: str, choices: Sequence[str], in_turns: bool)
 
 
 def _observed(space: spaces.Space[Any], choices: int, in_turns: bool) -> spaces.Space[Any]:
-    """What a seat observes here where it observes `space` in the game itself."""
+    """What an agent observes here where it observes `space` in the game itself."""
     masked = isinstance(space, spaces.Dict) and MASK in space.spaces
     if not masked and not in_turns:
         return space

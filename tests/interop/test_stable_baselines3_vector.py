@@ -63,7 +63,7 @@ def test_what_it_cannot_do_is_refused():
     vec = seats()
     with pytest.raises(EnvConfigError, match="max_cycles cannot be set"):
         vec.set_attr("max_cycles", 3)
-    with pytest.raises(EnvConfigError, match="seats have no method 'render'"):
+    with pytest.raises(EnvConfigError, match="agents have no method 'render'"):
         vec.env_method("render")
 
 

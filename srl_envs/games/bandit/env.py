@@ -1,9 +1,9 @@
 """Two arms to pull, and one gets better: a bandit that changes while it is played.
 
-Every seat has the same two arms to itself and pulls one of them each round, `max_cycles` rounds. A
+Every agent has the same two arms to itself and pulls one of them each round, `max_cycles` rounds. A
 pull earns 1 or 0. The left arm (0) wins with probability `arm0_prob`; the right arm (1) with
 `arm1_prob_start` in the first `switch_pull` rounds of an episode and with `arm1_prob_after`
-afterwards. With several seats each sees how the others fared, and may learn from them.
+afterwards. With several agents each sees how the others fared, and may learn from them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ HIDDEN = -1.0  # stands in the observation for what is not shown
 
 OBSERVATION_FIELDS = (
     "first_round",  # 1 before anyone has pulled, else 0
-    "own_right",  # 1 if this seat pulled the right arm last round, else 0
+    "own_right",  # 1 if this agent pulled the right arm last round, else 0
     "last_reward",
-    "others_right",  # share of the other seats that pulled right last round; 0.5 before, or alone
+    "others_right",  # share of the other agents that pulled right last round; 0.5 before, or alone
     "others_reward",  # their mean reward in that round; 0 before, or alone
     "time",  # rounds played / max_cycles
     "switched",  # 1 once the right arm has changed, else 0; or -1 where observe_switch is off
@@ -35,9 +35,9 @@ OBSERVATION_FIELDS = (
 class Bandit(base.SimultaneousGame):
     """The environment.
 
-    Seats agent_0, agent_1, ...; action 0 pulls left, 1 right; both are always legal. Observations:
-    OBSERVATION_FIELDS, per seat. Infos: `phase` ("before" or "after", of the round just played) and
-    `regret`, what the better arm would have won more often than the one that was pulled.
+    Agents agent_0, agent_1, ...; action 0 pulls left, 1 right; both are always legal. Observations:
+    OBSERVATION_FIELDS, per agent. Infos: `phase` ("before" or "after", of the round just played)
+    and `regret`, what the better arm would have won more often than the one that was pulled.
     """
 
     metadata: ClassVar[dict[str, Any]] = {
@@ -60,7 +60,7 @@ class Bandit(base.SimultaneousGame):
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
-        seats = whole_number("num_agents", num_agents, low=1)
+        agents = whole_number("num_agents", num_agents, low=1)
         left = number_between("arm0_prob", arm0_prob, 0.0, 1.0)
         before = left, number_between("arm1_prob_start", arm1_prob_start, 0.0, 1.0)
         after = left, number_between("arm1_prob_after", arm1_prob_after, 0.0, 1.0)
@@ -68,7 +68,7 @@ class Bandit(base.SimultaneousGame):
         self.switch_pull = whole_number("switch_pull", switch_pull, low=0)
         self.observe_switch = true_or_false("observe_switch", observe_switch)
         super().__init__(
-            [f"agent_{seat}" for seat in range(seats)],
+            [f"agent_{index}" for index in range(agents)],
             ANSWERS,
             low=(0.0,) * 6 + (HIDDEN,),
             high=(1.0,) * 7,
@@ -79,7 +79,7 @@ class Bandit(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Mean reward per seat and step of an episode: 'uniform' play and the 'optimum'; exact."""
+        """Mean reward per agent and step of an episode: 'uniform' play and the 'optimum'; exact."""
         rounds = whole_number("max_cycles", self.max_cycles, low=1)
         early = min(self.switch_pull, rounds) / rounds
         before, after = self._chances
@@ -98,13 +98,13 @@ class Bandit(base.SimultaneousGame):
         return BanditView(len(self.possible_agents), self.max_cycles, switch)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """The seats' first observations; no options are known."""
+        """The agents' first observations; no options are known."""
         return [(1.0, 0.0, 0.0, 0.5, 0.0, 0.0, self._switched())] * len(self.possible_agents)
 
     def play_round(
         self, chosen: Sequence[int], over: bool
     ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
-        """One round: observations, rewards and infos in seat order."""
+        """One round: observations, rewards and infos in agent order."""
         after = self.played > self.switch_pull  # this pull is counted already
         chances = self._chances[after]
         rewards = [
@@ -144,7 +144,7 @@ class BanditView:
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the seat's role and how to answer."""
+        """The game, the agent's role and how to answer."""
         company = ""
         if self.players > 1:
             company = f"{self.players} players pull at the same time, each for themselves. "
@@ -159,7 +159,7 @@ class BanditView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The seat's situation, from its observation vector (or the dict that holds it)."""
+        """The agent's situation, from its observation vector (or the dict that holds it)."""
         first, arm, reward, others, their_reward, time, switched = base.vector_of(
             observation
         ).tolist()

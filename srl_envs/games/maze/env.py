@@ -1,13 +1,15 @@
-"""Find a way: mazes for one seat, or for several that race, meet, or each have a goal of their own.
+"""Find a way: mazes for one agent, or for several that race, meet, or each have a goal of their
+own.
 
-A seat moves up, down, left or right; walls and the border leave it where it is. Seats do not block
-each other. A move earns -0.1 - 0.01 * d, where d is the Manhattan distance from there to the seat's
-goal, except that reaching the goal earns +10, and that -1 is earned where the goal was not reached
-and time is up (after `max_cycles` rounds) or the race is lost. The `task` says what the goal is:
+An agent moves up, down, left or right; walls and the border leave it where it is. Agents do not
+block each other. A move earns -0.1 - 0.01 * d, where d is the Manhattan distance from there to the
+agent's goal, except that reaching the goal earns +10, and that -1 is earned where the goal was not
+reached and time is up (after `max_cycles` rounds) or the race is lost. The `task` says what the
+goal is:
 
 - "race": the same cell for all; whoever reaches it first ends the episode.
 - "own": one each. Who has arrived waits, earning 0, until all have.
-- "meet": the cell of the farthest other seat, so that all must come into one cell, wherever it is.
+- "meet": the cell of the farthest other agent, so that all must come into one cell, wherever it is.
 
 An episode whose task is done is terminated, any other is truncated; all numbers are unitless.
 """
@@ -47,12 +49,12 @@ SHARES = tuple(visits / VISITS_SHOWN for visits in range(VISITS_SHOWN + 1))
 class Maze(base.SimultaneousGame):
     """The environment.
 
-    Seats agent_0, agent_1, ...; actions 0 up, 1 down, 2 left, 3 right. All are legal, also those
+    Agents agent_0, agent_1, ...; actions 0 up, 1 down, 2 left, 3 right. All are legal, also those
     that a wall blocks, but with `mask_walls` the masks leave those out. Observations:
-    OBSERVATION_FIELDS, per seat; the last, `walls`, stands for (2 * view_radius + 1)^2 numbers.
-    Infos: `shortest_path` (the fewest rounds from this seat's start to its goal; in "meet", until
-    all can be in one cell), `steps` (moves this seat made), `success`, `level_seed` (None for a
-    layout) and `layout_hash`; in the last round of a race of several also `winner`: a seat, or
+    OBSERVATION_FIELDS, per agent; the last, `walls`, stands for (2 * view_radius + 1)^2 numbers.
+    Infos: `shortest_path` (the fewest rounds from this agent's start to its goal; in "meet", until
+    all can be in one cell), `steps` (moves this agent made), `success`, `level_seed` (None for a
+    layout) and `layout_hash`; in the last round of a race of several also `winner`: an agent, or
     "draw".
 
     `layout` is "simple", "medium", "complex", a Level, or the lines that draw one (see
@@ -104,10 +106,10 @@ class Maze(base.SimultaneousGame):
                 num_levels=num_levels,
                 split=split,
             )
-        seats = whole_number("num_agents", num_agents, low=1)
+        agents = whole_number("num_agents", num_agents, low=1)
         self.task: str = check_choice("task", task, TASKS)
-        if self.task == "meet" and seats < 2:
-            raise EnvConfigError(f"num_agents must be at least 2 to meet, got {seats}")
+        if self.task == "meet" and agents < 2:
+            raise EnvConfigError(f"num_agents must be at least 2 to meet, got {agents}")
         self.view_radius = whole_number("view_radius", view_radius, low=1, high=FARTHEST_VIEW)
         self.mask_walls = true_or_false("mask_walls", mask_walls)
         self.split: str = check_choice(
@@ -132,12 +134,12 @@ class Maze(base.SimultaneousGame):
             count = whole_number("num_levels", num_levels, low=1)
             self.levels = first_levels(self.recipe, self.split, count)
         if len(self.levels) == 1:
-            seating(self.levels[0], self.task, seats)  # says so where the maze is too small
-        elif self.task != "race" and seats > self.recipe.least_cells:
+            seating(self.levels[0], self.task, agents)  # says so where the maze is too small
+        elif self.task != "race" and agents > self.recipe.least_cells:
             raise EnvConfigError(
                 f"num_agents must be at most {self.recipe.least_cells} with task={self.task!r}, "
                 f"as some {self.recipe.width}x{self.recipe.height} mazes have no more cells, got "
-                f"{seats}: ask for larger mazes or longer ways (min_path)"
+                f"{agents}: ask for larger mazes or longer ways (min_path)"
             )
         size = self.levels[0] if self.levels else self.recipe
         self.width, self.height = size.width, size.height
@@ -146,7 +148,7 @@ class Maze(base.SimultaneousGame):
             max_cycles = max(MAX_CYCLES, rounds)
         walls = (2 * self.view_radius + 1) ** 2
         super().__init__(
-            [f"agent_{seat}" for seat in range(seats)],
+            [f"agent_{index}" for index in range(agents)],
             ANSWERS,
             low=(0.0, 0.0, *(-1.0,) * 6, *(0.0,) * (7 + walls)),
             high=(1.0,) * (15 + walls),
@@ -165,49 +167,49 @@ class Maze(base.SimultaneousGame):
 
     def make_view(self) -> MazeView:
         """The view for episodes of `self.max_cycles` rounds."""
-        seats, rounds = len(self.possible_agents), self.max_cycles
-        return MazeView(self.width, self.height, self.view_radius, self.task, seats, rounds)
+        agents, rounds = len(self.possible_agents), self.max_cycles
+        return MazeView(self.width, self.height, self.view_radius, self.task, agents, rounds)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """The seats' first observations; the option "level_seed" names this episode's maze."""
-        seats = len(self.possible_agents)
+        """The agents' first observations; the option "level_seed" names this episode's maze."""
+        agents = len(self.possible_agents)
         seed = options.get("level_seed")
         if seed is not None:
             self.level = self.named_level(seed)
         else:
             self.level = self.draw_level(self._generator)
         self._board = board_of(self.level, self.view_radius)
-        starts, goals, self._fewest = seating(self.level, self.task, seats)
+        starts, goals, self._fewest = seating(self.level, self.task, agents)
         self._places = list(starts)
         self._goals = self._farthest() if self.task == "meet" else list(goals)
-        self._arrived = [False] * seats
+        self._arrived = [False] * agents
         # One count more than cells: the last is for what lies behind walls, where nobody ever is.
         self._visits = [[0] * (len(self._board.doors) + 1) for _ in starts]
         for visits, place in zip(self._visits, starts, strict=True):
             visits[place] = 1
         self._trails = [[place] for place in starts]
-        return [self._row(seat, STAYED, 0.0) for seat in range(seats)]
+        return [self._row(agent, STAYED, 0.0) for agent in range(agents)]
 
     def first_infos(self) -> list[dict[str, Any]]:
-        """What the seats' infos hold now, in seat order."""
+        """What the agents' infos hold now, in agent order."""
         level, fewest, trails = self.level, self._fewest, self._trails
         seed, layout = level.seed, level.layout_hash
         return [
             {
-                "shortest_path": fewest[seat],
-                "steps": len(trails[seat]) - 1,
+                "shortest_path": fewest[agent],
+                "steps": len(trails[agent]) - 1,
                 "success": arrived,
                 "level_seed": seed,
                 "layout_hash": layout,
             }
-            for seat, arrived in enumerate(self._arrived)
+            for agent, arrived in enumerate(self._arrived)
         ]
 
     def play_round(
         self, chosen: Sequence[int], over: bool
     ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
-        """One round: observations, rewards and infos in seat order."""
-        ways = [self._move(seat, action) for seat, action in enumerate(chosen)]
+        """One round: observations, rewards and infos in agent order."""
+        ways = [self._move(agent, action) for agent, action in enumerate(chosen)]
         if self.task == "meet":
             self._goals = self._farthest()
         before = self._arrived
@@ -216,16 +218,16 @@ class Maze(base.SimultaneousGame):
         self.finished = True in now if self.task == "race" else False not in now
         ends = over or self.finished
         rewards = []
-        for seat, arrived in enumerate(now):
+        for agent, arrived in enumerate(now):
             if arrived:
-                rewards.append(0.0 if before[seat] else ARRIVAL)
+                rewards.append(0.0 if before[agent] else ARRIVAL)
             elif ends:
                 rewards.append(TOO_LATE)
             else:
-                away = self._board.distance(self._places[seat], self._goals[seat])
+                away = self._board.distance(self._places[agent], self._goals[agent])
                 rewards.append(STEP + DISTANCE * away)
         time = self.played / self.rounds
-        rows = [self._row(seat, way, time) for seat, way in enumerate(ways)]
+        rows = [self._row(agent, way, time) for agent, way in enumerate(ways)]
         infos = self.first_infos()
         if ends and self.task == "race" and len(now) > 1:
             winner = self.possible_agents[now.index(True)] if now.count(True) == 1 else "draw"
@@ -234,7 +236,8 @@ class Maze(base.SimultaneousGame):
         return rows, rewards, infos
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
-        """The moves that no wall blocks, with `mask_walls`; else all, as for a seat that waits."""
+        """The moves that no wall blocks, with `mask_walls`; else all, as for an agent that
+        waits."""
         every = self._every_action
         if not self.mask_walls:
             return every
@@ -244,11 +247,11 @@ class Maze(base.SimultaneousGame):
         ]
 
     def drawn_in_text(self) -> str:
-        """The headline and the maze: A, B, ... the seats, G goals, # walls, . free cells."""
+        """The headline and the maze: A, B, ... the agents, G goals, # walls, . free cells."""
         return maze_rendering.ansi(self._picture())
 
     def drawn_in_pixels(self) -> np.ndarray:
-        """The headline and the maze, with the trails that the seats left."""
+        """The headline and the maze, with the trails that the agents left."""
         return maze_rendering.rgb_array(self._picture())
 
     def _picture(self) -> maze_rendering.Picture:
@@ -279,27 +282,27 @@ class Maze(base.SimultaneousGame):
             )
         return level
 
-    def _move(self, seat: int, action: int) -> tuple[float, float, float]:
-        """Move one seat; its direction, and 1 if a wall was in the way."""
-        if self._arrived[seat]:
+    def _move(self, agent: int, action: int) -> tuple[float, float, float]:
+        """Move one agent; its direction, and 1 if a wall was in the way."""
+        if self._arrived[agent]:
             return STAYED
-        place, trail = self._places[seat], self._trails[seat]
+        place, trail = self._places[agent], self._trails[agent]
         there = self._board.doors[place][action]
         if there < 0:
             trail.append(place)
             return BLOCKED[action]
-        self._places[seat] = there
+        self._places[agent] = there
         trail.append(there)
-        visits = self._visits[seat]
+        visits = self._visits[agent]
         if visits[there] < VISITS_SHOWN:
             visits[there] += 1
         return WENT[action]
 
-    def _row(self, seat: int, way: tuple[float, float, float], time: float) -> base.Row:
-        board, place, goal = self._board, self._places[seat], self._goals[seat]
+    def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
+        board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
-        other = self._nearest(seat) if len(self._places) > 1 else place
-        visits = self._visits[seat]
+        other = self._nearest(agent) if len(self._places) > 1 else place
+        visits = self._visits[agent]
         up, down, left, right = board.doors[place]  # a wall's door is -1: the count behind walls
         return (
             x,
@@ -309,7 +312,7 @@ class Maze(base.SimultaneousGame):
             board.x[other] - x,
             board.y[other] - y,
             *way,
-            float(self._arrived[seat]),
+            float(self._arrived[agent]),
             time,
             SHARES[visits[up]],
             SHARES[visits[down]],
@@ -318,20 +321,20 @@ class Maze(base.SimultaneousGame):
             *board.view(place),
         )
 
-    def _nearest(self, seat: int) -> int:
-        """The place of the nearest other seat, the first of several."""
-        away = partial(self._board.distance, self._places[seat])
-        return min(self._others(seat), key=away)
+    def _nearest(self, agent: int) -> int:
+        """The place of the nearest other agent, the first of several."""
+        away = partial(self._board.distance, self._places[agent])
+        return min(self._others(agent), key=away)
 
     def _farthest(self) -> list[int]:
-        """For each seat the place of the farthest other one, the first of several."""
+        """For each agent the place of the farthest other one, the first of several."""
         return [
-            max(self._others(seat), key=partial(self._board.distance, place))
-            for seat, place in enumerate(self._places)
+            max(self._others(agent), key=partial(self._board.distance, place))
+            for agent, place in enumerate(self._places)
         ]
 
-    def _others(self, seat: int) -> list[int]:
-        return self._places[:seat] + self._places[seat + 1 :]
+    def _others(self, agent: int) -> list[int]:
+        return self._places[:agent] + self._places[agent + 1 :]
 
 
 def _refuse_beside_a_layout(**given: Any) -> None:
@@ -352,25 +355,25 @@ def _level(layout: str | Level | Sequence[str]) -> Level:
 
 @lru_cache(maxsize=256)
 def seating(
-    level: Level, task: str, seats: int
+    level: Level, task: str, agents: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Where each seat starts, where its goal is, and the fewest rounds that it takes.
+    """Where each agent starts, where its goal is, and the fewest rounds that it takes.
 
     In "meet" the goals, which move, are left at the starts.
     """
     if task == "race":
         start, goal = level.stations(2)
-        return (start,) * seats, (goal,) * seats, (level.shortest_path,) * seats
-    places = level.stations(max(seats, 2))
-    starts = places[:seats]
+        return (start,) * agents, (goal,) * agents, (level.shortest_path,) * agents
+    places = level.stations(max(agents, 2))
+    starts = places[:agents]
     if task == "own":
-        goals = tuple(places[(seat + 1) % len(places)] for seat in range(seats))
+        goals = tuple(places[(agent + 1) % len(places)] for agent in range(agents))
         ways = zip(starts, goals, strict=True)
         return starts, goals, tuple(level.distances(start)[goal] for start, goal in ways)
     # Who is nearer may wait, so a cell is reached by all once the farthest is there.
     far = zip(*map(level.distances, starts), strict=True)
     soonest = min(max(lengths) for lengths in far if min(lengths) >= 0)
-    return starts, starts, (soonest,) * seats
+    return starts, starts, (soonest,) * agents
 
 
 parallel_env = parallel_form(Maze)

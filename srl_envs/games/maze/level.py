@@ -176,7 +176,7 @@ class Level:
             nearest = [min(pair) for pair in away]
             farthest = max(nearest)
             if farthest <= 0:
-                raise EnvConfigError(f"the maze has only {len(places)} cells for {count} seats")
+                raise EnvConfigError(f"the maze has only {len(places)} cells for {count} agents")
             places.append(nearest.index(farthest))
         return tuple(places[:count])
 

@@ -11,7 +11,7 @@ from srl_envs.games.maze.level import Level
 from srl_envs.games.rendering import INK, LINE, MARGIN, Colour, Frame, colour_of, width_of
 
 SEATS = "ABCDEFHIJKLMNOPQRSTUVWXYZ"  # G is for goals
-CROWD = "*"  # seats beyond the letters
+CROWD = "*"  # agents beyond the letters
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,20 @@ class Picture:
     """Characters that the headline may grow to, so that all frames of an episode are as wide."""
     level: Level
     trails: Sequence[Sequence[int]]
-    """By seat: every place it has been at, the last one where it is."""
+    """By agent: every place it has been at, the last one where it is."""
     goals: Sequence[int]
-    """By seat; empty where there are none that stay."""
+    """By agent; empty where there are none that stay."""
 
 
 def ansi(picture: Picture) -> str:
-    """The headline, then a line per row: A, B, ... seats, G goals, # walls, . free; ended lines."""
+    """The headline, then a line per row: A, B, ... agents, G goals, # walls, . free; ended
+    lines."""
     level = picture.level
     marks = ["#" if not ways else "." for ways in level.doors]
     for goal in picture.goals:
         marks[goal] = "G"
-    for seat, trail in reversed(list(enumerate(picture.trails))):
-        marks[trail[-1]] = SEATS[seat] if seat < len(SEATS) else CROWD
+    for agent, trail in reversed(list(enumerate(picture.trails))):
+        marks[trail[-1]] = SEATS[agent] if agent < len(SEATS) else CROWD
     rows = range(0, len(marks), level.width)
     return "\n".join([picture.headline, *("".join(marks[r : r + level.width]) for r in rows), ""])
 
@@ -48,8 +49,8 @@ _FRAME = 480  # pixels: a maze is drawn with the largest cells that keep it with
 def rgb_array(picture: Picture) -> np.ndarray:
     """The picture as a uint8 array (height, width, 3).
 
-    A headline; below it the maze, goals as hollow squares, trails as lines from where each seat
-    began, and the seats as filled squares, each seat in its own colour; a goal that is everyone's
+    A headline; below it the maze, goals as hollow squares, trails as lines from where each agent
+    began, and the agents as filled squares, each agent in its own colour; a goal that is everyone's
     is black.
     """
     level = picture.level

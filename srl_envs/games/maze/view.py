@@ -1,4 +1,4 @@
-"""How a seat sees a maze, how that reads, and how it is answered."""
+"""How an agent sees a maze, how that reads, and how it is answered."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from srl_envs.text.view import ParseFailure, parse_choice
 OBSERVATION_FIELDS = (
     "x",  # own column, from 0 (left) to 1 (right)
     "y",  # own row, from 0 (top) to 1 (bottom)
-    "goal_dx",  # the goal's column less one's own, on the same scale; in "meet" the farthest seat's
+    "goal_dx",  # the goal's column less one's own, on that scale; in "meet" the farthest agent's
     "goal_dy",
-    "other_dx",  # the same for the nearest other seat; 0 where alone
+    "other_dx",  # the same for the nearest other agent; 0 where alone
     "other_dy",
     "last_dx",  # the direction last chosen: -1, 0 or 1
     "last_dy",
     "blocked",  # 1 if a wall was in the way of the last move, else 0
-    "arrived",  # 1 for a seat that reached its goal: its actions no longer count
+    "arrived",  # 1 for an agent that reached its goal: its actions no longer count
     "time",  # rounds played / max_cycles
-    "visits_up",  # how often this seat came into the cell above, / VISITS_SHOWN; 0 for walls
+    "visits_up",  # how often this agent came into the cell above, / VISITS_SHOWN; 0 for walls
     "visits_down",
     "visits_left",
     "visits_right",
@@ -46,7 +46,7 @@ class MazeView:
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the seat's role and how to answer."""
+        """The game, the agent's role and how to answer."""
         if self.task == "meet":
             all_of_you = "Both players" if self.players == 2 else f"All {self.players} players"
             aim = f"{all_of_you} must come together in one cell, wherever it is"
@@ -64,7 +64,7 @@ class MazeView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The seat's situation, from its observation vector (or the dict that holds it)."""
+        """The agent's situation, from its observation vector (or the dict that holds it)."""
         seen = vector_of(observation).tolist()
         _, _, goal_dx, goal_dy, other_dx, other_dy, dx, dy, blocked, arrived, time = seen[:11]
         visits, walls = seen[11:15], seen[15:]

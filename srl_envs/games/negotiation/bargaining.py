@@ -1,9 +1,9 @@
-"""The rules of negotiation, without seats' names, text or spaces.
+"""The rules of negotiation, without agents' names, text or spaces.
 
-Seats settle several issues at once. Each has private points for every option, 100 for the options
+Agents settle several issues at once. Each has private points for every option, 100 for the options
 it likes best, and a reservation: what it keeps without a deal. Utility is points / 100.
 
-"alternating": one seat moves at a time, in turn from a first one that is drawn. It proposes, which
+"alternating": one agent moves at a time, in turn from a first one that is drawn. It proposes, which
 puts its proposal in the place of the one that stands, or accepts the one that stands, walks away
 or passes. Once all others have accepted, there is a deal. "simultaneous", for two: both move every
 round; a deal is made by accepting the other's latest proposal, or by proposing the same.
@@ -37,13 +37,13 @@ OFFERS = ("alternating", "simultaneous")
 PASS, ACCEPT, WALK_AWAY, FIRST_PROPOSAL = 0, 1, 2, 3
 """Actions. From FIRST_PROPOSAL come the proposals: all combinations, the last issue the fastest."""
 
-POINTS = 100  # of a seat's favourite deal
+POINTS = 100  # of an agent's favourite deal
 RESERVATIONS = (10, 40)  # points, drawn; from, to
 MOST_SEATS, MOST_PROPOSALS, MOST_WORDS = 6, 1000, 200  # MOST_WORDS: letters of all names together
 
 _NAME = re.compile("[a-z][a-z0-9]*")
 Points = tuple[tuple[int, ...], ...]
-"""One seat's points: (issue, option)."""
+"""One agent's points: (issue, option)."""
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -94,7 +94,7 @@ class NegotiationRules:
         )
         if self.offers == "simultaneous" and self.num_agents != 2:
             raise EnvConfigError(
-                f"offers='simultaneous' is for two seats, got num_agents={self.num_agents}: "
+                f"offers='simultaneous' is for two agents, got num_agents={self.num_agents}: "
                 "use offers='alternating'"
             )
 
@@ -105,7 +105,7 @@ class NegotiationRules:
 
     @property
     def num_actions(self) -> int:
-        """Actions of a seat."""
+        """Actions of an agent."""
         return FIRST_PROPOSAL + len(self.deals)
 
     def named(self, deal: int) -> dict[str, str]:
@@ -116,11 +116,11 @@ class NegotiationRules:
         }
 
     def draw(self, generator: np.random.Generator) -> tuple[list[Points], list[int]]:
-        """Points and reservations, per seat.
+        """Points and reservations, per agent.
 
-        A seat's 100 points are cut among the issues at random places. An issue's options rise
-        evenly from 0 to its share, from first to last or from last to first; a seat's direction is
-        against that of the seat before it with probability `conflict`.
+        An agent's 100 points are cut among the issues at random places. An issue's options rise
+        evenly from 0 to its share, from first to last or from last to first; an agent's direction
+        is against that of the agent before it with probability `conflict`.
         """
         count = len(self.issues)
         rising = generator.random(count) < 0.5
@@ -139,12 +139,12 @@ class NegotiationRules:
         return points, generator.integers(low, high + 1, self.num_agents).tolist()
 
     def checked_points(self, given: Sequence[Sequence[Sequence[int]]]) -> list[Points]:
-        """`given` as points per seat, issue and option; raises EnvConfigError."""
+        """`given` as points per agent, issue and option; raises EnvConfigError."""
         shape = tuple(len(options) for _, options in self.issues)
         rows = _lists(given)
         if _length(rows) != self.num_agents or any(_lengths(own) != shape for own in rows):
             raise EnvConfigError(
-                f"points must hold, for each of {self.num_agents} seats and each issue, the "
+                f"points must hold, for each of {self.num_agents} agents and each issue, the "
                 f"points of its {shape} options, got {shown(given)}"
             )
         points = [
@@ -156,11 +156,11 @@ class NegotiationRules:
         ]
         for own in points:
             most = sum(map(max, own))
-            whole_number("the points of a seat's favourite deal", most, low=0, high=POINTS)
+            whole_number("the points of an agent's favourite deal", most, low=0, high=POINTS)
         return points
 
     def checked_reservations(self, given: Sequence[int]) -> list[int]:
-        """`given` as points per seat; raises EnvConfigError."""
+        """`given` as points per agent; raises EnvConfigError."""
         rows = _lists(given)
         if _length(rows) != self.num_agents:
             raise EnvConfigError(
@@ -169,7 +169,7 @@ class NegotiationRules:
         return [whole_number("reservations", entry, low=0, high=POINTS) for entry in rows]
 
     def checked_first(self, given: int) -> int:
-        """`given` as the seat that moves first; raises EnvConfigError."""
+        """`given` as the agent that moves first; raises EnvConfigError."""
         if self.offers != "alternating":
             raise EnvConfigError(
                 f"first is for alternating offers, got {shown(given)}: leave it out"
@@ -202,7 +202,7 @@ def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
 
 
 class Bargain:
-    """One episode's state. Lists are in seat order, utilities in points."""
+    """One episode's state. Lists are in agent order, utilities in points."""
 
     def __init__(
         self,
@@ -218,12 +218,12 @@ class Bargain:
             tuple(sum(own[issue][option] for issue, option in enumerate(deal)) for own in points)
             for deal in rules.deals
         ]
-        """Per deal, what it is worth to each seat."""
+        """Per deal, what it is worth to each agent."""
         self.alternating = rules.offers == "alternating"
         self.mover = int(generator.integers(size)) if self.alternating else -1
         """Whose move it is; -1 where all move at once."""
         self.proposals: list[int | None] = [None] * size
-        """Each seat's latest."""
+        """Each agent's latest."""
         self.stands = [False] * size
         """Whether it can be accepted now."""
         self.consents = [False] * size
@@ -231,21 +231,21 @@ class Bargain:
         self.agreed: int | None = None
         self.walked_away = False
 
-    def may_move(self, seat: int) -> bool:
-        """Whether the seat may do more than pass."""
-        return not self.alternating or seat == self.mover
+    def may_move(self, agent: int) -> bool:
+        """Whether the agent may do more than pass."""
+        return not self.alternating or agent == self.mover
 
-    def may_accept(self, seat: int) -> bool:
-        """Whether somebody else's proposal stands that the seat has not accepted yet."""
-        others = any(stands for maker, stands in enumerate(self.stands) if maker != seat)
-        return self.may_move(seat) and others and not self.consents[seat]
+    def may_accept(self, agent: int) -> bool:
+        """Whether somebody else's proposal stands that the agent has not accepted yet."""
+        others = any(stands for maker, stands in enumerate(self.stands) if maker != agent)
+        return self.may_move(agent) and others and not self.consents[agent]
 
     def play(self, chosen: Sequence[int]) -> list[bool]:
         """One round: whose action was illegal, which counts as a pass."""
         illegal = [
             action != PASS
-            and not (self.may_accept(seat) if action == ACCEPT else self.may_move(seat))
-            for seat, action in enumerate(chosen)
+            and not (self.may_accept(agent) if action == ACCEPT else self.may_move(agent))
+            for agent, action in enumerate(chosen)
         ]
         moves = [PASS if wrong else act for act, wrong in zip(chosen, illegal, strict=True)]
         if WALK_AWAY in moves:
@@ -257,22 +257,22 @@ class Bargain:
             self._both_move(moves)
         return illegal
 
-    def _one_moves(self, seat: int, move: int) -> None:
+    def _one_moves(self, agent: int, move: int) -> None:
         size = len(self.proposals)
         if move == ACCEPT:
-            self.consents[seat] = True
+            self.consents[agent] = True
             if all(self.consents):
                 self.agreed = self.proposals[self.stands.index(True)]
         elif move >= FIRST_PROPOSAL:
-            self.proposals[seat] = move - FIRST_PROPOSAL
-            self.stands = [maker == seat for maker in range(size)]
+            self.proposals[agent] = move - FIRST_PROPOSAL
+            self.stands = [maker == agent for maker in range(size)]
             self.consents = self.stands.copy()
 
     def _both_move(self, moves: Sequence[int]) -> None:
-        accepted = [self.proposals[1 - seat] for seat in (0, 1) if moves[seat] == ACCEPT]
-        for seat, move in enumerate(moves):
+        accepted = [self.proposals[1 - agent] for agent in (0, 1) if moves[agent] == ACCEPT]
+        for agent, move in enumerate(moves):
             if move >= FIRST_PROPOSAL:
-                self.proposals[seat], self.stands[seat] = move - FIRST_PROPOSAL, True
+                self.proposals[agent], self.stands[agent] = move - FIRST_PROPOSAL, True
         if accepted:
             # Where each has accepted the other's, the lot decides whose it is.
             drawn = int(self._generator.integers(2)) if len(accepted) == 2 else 0
@@ -286,12 +286,12 @@ def assessment(
 ) -> dict[str, Any]:
     """How good an end is for all, undiscounted; `utilities` and `reservations` in points.
 
-    Without a deal every seat has its reservation. `pareto_efficient`: no deal is better for one and
-    worse for none. `welfare_share`: the sum of utilities over the greatest that can be had, by any
-    deal or by none.
+    Without a deal every agent has its reservation. `pareto_efficient`: no deal is better for one
+    and worse for none. `welfare_share`: the sum of utilities over the greatest that can be had, by
+    any deal or by none.
     `nash_product`: that of the gains over the reservations, losses counting as 0; `nash_share`:
     over the greatest of any deal; None where no deal has one above 0. `individually_rational`: per
-    seat, whether it has at least its reservation.
+    agent, whether it has at least its reservation.
     """
     ends = reservations if agreed is None else utilities[agreed]
     products = [_gains_product(deal, reservations) for deal in utilities]

@@ -1,7 +1,7 @@
 """Negotiation: several issues to settle, private points, a deadline and something to fall back on.
 
-The rules stand in negotiation.py, the words in negotiation_view.py. A deal pays each seat its
-utility times discount ** (rounds played before it); without one every seat gets its reservation,
+The rules stand in negotiation.py, the words in negotiation_view.py. A deal pays each agent its
+utility times discount ** (rounds played before it); without one every agent gets its reservation,
 when somebody walks away or at the deadline, which is `max_cycles`. All other rounds pay nothing.
 """
 
@@ -32,13 +32,13 @@ __all__ = ["OBSERVATION_FIELDS", "SocialNegotiation", "parallel_env"]
 class SocialNegotiation(TalkingGame):
     """The environment.
 
-    Seats agent_0, agent_1, ...; actions as srl_envs.games.negotiation.bargaining lists them, in
+    Agents agent_0, agent_1, ...; actions as srl_envs.games.negotiation.bargaining lists them, in
     words `text_view.answers(agent)`. An action that is illegal now counts as a pass, and
     `infos[agent]["illegal"]` says so. `reset(options={"points": ..., "reservations": ...,
-    "first": ...})` sets an episode up by hand: points per seat, issue and option, points per seat,
-    and the seat that moves first, where offers alternate. The last infos hold `outcome`
+    "first": ...})` sets an episode up by hand: points per agent, issue and option, points per
+    agent, and the agent that moves first, where offers alternate. The last infos hold `outcome`
     ("agreement", "walked away" or "deadline"), `agreement` (issue -> option, or None), and what
-    negotiation.assessment reports, `utilities` and `individually_rational` per seat.
+    negotiation.assessment reports, `utilities` and `individually_rational` per agent.
     """
 
     metadata: ClassVar[dict[str, Any]] = {
@@ -74,7 +74,7 @@ class SocialNegotiation(TalkingGame):
         low = dict.fromkeys(OBSERVATION_FIELDS, 0.0) | {"settled": -1.0}
         sizes = field_sizes(self.rules).items()
         super().__init__(
-            [f"agent_{seat}" for seat in range(self.rules.num_agents)],
+            [f"agent_{index}" for index in range(self.rules.num_agents)],
             ["pass"] * self.rules.num_actions,  # their names are the view's
             [low[name] for name, size in sizes for _ in range(size)],
             [1.0 for _, size in sizes for _ in range(size)],
@@ -103,11 +103,11 @@ class SocialNegotiation(TalkingGame):
         return "" if over or mover < 0 else f"{self.possible_agents[mover]} moves"
 
     def masks(self) -> Sequence[np.ndarray]:
-        """The int8 mask of each seat's legal actions now."""
+        """The int8 mask of each agent's legal actions now."""
         return self._legal_now
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Begin a negotiation; the seats' first observations."""
+        """Begin a negotiation; the agents' first observations."""
         rules = self.rules
         points, reservations = rules.draw(self._generator)
         if "points" in options:
@@ -128,7 +128,7 @@ class SocialNegotiation(TalkingGame):
     def play_round(
         self, chosen: Sequence[int], over: bool
     ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
-        """One round: observations, rewards and infos in seat order."""
+        """One round: observations, rewards and infos in agent order."""
         bargain = self.bargain
         illegal = bargain.play(chosen)
         infos: list[dict[str, Any]] = [{"illegal": wrong} for wrong in illegal]
@@ -154,7 +154,7 @@ class SocialNegotiation(TalkingGame):
         )
 
     def _look(self) -> Sequence[base.Row]:
-        """All seats' observations and, with them, what is legal for each."""
+        """All agents' observations and, with them, what is legal for each."""
         bargain, size = self.bargain, self.rules.num_agents
         time = self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
@@ -162,16 +162,16 @@ class SocialNegotiation(TalkingGame):
         flags = [nothing if deal is None else self._flags[deal] for deal in bargain.proposals]
         rows: list[base.Row] = []
         self._legal_now: list[np.ndarray] = []
-        for seat in range(size):
-            order = [seat, *range(seat), *range(seat + 1, size)]
-            may_move = bargain.may_move(seat) and not settled
+        for agent in range(size):
+            order = [agent, *range(agent), *range(agent + 1, size)]
+            may_move = bargain.may_move(agent) and not settled
             worth = [
-                0.0 if deal is None else bargain.utilities[deal][seat] / POINTS
+                0.0 if deal is None else bargain.utilities[deal][agent] / POINTS
                 for deal in (bargain.proposals[other] for other in order)
             ]
             rows.append(
                 (
-                    *(time, may_move, settled, *self._own[seat]),
+                    *(time, may_move, settled, *self._own[agent]),
                     *(flag for other in order for flag in flags[other]),
                     *worth,
                     *(bargain.stands[other] for other in order),
@@ -181,12 +181,12 @@ class SocialNegotiation(TalkingGame):
             if not may_move:
                 self._legal_now.append(self._pass_only)
             else:
-                accept = bargain.may_accept(seat)
+                accept = bargain.may_accept(agent)
                 self._legal_now.append(self._may_accept if accept else self._may_move)
         return rows
 
     def _scene(self) -> rendering.Scene:
-        """The last round: what each seat said, and at the end what it got."""
+        """The last round: what each agent said, and at the end what it got."""
         return rendering.Scene(
             headline=self.headline(),
             seats=tuple(self.possible_agents),
@@ -197,7 +197,7 @@ class SocialNegotiation(TalkingGame):
         )
 
     def drawn_in_pixels(self) -> np.ndarray:
-        """The deadline, every seat's points and latest proposal per issue, and what it did."""
+        """The deadline, every agent's points and latest proposal per issue, and what it did."""
         said = self.text_view.answers(self.possible_agents[0])
         acted: Sequence[int | None] = self._acted or [None] * self.rules.num_agents
         return negotiation_rendering.rgb_array(

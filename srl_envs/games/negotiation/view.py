@@ -1,4 +1,4 @@
-"""How negotiation reads and is answered, and where in a seat's vector everything stands."""
+"""How negotiation reads and is answered, and where in an agent's vector everything stands."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from srl_envs.text.view import LISTED, ParseFailure, any_of, cost_of_unread, par
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
-    "may_move",  # 1 if the seat may do more than pass
+    "may_move",  # 1 if the agent may do more than pass
     "settled",  # 1 after a deal, -1 after somebody walked away, else 0
     "reservation",  # utility without a deal
     "utility",  # per issue and option: what it adds to the utility of a deal
-    "proposal",  # per seat, oneself first, issue and option: 1 if its latest proposal has it
-    "worth",  # per seat, oneself first: the own utility of that proposal, 0 without one
-    "stands",  # per seat, oneself first: 1 if that proposal can be accepted
-    "consents",  # per seat, oneself first: 1 if it is for the proposal that stands
+    "proposal",  # per agent, oneself first, issue and option: 1 if its latest proposal has it
+    "worth",  # per agent, oneself first: the own utility of that proposal, 0 without one
+    "stands",  # per agent, oneself first: 1 if that proposal can be accepted
+    "consents",  # per agent, oneself first: 1 if it is for the proposal that stands
 )
 
 
@@ -65,7 +65,7 @@ class NegotiationView:
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the seat's role and how to answer."""
+        """The game, the agent's role and how to answer."""
         others = [other for other in self.agents if other != agent]
         company = f"{', '.join(others[:-1])} and {others[-1]}" if others[1:] else others[0]
         issues = [issue for issue, _ in self.bargain.issues]
@@ -92,7 +92,7 @@ class NegotiationView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The seat's situation, from its observation vector (or the dict that holds it)."""
+        """The agent's situation, from its observation vector (or the dict that holds it)."""
         seen = self._fields(observation)
         played = round(seen["time"][0] * self.rounds)
         parts = [f"Round {min(played + 1, self.rounds)} of {self.rounds}."]
@@ -158,10 +158,10 @@ class NegotiationView:
         return fields
 
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
-        """The latest proposal of every seat that has made one, and who is for it."""
-        seats = [agent, *(other for other in self.agents if other != agent)]
+        """The latest proposal of every agent that has made one, and who is for it."""
+        agents = [agent, *(other for other in self.agents if other != agent)]
         told, flags = [], iter(seen["proposal"])
-        for place, seat in enumerate(seats):
+        for place, seat in enumerate(agents):
             named = {
                 issue: option
                 for issue, options in self.bargain.issues
@@ -174,10 +174,10 @@ class NegotiationView:
             earlier = "" if seen["stands"][place] else "earlier "
             worth = f"{100 * seen['worth'][place]:.0f} points for you"
             told.append(f"{name} {earlier}proposed {_terms(named)} ({worth}).")
-        if len(seats) > 2:
+        if len(agents) > 2:
             told += [
                 f"{'You' if place == 0 else seat} agreed."
-                for place, seat in enumerate(seats)
+                for place, seat in enumerate(agents)
                 if seen["consents"][place] and not seen["stands"][place]
             ]
         return told

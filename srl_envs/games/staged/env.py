@@ -1,16 +1,16 @@
-"""First all earn the same, then interests part: a game with adversaries among its n seats.
+"""First all earn the same, then interests part: a game with adversaries among its n agents.
 
-The first `warmup_episodes` episodes are a warm-up, in which every seat earns exactly
+The first `warmup_episodes` episodes are a warm-up, in which every agent earns exactly
 base = max(0.1, 1 - difficulty). Afterwards the base ramps up to 1.3 times that, over as many
-episodes again, and with c as the share of all seats that cooperate a seat earns per round
+episodes again, and with c as the share of all agents that cooperate an agent earns per round
 
     base + cooperation_weight * (c - 0.5)
          + 0.1 * c     an adversary that competes
          - 0.05 * c    an adversary that cooperates
          - 0.05        whoever cooperates while c < 0.3, or competes while c > 0.7
 
-plus normal noise, never below zero. The first quarter of the seats, and at least one, are the
-adversaries. All numbers are per seat and round, unitless.
+plus normal noise, never below zero. The first quarter of the agents, and at least one, are the
+adversaries. All numbers are per agent and round, unitless.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
 
 OBSERVATION_FIELDS = (
     "first_round",  # 1 before anyone has chosen, else 0
-    "own_cooperated",  # 1 if this seat cooperated last round, else 0
+    "own_cooperated",  # 1 if this agent cooperated last round, else 0
     "all_cooperated",  # c of the last round, oneself included; 0.5 before
     "last_reward",
     "time",  # rounds played / max_cycles
     "warmup",  # 1 in a warm-up episode, else 0
     "ramp",  # how far the base is ramped up in this episode, from 0 to 1
-    "adversary",  # 1 if this seat is one, else 0; who the others are is not shown
+    "adversary",  # 1 if this agent is one, else 0; who the others are is not shown
     "difficulty",  # or -1 where observe_parameters is off
 )
 
@@ -42,9 +42,9 @@ OBSERVATION_FIELDS = (
 class Staged(base.SimultaneousGame):
     """The environment.
 
-    Seats agent_0, agent_1, ..., the adversaries first; action 1 cooperates, 0 competes; every
-    action is always legal. Observations: OBSERVATION_FIELDS, per seat. Infos: `cooperation_ratio`
-    (share of all seats), `phase` ("warmup" or "divergence") and `adversaries` (their numbers).
+    Agents agent_0, agent_1, ..., the adversaries first; action 1 cooperates, 0 competes; every
+    action is always legal. Observations: OBSERVATION_FIELDS, per agent. Infos: `cooperation_ratio`
+    (share of all agents), `phase` ("warmup" or "divergence") and `adversaries` (their numbers).
 
     Episodes are counted from 0 over the life of the environment and episode k is a warm-up if
     k < warmup_episodes; `reset(options={"episode": k})` sets the count.
@@ -74,9 +74,9 @@ class Staged(base.SimultaneousGame):
         self.warmup_episodes = self.rules.warmup_episodes
         self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
         self._adversaries = list(range(self.rules.adversaries))
-        self._kinds = [seat < self.rules.adversaries for seat in range(self.rules.num_agents)]
+        self._kinds = [agent < self.rules.adversaries for agent in range(self.rules.num_agents)]
         names = ("adversary" if bad else "player" for bad in self._kinds)
-        self.roles = {f"agent_{seat}": name for seat, name in enumerate(names)}
+        self.roles = {f"agent_{agent}": name for agent, name in enumerate(names)}
         """Agent -> what it is: only agents of one role are paid alike."""
         self._difficulty = self.rules.difficulty if self.observe_parameters else HIDDEN
         self._episode = -1  # none begun yet
@@ -87,7 +87,7 @@ class Staged(base.SimultaneousGame):
         best = self.rules.base_reward(1.0) + 0.5 * self.rules.cooperation_weight + PREY
         ceiling = best + base.NOISE_LIMIT * noise
         super().__init__(
-            [f"agent_{seat}" for seat in range(self.rules.num_agents)],
+            [f"agent_{index}" for index in range(self.rules.num_agents)],
             BINARY_ANSWERS,
             low=(0.0,) * 8 + (HIDDEN,),
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0, 1.0),
@@ -99,7 +99,7 @@ class Staged(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Mean reward per seat and step once fully ramped up, noise left out: as in the base."""
+        """Mean reward per agent and step once fully ramped up, noise left out: as in the base."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def phase(self) -> str:
@@ -115,7 +115,7 @@ class Staged(base.SimultaneousGame):
         return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """The seats' first observations; the option "episode" sets this episode's number."""
+        """The agents' first observations; the option "episode" sets this episode's number."""
         episode = options.get("episode", self._episode + 1)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes
@@ -130,7 +130,7 @@ class Staged(base.SimultaneousGame):
     def play_round(
         self, chosen: Sequence[int], over: bool
     ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
-        """One round: observations, rewards and infos in seat order."""
+        """One round: observations, rewards and infos in agent order."""
         total = sum(chosen)
         share = total / len(chosen)
         if self._warmup:
@@ -167,7 +167,7 @@ class StagedView(BinaryChoice):
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the seat's role and how to answer."""
+        """The game, the agent's role and how to answer."""
         if self.players == 1:
             return (
                 f"You are {agent}, the only player. Each round you choose to cooperate or to "
@@ -181,7 +181,7 @@ class StagedView(BinaryChoice):
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The seat's situation, from its observation vector (or the dict that holds it)."""
+        """The agent's situation, from its observation vector (or the dict that holds it)."""
         first, own, share, reward, time, warmup, _, adversary, difficulty = base.vector_of(
             observation
         ).tolist()

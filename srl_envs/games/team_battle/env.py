@@ -2,13 +2,13 @@
 
 A social dilemma for the red team (documented as team A) and the blue team (team B), `max_cycles`
 rounds. With own and rival as the shares of the two teams that cooperate, one's own choice
-included, a seat earns per round
+included, an agent earns per round
 
     base + cooperation_weight * (own - 0.5)  + 0.15 * rival        if it competes
                                              - 0.05 * (1 - own)    if it cooperates
 
 plus normal noise, never below zero; base = max(0.1, 1 - difficulty). The first `warmup_episodes`
-episodes are a warm-up, in which every seat earns exactly base. All numbers are unitless.
+episodes are a warm-up, in which every agent earns exactly base. All numbers are unitless.
 
 The winner of an episode is the team that earned more per member, noise left out, so that luck
 never decides; the same to within 1e-9 is a draw, as every warm-up is.
@@ -33,13 +33,13 @@ TEAM_A, TEAM_B = "team_a", "team_b"
 
 OBSERVATION_FIELDS = (
     "first_round",  # 1 before anyone has chosen, else 0
-    "own_cooperated",  # 1 if this seat cooperated last round, else 0
+    "own_cooperated",  # 1 if this agent cooperated last round, else 0
     "own_team_cooperated",  # share of one's own team, oneself included, last round; 0.5 before
     "rivals_cooperated",  # share of the other team last round; 0.5 before
     "last_reward",
     "time",  # rounds played / max_cycles
     "warmup",  # 1 in a warm-up episode, else 0
-    "blue",  # 1 for a seat of the blue team, else 0
+    "blue",  # 1 for an agent of the blue team, else 0
     "difficulty",  # or -1 where observe_parameters is off
 )
 
@@ -47,9 +47,9 @@ OBSERVATION_FIELDS = (
 class TeamBattle(base.SimultaneousGame):
     """The environment.
 
-    Seats red_0.. (team A), then blue_0.. (team B); action 1 cooperates, 0 competes; every action is
-    always legal. `team_size` is one number for both teams or a pair (red, blue). Observations:
-    OBSERVATION_FIELDS, per seat. Infos: `cooperation_ratio` (share of all seats),
+    Agents red_0.. (team A), then blue_0.. (team B); action 1 cooperates, 0 competes; every action
+    is always legal. `team_size` is one number for both teams or a pair (red, blue). Observations:
+    OBSERVATION_FIELDS, per agent. Infos: `cooperation_ratio` (share of all agents),
     `team_cooperation` (share per team), `phase` ("warmup" or "battle") and, in the last round,
     `winner`: "team_a", "team_b" or "draw".
 
@@ -87,7 +87,7 @@ class TeamBattle(base.SimultaneousGame):
         self._episode = -1  # none begun yet
         self._warmup = True
         self._score = [0.0, 0.0]  # of red and blue: sum of rewards per member, noise left out
-        agents = [f"red_{seat}" for seat in range(red)] + [f"blue_{seat}" for seat in range(blue)]
+        agents = [f"red_{i}" for i in range(red)] + [f"blue_{i}" for i in range(blue)]
         self.teams = {a: TEAM_A if a.startswith("red") else TEAM_B for a in agents}
         best = self.rules.base_reward + 0.5 * self.rules.cooperation_weight + RAID
         ceiling = best + base.NOISE_LIMIT * number_between("noise_std", noise_std, 0.0)
@@ -104,7 +104,8 @@ class TeamBattle(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Mean reward per seat and step after the warm-up, noise left out: 'uniform', 'optimum'."""
+        """Mean reward per agent and step after the warm-up, noise left out: 'uniform',
+        'optimum'."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def phase(self) -> str:
@@ -116,21 +117,21 @@ class TeamBattle(base.SimultaneousGame):
         return TeamBattleView(self.rules.team_sizes, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """The seats' first observations; the option "episode" sets this episode's number."""
+        """The agents' first observations; the option "episode" sets this episode's number."""
         episode = options.get("episode", self._episode + 1)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes
         self._score = [0.0, 0.0]
         warmup = float(self._warmup)
         return [
-            (1.0, 0.0, 0.5, 0.5, 0.0, 0.0, warmup, float(seat >= self._red), self._difficulty)
-            for seat in range(len(self.possible_agents))
+            (1.0, 0.0, 0.5, 0.5, 0.0, 0.0, warmup, float(agent >= self._red), self._difficulty)
+            for agent in range(len(self.possible_agents))
         ]
 
     def play_round(
         self, chosen: Sequence[int], over: bool
     ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
-        """One round: observations, rewards and infos in seat order."""
+        """One round: observations, rewards and infos in agent order."""
         red, blue = self.rules.team_sizes
         red_total, blue_total = sum(chosen[:red]), sum(chosen[red:])
         share_red, share_blue = red_total / red, blue_total / blue
@@ -198,7 +199,7 @@ class TeamBattleView(BinaryChoice):
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the seat's role and how to answer."""
+        """The game, the agent's role and how to answer."""
         team, mine, rivals, theirs = self._sides(agent)
         return (
             f"You are {agent} in the {team} team of {mine}, against the {rivals} team of {theirs}. "
@@ -208,7 +209,7 @@ class TeamBattleView(BinaryChoice):
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The seat's situation, from its observation vector (or the dict that holds it)."""
+        """The agent's situation, from its observation vector (or the dict that holds it)."""
         vector = base.vector_of(observation).tolist()
         first, action, own, rival, reward, time, warmup, _, difficulty = vector
         _, mine, _, theirs = self._sides(agent)

@@ -1,8 +1,8 @@
-"""Trading: goods that seats value differently, offers, promises, and what one's word is worth.
+"""Trading: goods that agents value differently, offers, promises, and what one's word is worth.
 
-The rules stand in trading.py, the words in trading_view.py. A seat's reward is the gain of its own
-goods in its own values since the last step, a whole number. Values and stocks are drawn from the
-seed and private; reputations are public, and so is who dealt with whom with `network=True`.
+The rules stand in trading.py, the words in trading_view.py. An agent's reward is the gain of its
+own goods in its own values since the last step, a whole number. Values and stocks are drawn from
+the seed and private; reputations are public, and so is who dealt with whom with `network=True`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from srl_envs.validation import parallel_form, true_or_false
 __all__ = ["OBSERVATION_FIELDS", "SocialTrading", "parallel_env"]
 
 _PHASE_FLAGS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
-_MASKS_KEPT = 2048  # masks of offers that are remembered, by what a seat holds
+_MASKS_KEPT = 2048  # masks of offers that are remembered, by what an agent holds
 
 
 class SocialTrading(TalkingGame):
     """The environment.
 
-    Seats agent_0, agent_1, ...; actions as srl_envs.games.trading.market lists them, in words
+    Agents agent_0, agent_1, ...; actions as srl_envs.games.trading.market lists them, in words
     `text_view.answers(agent)`. An action that is illegal now counts as a pass, and
     `infos[agent]["illegal"]` says so. `reset(options={"values": ..., "stocks": ...})`, whole
-    numbers per seat and good, sets a market up by hand. The last infos hold `possible_surplus`,
+    numbers per agent and good, sets a market up by hand. The last infos hold `possible_surplus`,
     `realised_surplus`, `surplus_share` (their ratio; None where nothing could be gained), `gain`,
     `reputation` and `network`.
     """
@@ -70,8 +70,8 @@ class SocialTrading(TalkingGame):
         self._offer_masks: dict[tuple[int, ...], np.ndarray] = {}
         low, high = bounds(self.rules, network)
         super().__init__(
-            [f"agent_{seat}" for seat in range(self.rules.num_agents)],
-            ["pass"] * self.rules.num_actions,  # each seat's own names are the view's
+            [f"agent_{index}" for index in range(self.rules.num_agents)],
+            ["pass"] * self.rules.num_actions,  # each agent's own names are the view's
             low,
             high,
             messages=messages,
@@ -97,11 +97,11 @@ class SocialTrading(TalkingGame):
         return market_rules.PHASES[self.market.phase]
 
     def masks(self) -> Sequence[np.ndarray]:
-        """The int8 mask of each seat's legal actions now."""
+        """The int8 mask of each agent's legal actions now."""
         return self._legal_now
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Open a new market; the seats' first observations."""
+        """Open a new market; the agents' first observations."""
         values, stocks = self.rules.draw(self._generator)
         if "values" in options:
             values = self.rules.table("values", options["values"], market_rules.LARGEST_VALUE)
@@ -109,24 +109,24 @@ class SocialTrading(TalkingGame):
             stocks = self.rules.table("stocks", options["stocks"], market_rules.LARGEST_STOCK)
         self.market = Market(self.rules, values, stocks)
         self._acted: list[int] = []
-        self._own_offers = [self._own_offer(seat) for seat in range(self.rules.num_agents)]
-        self._public = [self._public_part(seat) for seat in range(self.rules.num_agents)]
+        self._own_offers = [self._own_offer(agent) for agent in range(self.rules.num_agents)]
+        self._public = [self._public_part(agent) for agent in range(self.rules.num_agents)]
         return self._look([0.0] * self.rules.num_agents)
 
     def play_round(
         self, chosen: Sequence[int], over: bool
     ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
-        """One round: observations, rewards and infos in seat order."""
-        market, seats = self.market, range(len(chosen))
+        """One round: observations, rewards and infos in agent order."""
+        market, agents = self.market, range(len(chosen))
         played = market.phase
         gains, illegal = market.play(chosen)
         self._acted = [
             market_rules.PASS if wrong else act for act, wrong in zip(chosen, illegal, strict=True)
         ]
         if played != market_rules.DELIVERIES:
-            self._own_offers = [self._own_offer(seat) for seat in seats]
+            self._own_offers = [self._own_offer(agent) for agent in agents]
         if market.outcome:
-            self._public = [self._public_part(seat) for seat in seats]
+            self._public = [self._public_part(agent) for agent in agents]
         rewards = [float(gain) for gain in gains]
         phase = market_rules.PHASES[played]
         infos: list[dict[str, Any]] = [{"phase": phase, "illegal": wrong} for wrong in illegal]
@@ -134,10 +134,10 @@ class SocialTrading(TalkingGame):
             self._report(infos)
         return self._look(rewards), rewards, infos
 
-    # What the seats see.
+    # What the agents see.
 
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
-        """All seats' observations and, with them, what is legal for each."""
+        """All agents' observations and, with them, what is legal for each."""
         market, rules = self.market, self.rules
         size, goods, others = rules.num_agents, rules.goods, rules.num_agents - 1
         time, flags = self.played / self.rounds, _PHASE_FLAGS[market.phase]
@@ -148,47 +148,47 @@ class SocialTrading(TalkingGame):
             makers = [[maker for maker, taker in market.agreed if taker == s] for s in range(size)]
         rows = [
             (
-                *(time, *flags, rewards[seat], market.reputation(seat)),
-                *(*market.stocks[seat], *market.values[seat], *self._own_offers[seat]),
-                *(self._incoming(seat, makers[seat]) if makers[seat] else no_offers),
-                *(*self._public[seat][:others], *self._public[seat][others : 2 * others]),
-                *(*word_kept[seat], *self._public[seat][2 * others :]),
+                *(time, *flags, rewards[agent], market.reputation(agent)),
+                *(*market.stocks[agent], *market.values[agent], *self._own_offers[agent]),
+                *(self._incoming(agent, makers[agent]) if makers[agent] else no_offers),
+                *(*self._public[agent][:others], *self._public[agent][others : 2 * others]),
+                *(*word_kept[agent], *self._public[agent][2 * others :]),
             )
-            for seat in range(size)
+            for agent in range(size)
         ]
         self._legal_now = self._masks_now(makers)
         return rows
 
-    def _own_offer(self, seat: int) -> tuple[int, ...]:
+    def _own_offer(self, agent: int) -> tuple[int, ...]:
         """own_offer_to, own_offer and own_offer_answer."""
         to, net = [0] * (self.rules.num_agents - 1), [0] * self.rules.goods
-        offer = self.market.offers[seat]
+        offer = self.market.offers[agent]
         if offer is not None:
             to[offer.slot], net[offer.give] = 1, -offer.give_units
             net[offer.want] = offer.want_units
-        return (*to, *net, self.market.answers[seat])
+        return (*to, *net, self.market.answers[agent])
 
-    def _incoming(self, seat: int, makers: Sequence[int]) -> list[int]:
+    def _incoming(self, agent: int, makers: Sequence[int]) -> list[int]:
         """offer_to_you, offer_gain and agreed."""
         market, goods, others = self.market, self.rules.goods, self.rules.num_agents - 1
         nets, gains, agreed = [0] * (others * goods), [0] * others, [0] * others
         for maker in makers:
-            offer, slot = market.offers[maker], maker - (maker > seat)
+            offer, slot = market.offers[maker], maker - (maker > agent)
             assert offer is not None
             nets[slot * goods + offer.give] = offer.give_units
             nets[slot * goods + offer.want] = -offer.want_units
-            gains[slot] = market.gain_of(seat, maker)
+            gains[slot] = market.gain_of(agent, maker)
             agreed[slot] = int(market.phase == market_rules.DELIVERIES)
         return nets + gains + agreed
 
-    def _public_part(self, seat: int) -> tuple[float, ...]:
+    def _public_part(self, agent: int) -> tuple[float, ...]:
         """reputation and deals, and the network where it is shown."""
         market = self.market
-        others = market.others[seat]
+        others = market.others[agent]
         pairs = pairs_of(range(self.rules.num_agents)) if self.network else []
         return (
             *(market.reputation(other) for other in others),
-            *(market.deals[seat][other] for other in others),
+            *(market.deals[agent][other] for other in others),
             *(market.deals[one][other] for one, other in pairs),
         )
 
@@ -196,18 +196,18 @@ class SocialTrading(TalkingGame):
         words = [[0] * (self.rules.num_agents - 1) for _ in self.possible_agents]
         for whom, who, kept in self.market.outcome:
             slot = who - (who > whom)
-            # Of two promises to the same seat, one that was broken counts.
+            # Of two promises to the same agent, one that was broken counts.
             words[whom][slot] = 1 if kept and words[whom][slot] >= 0 else -1
         return words
 
     def _masks_now(self, makers: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        market, seats = self.market, range(self.rules.num_agents)
+        market, agents = self.market, range(self.rules.num_agents)
         if market.phase == market_rules.OFFERS:
-            return [self._may_offer(market.stocks[seat]) for seat in seats]
+            return [self._may_offer(market.stocks[agent]) for agent in agents]
         if market.phase == market_rules.DELIVERIES:
             parties = market.parties()
-            return [self._may_deliver if seat in parties else self._pass_only for seat in seats]
-        return [self._may_answer(seat, makers[seat]) for seat in seats]
+            return [self._may_deliver if agent in parties else self._pass_only for agent in agents]
+        return [self._may_answer(agent, makers[agent]) for agent in agents]
 
     def _may_offer(self, stock: Sequence[int]) -> np.ndarray:
         most = self.rules.max_quantity
@@ -220,31 +220,31 @@ class SocialTrading(TalkingGame):
             self._offer_masks[held] = mask
         return self._offer_masks[held]
 
-    def _may_answer(self, seat: int, makers: Sequence[int]) -> np.ndarray:
+    def _may_answer(self, agent: int, makers: Sequence[int]) -> np.ndarray:
         if not makers:
             return self._pass_only
         mask = self._pass_only.copy()
         mask[market_rules.DECLINE] = 1
         for maker in makers:
-            slot = maker - (maker > seat)
-            mask[market_rules.FIRST_ACCEPT + slot] = self.market.can_accept(seat, maker)
+            slot = maker - (maker > agent)
+            mask[market_rules.FIRST_ACCEPT + slot] = self.market.can_accept(agent, maker)
         return mask
 
     def _scene(self) -> rendering.Scene:
-        """The last round: each seat with its goods, what it did and what that brought."""
-        seats = self.possible_agents
-        acted: Sequence[int | None] = tuple(self._acted or [None] * len(seats))
-        widest = max(map(len, self.text_view.answers(seats[0])))
+        """The last round: each agent with its goods, what it did and what that brought."""
+        agents = self.possible_agents
+        acted: Sequence[int | None] = tuple(self._acted or [None] * len(agents))
+        widest = max(map(len, self.text_view.answers(agents[0])))
         words = [
-            ("-" if act is None else self.text_view.answers(seat)[act]).ljust(widest)
-            for seat, act in zip(seats, acted, strict=True)
+            ("-" if act is None else self.text_view.answers(agent)[act]).ljust(widest)
+            for agent, act in zip(agents, acted, strict=True)
         ]
         holdings = [" ".join(f"{units:>3}" for units in stock) for stock in self.market.stocks]
         return rendering.Scene(
             headline=self.headline(),
-            seats=tuple(f"{seat} {held}" for seat, held in zip(seats, holdings, strict=True)),
-            # By seat, so that each has its colour.
-            choices=tuple(None if act is None else seat for seat, act in enumerate(acted)),
+            seats=tuple(f"{agent} {held}" for agent, held in zip(agents, holdings, strict=True)),
+            # By agent, so that each has its colour.
+            choices=tuple(None if act is None else agent for agent, act in enumerate(acted)),
             rewards=tuple(self._shown[1]),
             answers=tuple(words),
             ceiling=self.reward_ceiling,
@@ -273,10 +273,10 @@ class SocialTrading(TalkingGame):
             )
         ]
         share = sum(gains) / market.surplus if market.surplus else None
-        for seat, info in enumerate(infos):
+        for agent, info in enumerate(infos):
             info["possible_surplus"], info["realised_surplus"] = market.surplus, sum(gains)
-            info["surplus_share"], info["gain"] = share, gains[seat]
-            info["reputation"] = market.reputation(seat)
+            info["surplus_share"], info["gain"] = share, gains[agent]
+            info["reputation"] = market.reputation(agent)
             info["network"] = {
                 f"{agents[one]} {agents[other]}": market.deals[one][other]
                 for one, other in pairs_of(range(len(agents)))

@@ -1,12 +1,12 @@
-"""The rules of trading, without seats' names, text or spaces; all numbers are whole.
+"""The rules of trading, without agents' names, text or spaces; all numbers are whole.
 
-A deal takes up to three rounds. OFFERS: every seat may offer one other seat some units of one good
-for some units of another. ANSWERS: who was made offers accepts one of them, or declines.
+A deal takes up to three rounds. OFFERS: every agent may offer one other agent some units of one
+good for some units of another. ANSWERS: who was made offers accepts one of them, or declines.
 DELIVERIES: who is party to an agreement delivers all it owes, or keeps it and breaks its word.
 Rounds in which nobody could do anything are left out. With binding agreements the goods change
 hands as soon as an offer is accepted.
 
-A seat can always deliver: it may offer only what it holds, and accept only what it can pay for
+An agent can always deliver: it may offer only what it holds, and accept only what it can pay for
 beside its own offer. Goods are only ever moved, never made or lost.
 """
 
@@ -29,14 +29,15 @@ OFFERS, ANSWERS, DELIVERIES = 0, 1, 2
 PHASES = ("offers", "answers", "deliveries")
 
 PASS, DECLINE, DELIVER, FIRST_ACCEPT = 0, 1, 2, 3
-"""Actions. From FIRST_ACCEPT one per other seat (in seat order) accepts its offer; then come the
-offers: per other seat, good given, good wanted, units given, units wanted, the last the fastest."""
+"""Actions. From FIRST_ACCEPT one per other agent (in agent order) accepts its offer; then come the
+offers: per other agent, good given, good wanted, units given, units wanted, the last the
+fastest."""
 
 COIN_VALUE = 3  # per coin, to everyone
 COINS = 8  # that everyone starts with
 COMMON_VALUES = (1, 3)  # per unit of a good, drawn; from, to
-FAVOURITE_VALUES = (8, 9)  # per unit of a seat's favourite good, drawn; from, to
-MOST_UNITS = 4  # of each other good that a seat may start with, drawn from 0
+FAVOURITE_VALUES = (8, 9)  # per unit of an agent's favourite good, drawn; from, to
+MOST_UNITS = 4  # of each other good that an agent may start with, drawn from 0
 
 MOST_SEATS, MOST_QUANTITY = 10, 5
 LARGEST_VALUE, LARGEST_STOCK = 9, 20  # that an episode's options may ask for, per unit and good
@@ -45,10 +46,10 @@ UNANSWERED, ACCEPTED, DECLINED = 0, 1, -1
 
 
 class Offer(NamedTuple):
-    """What a seat offers to another."""
+    """What an agent offers to another."""
 
     slot: int
-    """Whom: the number of the seat among the offering seat's others."""
+    """Whom: the number of the agent among the offering agent's others."""
     give: int
     give_units: int
     want: int
@@ -104,26 +105,26 @@ class TradingRules:
 
     @property
     def num_actions(self) -> int:
-        """Actions of a seat."""
+        """Actions of an agent."""
         return self.first_offer + len(self.offers)
 
-    def others(self, seat: int) -> tuple[int, ...]:
-        """The other seats, in the order of their slots."""
-        return tuple(other for other in range(self.num_agents) if other != seat)
+    def others(self, agent: int) -> tuple[int, ...]:
+        """The other agents, in the order of their slots."""
+        return tuple(other for other in range(self.num_agents) if other != agent)
 
     def draw(self, generator: np.random.Generator) -> tuple[list[list[int]], list[list[int]]]:
-        """Values per unit and stocks of a new market, both (seat, good).
+        """Values per unit and stocks of a new market, both (agent, good).
 
-        Every seat has one favourite; each good but the coin is the favourite of as many seats as
+        Every agent has one favourite; each good but the coin is the favourite of as many agents as
         any other, give or take one, so that whatever there is, somebody wants it.
         """
         shape = (self.num_agents, self.goods)
         values = generator.integers(COMMON_VALUES[0], COMMON_VALUES[1] + 1, shape)
         values[:, 0] = COIN_VALUE
-        seats = generator.permutation(self.num_agents)
+        agents = generator.permutation(self.num_agents)
         kinds = self.goods - 1
         favourites = (np.arange(self.num_agents) + generator.integers(kinds)) % kinds + 1
-        values[seats, favourites] = generator.integers(
+        values[agents, favourites] = generator.integers(
             FAVOURITE_VALUES[0], FAVOURITE_VALUES[1] + 1, self.num_agents
         )
         stocks = generator.integers(0, MOST_UNITS + 1, shape)
@@ -131,11 +132,11 @@ class TradingRules:
         return values.tolist(), stocks.tolist()
 
     def table(self, name: str, given: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-        """`given` as whole numbers (seat, good) from 0 to `most`; raises EnvConfigError."""
+        """`given` as whole numbers (agent, good) from 0 to `most`; raises EnvConfigError."""
         rows = np.asarray(given, dtype=object)
         if rows.shape != (self.num_agents, self.goods):
             raise EnvConfigError(
-                f"{name} must be a row of {self.goods} goods for each of {self.num_agents} seats, "
+                f"{name} must be a row of {self.goods} goods for each of {self.num_agents} agents, "
                 f"got shape {rows.shape}"
             )
         return [[whole_number(name, entry, low=0, high=most) for entry in row] for row in rows]
@@ -156,23 +157,23 @@ def worth_of(values: Sequence[int], stock: Sequence[int]) -> int:
 
 
 class Market:
-    """One episode's state. Lists are in seat order."""
+    """One episode's state. Lists are in agent order."""
 
     def __init__(
         self, rules: TradingRules, values: list[list[int]], stocks: list[list[int]]
     ) -> None:
         size = rules.num_agents
         self.rules, self.values, self.stocks = rules, values, stocks
-        self.others = [rules.others(seat) for seat in range(size)]
+        self.others = [rules.others(agent) for agent in range(size)]
         self.first_stocks = [stock.copy() for stock in stocks]
         self.surplus = possible_surplus(values, stocks)
         self.phase = OFFERS
         self.offers: list[Offer | None] = [None] * size
-        """Each seat's latest."""
+        """Each agent's latest."""
         self.answers = [UNANSWERED] * size
         """What became of it."""
         self.incoming: list[list[int]] = [[] for _ in range(size)]
-        """Who made each seat an offer that it may answer now."""
+        """Who made each agent an offer that it may answer now."""
         self.agreed: list[tuple[int, int]] = []
         """(who offered, who accepted) of the agreements that are due now."""
         self.outcome: list[tuple[int, int, bool]] = []
@@ -180,40 +181,40 @@ class Market:
         self.kept = [0] * size
         self.broken = [0] * size
         self.deals = [[0] * size for _ in range(size)]
-        """How many agreements each pair of seats has carried out, both sides."""
+        """How many agreements each pair of agents has carried out, both sides."""
 
-    def reputation(self, seat: int) -> float:
+    def reputation(self, agent: int) -> float:
         """(kept + 1) / (kept + broken + 2): 0.5 for who has promised nothing yet."""
-        kept, broken = self.kept[seat], self.broken[seat]
+        kept, broken = self.kept[agent], self.broken[agent]
         return (kept + 1) / (kept + broken + 2)
 
-    def partner(self, seat: int) -> int:
-        """Whom the seat's latest offer, which it must have made, is for."""
-        offer = self.offers[seat]
+    def partner(self, agent: int) -> int:
+        """Whom the agent's latest offer, which it must have made, is for."""
+        offer = self.offers[agent]
         assert offer is not None
-        return self.others[seat][offer.slot]
+        return self.others[agent][offer.slot]
 
-    def can_accept(self, seat: int, maker: int) -> bool:
-        """Whether the seat can pay what `maker` wants, beside what it has offered itself."""
-        offer, own = self.offers[maker], self.offers[seat]
+    def can_accept(self, agent: int, maker: int) -> bool:
+        """Whether the agent can pay what `maker` wants, beside what it has offered itself."""
+        offer, own = self.offers[maker], self.offers[agent]
         assert offer is not None
-        spare = self.stocks[seat][offer.want]
+        spare = self.stocks[agent][offer.want]
         if own is not None and own.give == offer.want:
             spare -= own.give_units
         return spare >= offer.want_units
 
     def parties(self) -> set[int]:
         """Who owes something now."""
-        return {seat for pair in self.agreed for seat in pair}
+        return {agent for pair in self.agreed for agent in pair}
 
-    def gain_of(self, seat: int, maker: int) -> int:
-        """What accepting `maker`'s offer, both delivering, is worth to the seat."""
-        offer, values = self.offers[maker], self.values[seat]
+    def gain_of(self, agent: int, maker: int) -> int:
+        """What accepting `maker`'s offer, both delivering, is worth to the agent."""
+        offer, values = self.offers[maker], self.values[agent]
         assert offer is not None
         return values[offer.give] * offer.give_units - values[offer.want] * offer.want_units
 
     def play(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
-        """One round: what each seat gained in own value, and whose action was illegal (a pass)."""
+        """One round: what each agent gained in own value, and whose action was illegal (a pass)."""
         self.outcome = []
         if self.phase == OFFERS:
             return [0] * len(chosen), self._offer(chosen)
@@ -227,13 +228,13 @@ class Market:
         self.offers, self.answers = [None] * size, [UNANSWERED] * size
         self.incoming = [[] for _ in range(size)]
         illegal = []
-        for seat, action in enumerate(chosen):
+        for agent, action in enumerate(chosen):
             if action >= first:
                 offer = offers[action - first]
-                legal = self.stocks[seat][offer.give] >= offer.give_units
+                legal = self.stocks[agent][offer.give] >= offer.give_units
                 if legal:
-                    self.offers[seat] = offer
-                    self.incoming[self.others[seat][offer.slot]].append(seat)
+                    self.offers[agent] = offer
+                    self.incoming[self.others[agent][offer.slot]].append(agent)
                     self.phase = ANSWERS
             else:
                 legal = action == PASS
@@ -242,19 +243,19 @@ class Market:
 
     def _answer(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
         illegal = []
-        for seat, (action, makers) in enumerate(zip(chosen, self.incoming, strict=True)):
+        for agent, (action, makers) in enumerate(zip(chosen, self.incoming, strict=True)):
             legal = action == PASS
             if action == DECLINE and makers:
                 legal = True
                 for maker in makers:
                     self.answers[maker] = DECLINED
             elif FIRST_ACCEPT <= action < self.rules.first_offer:
-                accepted = self.others[seat][action - FIRST_ACCEPT]
-                legal = accepted in makers and self.can_accept(seat, accepted)
+                accepted = self.others[agent][action - FIRST_ACCEPT]
+                legal = accepted in makers and self.can_accept(agent, accepted)
                 if legal:
                     for maker in makers:
                         self.answers[maker] = ACCEPTED if maker == accepted else DECLINED
-                    self.agreed.append((accepted, seat))
+                    self.agreed.append((accepted, agent))
             illegal.append(not legal)
         self.incoming = [[] for _ in chosen]
         self.phase = DELIVERIES if self.agreed else OFFERS
@@ -265,10 +266,10 @@ class Market:
     def _deliver(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
         parties = self.parties()
         illegal = [
-            action != PASS and (action != DELIVER or seat not in parties)
-            for seat, action in enumerate(chosen)
+            action != PASS and (action != DELIVER or agent not in parties)
+            for agent, action in enumerate(chosen)
         ]
-        return self._carry_out({seat for seat in parties if chosen[seat] == DELIVER}), illegal
+        return self._carry_out({agent for agent in parties if chosen[agent] == DELIVER}), illegal
 
     def _carry_out(self, delivering: set[int]) -> list[int]:
         gains = [0] * self.rules.num_agents

@@ -50,13 +50,13 @@ _APART = 5  # pixels: how far a line keeps to its right, so that two of a pair l
 
 @dataclass(frozen=True)
 class TradePicture:
-    """One moment of a market; all tuples are in seat order."""
+    """One moment of a market; all tuples are in agent order."""
 
     headline: str
     seats: tuple[str, ...]
     market: Market
     said: tuple[str, ...]
-    """What each seat did last, in words; '-' before anyone has acted."""
+    """What each agent did last, in words; '-' before anyone has acted."""
     room: int
     """Characters of the longest thing that can be done, so that all frames are as wide."""
     rewards: tuple[float | None, ...]

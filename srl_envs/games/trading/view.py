@@ -1,4 +1,4 @@
-"""How trading reads and is answered, and where in a seat's vector everything stands."""
+"""How trading reads and is answered, and where in an agent's vector everything stands."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ OBSERVATION_FIELDS = (
     "own_reputation",
     "own_stock",  # per good
     "own_value",  # per good and unit
-    "own_offer_to",  # per other seat: whom the seat's latest offer was made to
+    "own_offer_to",  # per other agent: whom the agent's latest offer was made to
     "own_offer",  # per good: units it would bring; below 0 for those it would cost
     "own_offer_answer",  # 1 accepted, -1 declined, 0 neither (yet)
-    "offer_to_you",  # per other seat and good: units it would bring, until it is dealt with
-    "offer_gain",  # per other seat: what that is worth to the seat
-    "agreed",  # per other seat, while deliveries are due: the seat has accepted its offer
-    "reputation",  # per other seat
-    "deals",  # per other seat: agreements that both have kept
-    "word_kept",  # per other seat: 1 if it kept its word to the seat in the last round, -1 if not
-    "network",  # per pair of all seats, with network=True: agreements that both have kept
+    "offer_to_you",  # per other agent and good: units it would bring, until it is dealt with
+    "offer_gain",  # per other agent: what that is worth to the agent
+    "agreed",  # per other agent, while deliveries are due: the agent has accepted its offer
+    "reputation",  # per other agent
+    "deals",  # per other agent: agreements that both have kept
+    "word_kept",  # per other agent: 1 if it kept its word to the agent in the last round, -1 if not
+    "network",  # per pair of all agents, with network=True: agreements that both have kept
 )
 
 _OFFER = re.compile(
@@ -43,24 +43,24 @@ _COUNTED = 1e6  # deals of a pair in one episode; PettingZoo's tests want a boun
 
 def field_sizes(rules: TradingRules, network: bool) -> dict[str, int]:
     """How many numbers each of OBSERVATION_FIELDS takes, in order."""
-    others, goods, seats = rules.num_agents - 1, rules.goods, rules.num_agents
+    others, goods, agents = rules.num_agents - 1, rules.goods, rules.num_agents
     sizes = dict.fromkeys(OBSERVATION_FIELDS, others) | dict.fromkeys(
         ("own_stock", "own_value", "own_offer"), goods
     )
     sizes |= dict.fromkeys(("time", "last_reward", "own_reputation", "own_offer_answer"), 1)
     sizes |= {"phase": 3, "offer_to_you": others * goods}
-    return sizes | {"network": seats * (seats - 1) // 2 if network else 0}
+    return sizes | {"network": agents * (agents - 1) // 2 if network else 0}
 
 
 def bounds(rules: TradingRules, network: bool) -> tuple[list[float], list[float]]:
     """The least and the greatest that each number of a vector may be."""
-    units, seats = rules.max_quantity, rules.num_agents
+    units, agents = rules.max_quantity, rules.num_agents
     # Two agreements at most are carried out at once: one's own offer and one that was accepted.
     gain = units * market_rules.LARGEST_VALUE
     limits: dict[str, tuple[float, float]] = dict.fromkeys(OBSERVATION_FIELDS, (0.0, 1.0))
     limits |= {
         "last_reward": (-2 * gain, 2 * gain),
-        "own_stock": (0.0, seats * market_rules.LARGEST_STOCK),
+        "own_stock": (0.0, agents * market_rules.LARGEST_STOCK),
         "own_value": (0.0, market_rules.LARGEST_VALUE),
         "own_offer": (-units, units),
         "own_offer_answer": (-1.0, 1.0),
@@ -79,7 +79,7 @@ def bounds(rules: TradingRules, network: bool) -> tuple[list[float], list[float]
 
 @lru_cache(maxsize=256)
 def sentences(rules: TradingRules, agents: tuple[str, ...], agent: str) -> tuple[str, ...]:
-    """What a seat's actions are called, in action order."""
+    """What an agent's actions are called, in action order."""
     others, goods = [other for other in agents if other != agent], rules.names
     return (
         *("pass", "decline", "deliver"),
@@ -117,7 +117,7 @@ class TradingView:
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the seat's role and how to answer."""
+        """The game, the agent's role and how to answer."""
         if self.market.binding:
             course = "First all may offer, then answer; what is accepted changes hands at once."
         else:
@@ -144,7 +144,7 @@ class TradingView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The seat's situation, from its observation vector (or the dict that holds it)."""
+        """The agent's situation, from its observation vector (or the dict that holds it)."""
         seen = self._fields(observation)
         played = round(seen["time"][0] * self.rounds)
         phase = seen["phase"].index(1)
@@ -326,5 +326,5 @@ class TradingView:
 
 
 def pairs_of(agents: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Every pair once, in seat order."""
+    """Every pair once, in agent order."""
     return [(one, other) for place, one in enumerate(agents) for other in agents[place + 1 :]]

@@ -1,10 +1,10 @@
-"""Debate: one seat speaks for a motion, one against it, and it is judged who argued better.
+"""Debate: one agent speaks for a motion, one against it, and it is judged who argued better.
 
 In every round both speak, having heard the rounds before ("simultaneous"), or first one and then
-the other ("alternating": two turns to a round; what the listening seat writes is not heard). After
+the other ("alternating": two turns to a round; what the listening agent writes is not heard). After
 the last round a judge (srl_envs.tasks.debate.judging.Judge) gives each side a score from 0 to 1.
 
-A judge seat may sit by. In every turn it says who is ahead so far, and it has one more turn than
+A judge agent may sit by. In every turn it says who is ahead so far, and it has one more turn than
 the debaters; each of its votes earns 1 / turns where it agrees with the judge, so that it can be
 trained on the judge's verdicts.
 """
@@ -53,7 +53,7 @@ NAMED = {PRO: "PRO", CON: "CON"}
 
 
 class DebateEnv(FreeTextGame):
-    """A debate as a PettingZoo ParallelEnv of the seats pro_0, con_0 and, where wanted, judge_0.
+    """A debate as a PettingZoo ParallelEnv of the agents pro_0, con_0 and, where wanted, judge_0.
 
     Actions are speeches, as written; SPEECH_LENGTH characters of each are heard. At its last turn
     a debater earns, by `scoring`:
@@ -69,12 +69,12 @@ class DebateEnv(FreeTextGame):
     for it, one turn in which nothing they write counts. `history` is how many past rounds are
     told, all by default.
 
-    Observation: turns so far / turns, pro, con, judge (1 for the seat's role), may speak now, its
+    Observation: turns so far / turns, pro, con, judge (1 for the agent's role), may speak now, its
     speeches / rounds. Infos: `motion`, `side`, `round`, `words` (heard of the last speech),
     `unreadable` (why the text was not read, or None), and at the end `score`, `opponent_score`,
-    `winner`, `success` (the seat's side won), `features` by the rule judge, and what the judge says
-    of its verdict, with "judge_" before. A judge seat's are `vote`, `reference`, `success` (they
-    agree) and `agreement` (share of its votes so far that did).
+    `winner`, `success` (the agent's side won), `features` by the rule judge, and what the judge
+    says of its verdict, with "judge_" before. A judge agent's are `vote`, `reference`, `success`
+    (they agree) and `agreement` (share of its votes so far that did).
 
     There are ROUNDS `debate_rounds` where not given, or as many as `max_cycles` has turns for; a
     debate that `max_cycles` cuts short is judged on what was said. Raises EnvConfigError for
@@ -121,9 +121,9 @@ class DebateEnv(FreeTextGame):
         self.debate_rounds = whole_number("debate_rounds", wanted, low=1)
         self._speaking = self.debate_rounds * turns_a_round
         self.turns = self._speaking + with_judge
-        seats = [SEATS[PRO], SEATS[CON], *([SEATS["judge"]] if with_judge else [])]
+        agents = [SEATS[PRO], SEATS[CON], *([SEATS["judge"]] if with_judge else [])]
         super().__init__(
-            seats,
+            agents,
             low=(0.0,) * 6,
             high=(1.0,) * 6,
             max_cycles=self.turns if max_cycles is None else max_cycles,
@@ -146,7 +146,7 @@ class DebateEnv(FreeTextGame):
         self._votes, self._verdict = [], None
 
     def first_info(self, agent: str) -> dict[str, Any]:
-        """The info of a seat that has said nothing."""
+        """The info of an agent that has said nothing."""
         side = SIDE_OF[agent]
         return {"motion": self.debate.motion, "side": side, "round": 1, "unreadable": None}
 
@@ -172,7 +172,7 @@ class DebateEnv(FreeTextGame):
         return outcomes
 
     def told(self, agent: str) -> str:
-        """The motion, the seat's side, the debate so far, and what is to be done now."""
+        """The motion, the agent's side, the debate so far, and what is to be done now."""
         side = SIDE_OF[agent]
         lines = [f"Motion: {self.debate.motion}", *self._recalled()]
         if side not in SIDES:
@@ -240,7 +240,7 @@ class DebateEnv(FreeTextGame):
         return self.judge.judge(debate) if debate.speeches else EVEN
 
     def _voted(self, text: str | ParseFailure, seen: Debate, ended: bool) -> Outcome:
-        """A vote on the debate as the judge seat was told it."""
+        """A vote on the debate as the judge agent was told it."""
         choice = text if isinstance(text, ParseFailure) else parse_choice(text, VERDICTS)
         vote = None if isinstance(choice, ParseFailure) else VERDICTS[choice]
         reference = self._judged(seen).winner
@@ -296,7 +296,7 @@ class DebateView(FreeTextView):
     scoring: str = field(default="zero_sum", kw_only=True)
 
     def rules(self, agent: str) -> str:
-        """The seat's role."""
+        """The agent's role."""
         side = SIDE_OF[agent]
         if side not in SIDES:
             weight = " Your last vote decides." if self.decides else ""

@@ -8,7 +8,7 @@
     )
 
 So one model learns several tasks at once (multi-task learning), in training as in any
-PettingZoo loop. All must have the same seats and the same actions: tasks have, and so have games
+PettingZoo loop. All must have the same agents and the same actions: tasks have, and so have games
 of the same choices. docs/environments/tasks.md.
 """
 
@@ -60,7 +60,7 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     Observation vector: that of the environment, padded with zeros to the longest, then a 1 for
     the environment that is on among zeros for the others; `state` likewise. `obs_mode` as
     everywhere. Raises EnvConfigError for wrong arguments, and for environments that differ in
-    their seats, teams, actions or in what an unreadable answer costs; EnvError for wrong use.
+    their agents, teams, actions or in what an unreadable answer costs; EnvError for wrong use.
     """
 
     metadata: ClassVar[dict[str, Any]] = {
@@ -117,7 +117,7 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
 
     @property
     def agents(self) -> list[str]:
-        """The seats now in play."""
+        """The agents now in play."""
         return [] if self.environment is None else list(self._on.agents)
 
     @property
@@ -131,11 +131,11 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
             env.max_cycles = turns
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The seat's observation space, the same object on every call."""
+        """The agent's observation space, the same object on every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space[Any]:
-        """The seat's action space, the same object on every call."""
+        """The agent's action space, the same object on every call."""
         space: spaces.Space[Any] = self.action_spaces[agent]
         return space
 
@@ -293,15 +293,15 @@ def _refuse_difference(first_label: str, first: Any, label: str, env: Any) -> No
         raise EnvConfigError(f"environments.{label} has no text_view: it cannot be read")
 
     def facts(one: Any) -> dict[str, Any]:
-        view, seats = one.unwrapped.text_view, list(one.possible_agents)
+        view, agents = one.unwrapped.text_view, list(one.possible_agents)
         return {
-            "seats": seats,
+            "seats": agents,
             "teams": getattr(one, "teams", None),
-            "actions": [one.action_space(seat) for seat in seats],
-            "answers": [view.answers(seat) for seat in seats],
+            "actions": [one.action_space(agent) for agent in agents],
+            "answers": [view.answers(agent) for agent in agents],
             "default action": view.default_action,
             "parse penalty": view.parse_penalty,
-            "kind of observation": _kind(one.observation_space(seats[0])),
+            "kind of observation": _kind(one.observation_space(agents[0])),
         }
 
     for what, mine in facts(first).items():

@@ -37,12 +37,12 @@ class MultitaskView:
         return _OwnVector(view, length)
 
     def rules(self, agent: str) -> str:
-        """The rules of all of them; a seat is told those of the one that is on."""
+        """The rules of all of them; an agent is told those of the one that is on."""
         told = [f"{label}: {view.rules(agent)}" for label, view, _ in self.views]
         return "Every episode is one of these.\n" + "\n".join(told)
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The seat's situation in the environment that is on."""
+        """The agent's situation in the environment that is on."""
         return self.of_observation(observation).describe(agent, observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""Tools that a seat may call: each a function with a JSON schema, its failures told as data."""
+"""Tools that an agent may call: each a function with a JSON schema, its failures told as data."""

@@ -1,6 +1,6 @@
 """Tool use: a question that wants tools, turns in which they are called, and one answer.
 
-In every turn a seat either calls tools or answers, and its first answer ends the episode. The
+In every turn an agent either calls tools or answers, and its first answer ends the episode. The
 score is 1 for a right answer. Before that, each call that the problem needs and that was not made
 before adds its share of NEEDED to the score, once: calls that are repeated, fail or are not needed
 earn nothing, and a right answer is worth the same whatever was called on the way. Every turn after
@@ -171,7 +171,7 @@ class ToolUse(Task):
         return Grade.right() if right else Grade.wrong()
 
     def end(self, attempt: Attempt) -> None:
-        """Remove the seat's folder; what it did is still told."""
+        """Remove the agent's folder; what it did is still told."""
         session: Session = attempt.memory
         if session.folder is not None:
             shutil.rmtree(session.folder)
@@ -316,7 +316,7 @@ def parallel_env(
     srl_envs.tasks.tool_use.generators.FAMILIES, by default all that those tools suffice for;
     `problems` (made by srl_envs.tasks.tool_use.generators.asked) stand in their place. `search` is
     asked instead of the shipped corpus. Files are in memory; with `workspace`, an existing folder,
-    every seat has a jailed folder of its own in it for the episode. `history` earlier turns are
+    every agent has a jailed folder of its own in it for the episode. `history` earlier turns are
     told again. Raises EnvConfigError for wrong arguments.
     """
     task = ToolUse(

@@ -45,7 +45,7 @@ class Step:
     def met(self, call: ToolCall, result: ToolResult, made_up: Collection[str] = ()) -> bool:
         """Whether a call of the same tool brought what this one does.
 
-        `made_up` are the numbers in the call that nothing told the seat. A calculation has none,
+        `made_up` are the numbers in the call that nothing told the agent. A calculation has none,
         so that trying numbers until one is right brings nothing; a program does not hold the one
         that it is to find, and must end with it; the file that is read is this one, and what is
         written is what is to be written.

@@ -1,4 +1,4 @@
-"""What a seat wrote in its turn: calls to tools, or its answer. Reading never raises.
+"""What an agent wrote in its turn: calls to tools, or its answer. Reading never raises.
 
 Calls stand in `<tool_call>...</tool_call>`, each a JSON object with "name" and "arguments", as
 Hermes, Qwen and their chat templates write them; or the whole text is JSON in the function-calling
@@ -43,7 +43,7 @@ class ToolCall:
         return json.dumps([self.name, self.arguments], sort_keys=True)
 
     def written(self) -> str:
-        """As a seat writes it."""
+        """As an agent writes it."""
         said = json.dumps({"name": self.name, "arguments": self.arguments})
         return f"{OPEN}{said}{CLOSE}"
 

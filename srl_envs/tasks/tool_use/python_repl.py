@@ -28,7 +28,7 @@ exec(compile({newest!r}, "<program>", "exec"), globals())
 
 
 class PythonRepl:
-    """One seat's interpreter. `sandbox` is used instead of the one that all share."""
+    """One agent's interpreter. `sandbox` is used instead of the one that all share."""
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
         self._sandbox = sandbox or shared_sandbox()

@@ -22,7 +22,7 @@ CUT = " ... (cut)"
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that a seat may call."""
+    """A function that an agent may call."""
 
     name: str
     description: str

@@ -1,6 +1,6 @@
-"""What one seat does with its tools in one episode, and which of the calls were needed.
+"""What one agent does with its tools in one episode, and which of the calls were needed.
 
-A needed call counts when it is made on what the seat was given: a file as it was, numbers that
+A needed call counts when it is made on what the agent was given: a file as it was, numbers that
 the question or a result of an earlier turn told. What follows from results must be made of at least
 one number that came from files, searches or tools of one's own. So neither reading a file that one
 wrote oneself, nor trying numbers until one is right, passes for work, whether they are brought up
@@ -23,12 +23,12 @@ _NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)", re.ASCII)
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})", re.ASCII)
 _COMPUTE = ("calculator", "python")  # tools that tell nothing but what is made of their arguments
 _FOLLOW = ("calculator", "write_file")  # tools whose use follows from the results before
-_TELL_WHAT_IS_SAID = ("write_file", "list_files")  # names that the seat may have chosen itself
+_TELL_WHAT_IS_SAID = ("write_file", "list_files")  # names that the agent may have chosen itself
 
 
 @dataclass
 class Session:
-    """What one seat did in one episode."""
+    """What one agent did in one episode."""
 
     box: Toolbox
     steps: Sequence[Step]
@@ -44,11 +44,11 @@ class Session:
     failed: int = 0
     repeated: int = 0
     _given: set[str] = field(init=False)
-    """Numbers that the seat was told, and did not bring up itself."""
+    """Numbers that the agent was told, and did not bring up itself."""
     _learnt: set[str] = field(default_factory=set)
     """Those of them that a result told, and that are not computed from the question alone."""
     _written: set[str] = field(default_factory=set)
-    """Files that the seat wrote."""
+    """Files that the agent wrote."""
 
     def __post_init__(self) -> None:
         self._given = numbers_in(self.question)

@@ -121,7 +121,7 @@ def _python_function() -> Callable[..., Any]:
 
 def _tool(function: Callable[..., Any]) -> Tool:
     said = _SCHEMAS.get(function.__name__)
-    if said is None:  # the same for every seat, and slow to read off the docstring
+    if said is None:  # the same for every agent, and slow to read off the docstring
         said = _SCHEMAS[function.__name__] = function_schema(function)["function"]
     return Tool(said["name"], said["description"], said["parameters"], function)
 

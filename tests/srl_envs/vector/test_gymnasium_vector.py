@@ -82,7 +82,7 @@ def test_make_vec_gives_the_vectorised_game(identity):
 
 
 def test_make_vec_of_several_seats_is_refused():
-    with pytest.raises(EnvConfigError, match="Gymnasium plays one seat, and the game has 2"):
+    with pytest.raises(EnvConfigError, match="Gymnasium plays one agent, and the game has 2"):
         gymnasium.make_vec("srl/Bandit-v0", num_envs=2, num_agents=2)
 
 
@@ -131,7 +131,7 @@ def test_seats_of_an_environment_are_reset_together():
         env.reset(options={"reset_mask": np.array([True, False, True, True])})
     with pytest.raises(EnvError, match=r"bool array of shape \(4,\)"):
         env.reset(options={"reset_mask": np.array([True, False])})
-    with pytest.raises(EnvError, match="one for each of 4 seats"):
+    with pytest.raises(EnvError, match="one for each of 4 agents"):
         env.step(np.ones((2, 2), int))
 
 

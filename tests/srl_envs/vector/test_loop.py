@@ -127,9 +127,9 @@ def test_seats_of_different_kinds_are_refused():
         def observation_space(self, agent):
             return spaces.Box(0, 1, (1 + int(agent[-1]),))
 
-    with pytest.raises(EnvConfigError, match="all seats must have the same actions"):
+    with pytest.raises(EnvConfigError, match="all agents must have the same actions"):
         SyncVectorGame(Unequal)
-    with pytest.raises(EnvConfigError, match="all seats must observe alike"):
+    with pytest.raises(EnvConfigError, match="all agents must observe alike"):
         SyncVectorGame(Unlike)
 
 

@@ -89,7 +89,9 @@ def test_options_and_vectors():
 
 
 def test_games_of_several_are_refused():
-    with pytest.raises(EnvConfigError, match="plays one seat, and the game has 2: give num_agents"):
+    with pytest.raises(
+        EnvConfigError, match="plays one agent, and the game has 2: give num_agents"
+    ):
         one_seat("maze_race_v0")
     with pytest.raises(EnvConfigError, match="has 8"):
         OneSeat(registry.make("team_battle_v0"))

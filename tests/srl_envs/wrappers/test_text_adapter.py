@@ -305,7 +305,7 @@ def test_wrong_use_is_refused():
     game.reset(seed=0)
     with pytest.raises(EnvError, match="give one for each of"):
         game.step({"player_0": 0})
-    with pytest.raises(EnvError, match="must be a mapping seat -> action, got 5"):
+    with pytest.raises(EnvError, match="must be a mapping agent -> action, got 5"):
         game.step(5)
     with pytest.raises(EnvError, match="action 3 of player_1 is outside Discrete"):
         game.step({"player_0": 0, "player_1": 3})

@@ -130,10 +130,10 @@ def test_stations_are_start_goal_and_what_is_farthest_from_those_before():
     assert level.stations(1) == (0,)
     assert level.stations(5) == (0, 8, 2, 4, 6)
     assert len(set(level.stations(9))) == 9
-    with pytest.raises(EnvConfigError, match="only 9 cells for 10 seats"):
+    with pytest.raises(EnvConfigError, match="only 9 cells for 10 agents"):
         level.stations(10)
     closed_off = Level.drawn(["A.#.", "G.#."])
-    with pytest.raises(EnvConfigError, match="only 4 cells for 5 seats"):
+    with pytest.raises(EnvConfigError, match="only 4 cells for 5 agents"):
         closed_off.stations(5)
 
 

@@ -227,7 +227,7 @@ def test_issues_that_cannot_be_negotiated(issues, said):
         ({"discount": 1.1}, "discount must be a number between 0 and 1, got 1.1"),
         ({"conflict": -1}, "conflict must be a number between 0 and 1, got -1"),
         ({"offers": "sealed"}, "offers must be one of 'alternating', 'simultaneous'"),
-        ({"offers": "simultaneous", "num_agents": 3}, "is for two seats, got num_agents=3"),
+        ({"offers": "simultaneous", "num_agents": 3}, "is for two agents, got num_agents=3"),
     ],
 )
 def test_rules_that_do_not_fit(parameters, said):

@@ -269,7 +269,7 @@ def test_variants_keep_the_contract(parameters):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"points": [[[60, 0], [40, 0]]]}, "points must hold, for each of 2 seats"),
+        ({"points": [[[60, 0], [40, 0]]]}, "points must hold, for each of 2 agents"),
         ({"points": [[[60, 0], [40]], [[0, 30], [0, 70]]]}, "points must hold"),
         ({"points": [[1, 2], [3, 4]]}, "points must hold"),
         ({"points": 7}, "points must hold"),

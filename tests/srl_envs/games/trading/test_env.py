@@ -320,7 +320,7 @@ def test_variants_keep_the_contract(parameters):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"values": [[1, 2], [3, 4]]}, "values must be a row of 3 goods for each of 3 seats"),
+        ({"values": [[1, 2], [3, 4]]}, "values must be a row of 3 goods for each of 3 agents"),
         ({"values": "rich"}, "values must be a row of 3 goods"),
         ({"stocks": [[1, 2, 3], [1, 2, 3], [1, 2, -1]]}, "stocks must be a whole number from 0 to"),
         (
