@@ -11,12 +11,13 @@ from srl_train.engine.environment import environment_maker
 from srl_train.trainer import MultiModelTrainer
 
 GAME = EnvironmentConfig(
-    "coop_compete_v0", {"num_agents": 4, "cooperation_level": 1.0, "max_cycles": 2}
+    name="coop_compete_v0",
+    options={"num_agents": 4, "cooperation_level": 1.0, "max_cycles": 2},
 )
 
 
 def main() -> None:
-    """Two models, two seats each."""
+    """Two models, two agents each."""
     config = RunConfig(
         environment=GAME,
         models=ModelsConfig(count=2),

@@ -36,7 +36,7 @@ PLACES = dict.fromkeys(
 ) | {
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),
     "pydantic": ("srl_train/config/*", "benchmarks/*", "examples/*"),
-    "typing_extensions": ("srl_train/config/*",),  # which pydantic brings
+    "typing_extensions": ("srl_train/config/*", "srl_agents/policy.py"),  # which pydantic brings
     "matplotlib": ("srl_train/metrics/report/plots.py", "benchmarks/*"),
     "pickle": (),  # weights are safetensors, the rest is JSON
     # A generator per owner, from a seed. The process's own are put aside for TRL, which draws from

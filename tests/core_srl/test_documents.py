@@ -34,7 +34,8 @@ def test_the_first_example_is_short():
 def test_files_that_are_named_exist(document):
     links = re.findall(r"\]\(([^)#]+)\)", document)
     named = re.findall(r"`((?:srl_\w+|examples|docs)/[\w/]+\.\w+)`", document)
-    known = [ROOT / "docs" / link if document is GUIDE else ROOT / link for link in links]
+    folder = ROOT / "docs" / "training" if document is GUIDE else ROOT
+    known = [folder / link for link in links]
     missing = [path for path in (*known, *(ROOT / name for name in named)) if not path.exists()]
     assert not missing
 

@@ -93,7 +93,7 @@ def test_trl_rollout_func(run_example):
     ("name", "smaller"),
     [
         ("demo.yaml", ["rollout.group_size=4"]),
-        ("algorithm.yaml", ["rollout.group_size=4"]),
+        ("ppo.yaml", ["rollout.group_size=4"]),
         ("sft_then_grpo.yaml", ["rollout.group_size=4", "sft.episodes=8", "sft.epochs=1"]),
         ("team_battle.yaml", ["rollout.group_size=4", "environment.options.max_cycles=4"]),
     ],
