@@ -367,7 +367,7 @@ def test_a_level_made_by_hand():
         ({"layout": 5}, "a maze is drawn in lines, such as ['A.', '#G'], got 5"),
         ({"layout": ["AG", 5]}, "a maze is drawn in lines, such as ['A.', '#G'], got ['AG', 5]"),
         ({"layout": b"AG"}, "a maze is drawn in lines, such as ['A.', '#G'], got b'AG'"),
-        ({"layout": ["AG"], "num_agents": 3, "task": "own"}, "only 2 cells for 3 seats"),
+        ({"layout": ["AG"], "num_agents": 3, "task": "own"}, "only 2 cells for 3 agents"),
         ({"width": 1}, "width must be a whole number of at least 3, got 1"),
         ({"loop_share": 2}, "loop_share must be a number between 0 and 1, got 2"),
         ({"min_path": 200}, "min_path must be below 81 in a 9x9 maze, got 200"),
