@@ -1,4 +1,4 @@
-"""The contract that every environment keeps, as one call: for ours and for your own.
+"""Environment checker: the contract of every environment, for ours and your own.
 
     check_environment(lambda: MyEnvironment())
 

@@ -1,4 +1,4 @@
-"""What can go wrong in the environments, flat and named."""
+"""Exceptions of the environments."""
 
 
 class EnvError(Exception):

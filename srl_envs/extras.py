@@ -1,4 +1,4 @@
-"""Which extra brings a package that is not installed, and how to install it."""
+"""Optional dependencies: which extra installs a missing package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which environments there are: a name, how it is made, and one line about it.
+"""Registry of environments: name, constructor and one line about each.
 
 Importing this module makes them known to PettingZoo's registry too, where it has one (1.27 on):
 `pettingzoo.make("parallel", "srl/coop_compete-v0")`, and those for one agent to Gymnasium's:

@@ -1,4 +1,4 @@
-"""Checks of constructor arguments: each gives the checked value back or says what was allowed."""
+"""Validation of constructor arguments: each check returns the value or says what is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all games of simultaneous discrete choices share, so that a game's file holds only rules.
+"""Base class of games of simultaneous discrete choices: seeding, spaces, rounds, rendering.
 
 Seeding in `reset(seed)`, spaces made once, three observation modes, the end at `max_cycles`,
 the refusal of impossible actions, and rendering. A game says who sees and earns what.

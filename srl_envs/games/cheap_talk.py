@@ -1,4 +1,4 @@
-"""Words that cost nothing: messages beside the moves, and the documented rewards for keywords.
+"""Cheap talk: free messages beside the moves, and the documented rewards for keywords.
 
 Both live on the answers that actions carry (srl_envs.text.view.TextAction); plain numbers say
 nothing.

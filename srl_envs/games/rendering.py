@@ -1,4 +1,4 @@
-"""Pictures of a round, as text or as an RGB array; arrays are drawn by Pillow."""
+"""Rendering of a round of a game, as text or as an RGB array (by Pillow)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The social games under their common name: trading and negotiation, as real games.
+"""Social games under one name: trading or negotiation, chosen by `scenario`.
 
     env = parallel_env(scenario="negotiation", offers="simultaneous")
 
-What each plays and takes is in social_trading_v0.py and social_negotiation_v0.py.
+What each plays and takes is in srl_envs.games.trading.env and srl_envs.games.negotiation.env.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Files, references and documents from others, read within limits."""
+"""Loading of files, references and documents from others, within limits."""

@@ -1,4 +1,4 @@
-"""Files of data that others wrote, one JSON value a line: problems, motions, documents."""
+"""JSON Lines data files: problems, motions, documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a setting may name beyond itself: code to import, files and folders of this machine.
+"""References in a configuration to code, files and folders of this machine.
 
 Whoever writes a configuration names what he likes. Records are written by others: while an
 environment is made from one (`catalogue.remake`), nothing outside it is reached. Every option that

@@ -1,4 +1,4 @@
-"""Plain data as JSON without loss: arrays, numpy's scalars, tuples and any keys as tagged objects.
+"""Tagged JSON: plain data without loss (arrays, NumPy scalars, tuples, any keys).
 
 What is read may be anybody's: everything is of the type that `encode` writes, and no larger than
 its record, or is refused.

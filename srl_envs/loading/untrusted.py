@@ -1,4 +1,4 @@
-"""Limits for documents that others wrote, and text of theirs made safe to show.
+"""Untrusted input: limits for documents, and text made safe to show.
 
 Every parser of what comes from outside (episodes, metrics, manifests, configurations, tool calls,
 mathematics, data files, replies of servers) takes its limits on size and nesting from here, and

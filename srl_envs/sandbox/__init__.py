@@ -1,5 +1,4 @@
-"""Untrusted Python, run where it can reach nothing: see Sandbox, and
-docs/environments/sandbox.md."""
+"""Sandbox for untrusted Python: see Sandbox, and docs/environments/sandbox.md."""
 
 from __future__ import annotations
 

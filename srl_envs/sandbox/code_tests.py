@@ -1,4 +1,4 @@
-"""A test written as code, and the program it tests: two processes that exchange plain data only.
+"""Tests written as code: test and tested program in two processes that exchange plain data.
 
 The test is a program of its own in a run of its own. What it calls is answered by another run, in
 which the tested program is; every value passes through here, where it is read and written anew.

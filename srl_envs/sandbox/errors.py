@@ -1,4 +1,4 @@
-"""What can go wrong with the sandbox itself; what a program does in it is a verdict."""
+"""Exceptions of the sandbox itself; what a program does in it is a verdict."""
 
 from __future__ import annotations
 

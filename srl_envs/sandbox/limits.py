@@ -1,4 +1,4 @@
-"""What one run may use."""
+"""Resource limits of one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers started when they are needed, lent one or several at a time, replaced when lost."""
+"""Pool of workers: started on demand, lent, and replaced when lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which protections are active, in levels of which a sandbox may be asked for the least."""
+"""Active protections, ordered in levels; a sandbox may require the least level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run reports, read: whatever the program wrote there, something sensible comes out."""
+"""Parsing of a run's report, which the program may have written itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a program, and what came of it: plain records."""
+"""Records of runs and tests: calls, outcomes, verdicts."""
 
 from __future__ import annotations
 

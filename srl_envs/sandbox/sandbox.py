@@ -1,4 +1,4 @@
-"""Untrusted programs, run where they can reach nothing, and judged where they cannot reach.
+"""Sandbox: untrusted programs run confined and judged outside.
 
     with Sandbox() as sandbox:
         report = sandbox.check(source, [Test(Call("add", (1, 2)), 3)])

@@ -1,4 +1,4 @@
-"""Which system calls a program in the sandbox may make: the allowed, compiled by libseccomp.
+"""Seccomp filter: the system calls that a program may make, compiled by libseccomp.
 
 Everything else fails with "Operation not permitted": processes and threads, sockets (but for pairs
 within the program, which send to each other and to no address), signals, other processes' memory

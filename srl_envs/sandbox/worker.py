@@ -1,4 +1,4 @@
-"""One worker of the pool, as its owner sees it: a process that forks one run after another.
+"""Worker of the pool: a process that forks one run after another.
 
 Whatever comes back over its pipes is read in bounded amounts and believed in nothing.
 """

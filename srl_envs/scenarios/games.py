@@ -1,5 +1,4 @@
-"""All scenarios. Add one here: the tests, `srl eval` and docs/environments/scenarios.md find it by
-its name.
+"""Scenarios of the games. A new one is added here and found by its name everywhere.
 
 Those of tasks are in srl_envs/scenarios/tasks.py.
 Names are `<environment>.<what is special>`.

@@ -1,4 +1,4 @@
-"""A scenario: an environment, the agents that are evaluated, and the players in the others' place.
+"""Scenario: an environment, its evaluated agents and its background players.
 
 After Melting Pot (Leibo et al. 2021, "Scalable evaluation of multi-agent reinforcement learning
 with Melting Pot"). A scenario's focal agents are played by whoever is evaluated; its background

@@ -1,4 +1,4 @@
-"""The scenarios of tasks and debates: which problems, and how many attempts.
+"""Scenarios of tasks and debates: which problems, and how many attempts.
 
 Nobody sits in their background: a classic policy cannot write. What is held out are problems: those
 of the test split, which training refuses.

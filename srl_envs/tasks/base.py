@@ -1,4 +1,4 @@
-"""Tasks: a question is asked, an answer is written, and it is graded.
+"""Tasks: graded questions as an environment of one or several agents.
 
     class Reverse(Task):
         name = "reverse_v0"

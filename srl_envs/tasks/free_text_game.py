@@ -1,4 +1,4 @@
-"""What all games share whose agents act by writing: an action is a text, whatever it says.
+"""Base class of games in which agents act by writing: any text is an action.
 
 Seeding, spaces, turns, the refusal of what is no text, and rendering. A game says what is told,
 what an answer does, and who has finished. srl_envs.tasks.base builds on it, and so do debates.

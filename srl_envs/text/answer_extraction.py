@@ -1,4 +1,4 @@
-"""Where in an answer a choice may stand, and what it may be dressed in."""
+"""Extraction of candidate choices from a model's answer (last line, `<answer>` tags)."""
 
 from __future__ import annotations
 

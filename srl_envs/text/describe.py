@@ -1,4 +1,4 @@
-"""Observations as a person reads them, from their space alone and names for what they hold."""
+"""Descriptions of observations in words, from their space and names for its fields."""
 
 from __future__ import annotations
 

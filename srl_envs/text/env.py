@@ -1,4 +1,4 @@
-"""Environments observed and answered in words, as a wrapper of any that has a text view."""
+"""TextEnv: a wrapper that makes any environment with a text view one of words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observations in words that stand by themselves, for readers that keep no conversation.
+"""Text observations with the history of earlier turns, for policies without memory.
 
 You are agent_0, one of 2 players. ...            the rules
 

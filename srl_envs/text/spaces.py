@@ -1,4 +1,4 @@
-"""Spaces of texts, and how long texts may be."""
+"""Text spaces, and the longest text allowed."""
 
 from __future__ import annotations
 

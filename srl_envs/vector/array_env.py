@@ -1,4 +1,4 @@
-"""Base of the games whose rules are written on arrays: rounds, noise and infos."""
+"""Base class of games whose rules are written on arrays: rounds, noise and infos."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectorised games as `gymnasium.vector.VectorEnv`, for libraries that train on those."""
+"""Gymnasium adapter: vectorised games as `gymnasium.vector.VectorEnv`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any ParallelEnv as a vectorised game: N environments stepped one after another."""
+"""Vectorised form of any ParallelEnv: N environments stepped one after another."""
 
 from __future__ import annotations
 

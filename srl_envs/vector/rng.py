@@ -1,4 +1,4 @@
-"""Random numbers of many environments: one NumPy generator each, drawn from in blocks."""
+"""Batched random numbers: one NumPy generator per environment, drawn from in blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectorised games as the VecEnv of Stable-Baselines3, whose algorithms take no gymnasium vectors.
+"""Stable-Baselines3 adapter: vectorised games as VecEnv.
 
 Imported only where it is asked for: Stable-Baselines3 is no requirement and brings torch.
 """

@@ -1,4 +1,4 @@
-"""Many episodes of one game at once, on arrays: what all vectorised games share.
+"""Base class of vectorised games: many episodes at once, on arrays.
 
 Seeds, the checks of actions, and what happens to an environment whose episode has ended.
 """

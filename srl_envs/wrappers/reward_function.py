@@ -1,4 +1,4 @@
-"""Rewards that take the place of a game's own: a function of yours, and the documented keywords.
+"""Reward functions: your own, or the documented keywords, in place of a game's rewards.
 
 CustomRewards(TextEnv(make("social_trading_v0")), reward_function) is the same game, paid otherwise.
 """

@@ -1,4 +1,4 @@
-"""Games for one agent as Gymnasium environments, as in `gymnasium.make("srl_envs:srl/Maze-v0")`."""
+"""Gymnasium environments of one agent, as in `gymnasium.make("srl_envs:srl/Maze-v0")`."""
 
 from __future__ import annotations
 

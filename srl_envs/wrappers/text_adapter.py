@@ -1,4 +1,4 @@
-"""Anyone's PettingZoo games, for language models: with_text gives them what ours have.
+"""Text adapter: `with_text` gives any PettingZoo game a text view and action masks.
 
 from pettingzoo.classic import rps_v2
 game = with_text(

@@ -1,4 +1,4 @@
-"""Two arms to pull, and one gets better: a bandit that changes while it is played.
+"""Two-armed bandit whose better arm changes during an episode.
 
 Every agent has the same two arms to itself and pulls one of them each round, `max_cycles` rounds. A
 pull earns 1 or 0. The left arm (0) wins with probability `arm0_prob`; the right arm (1) with

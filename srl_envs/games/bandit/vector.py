@@ -1,4 +1,4 @@
-"""The bandit that changes, on arrays: the rules of srl_envs.games.bandit.env."""
+"""The changing bandit on arrays, by the rules of srl_envs.games.bandit.env."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cooperate or compete: everyone chooses at once, and each choice pays when others choose it too.
+"""Cooperate or compete: a coordination game of simultaneous choices for n agents.
 
 A symmetric coordination game of n agents, played for `max_cycles` rounds. Two variants:
 

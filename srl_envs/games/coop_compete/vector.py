@@ -1,4 +1,4 @@
-"""Cooperate or compete, on arrays: the rules of srl_envs.games.coop_compete.env."""
+"""Cooperate or compete on arrays, by the rules of srl_envs.games.coop_compete.env."""
 
 from __future__ import annotations
 

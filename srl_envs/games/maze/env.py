@@ -1,5 +1,4 @@
-"""Find a way: mazes for one agent, or for several that race, meet, or each have a goal of their
-own.
+"""Maze: one agent finds its way, or several race, meet, or seek a goal each.
 
 An agent moves up, down, left or right; walls and the border leave it where it is. Agents do not
 block each other. A move earns -0.1 - 0.01 * d, where d is the Manhattan distance from there to the

@@ -1,4 +1,4 @@
-"""How mazes are made: a recipe and a level seed give one, always the same."""
+"""Maze generator: a recipe and a level seed give one maze, always the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A maze made ready to be walked in: doors, distances and views, looked up step by step."""
+"""Lookup tables of one maze: neighbours, distances, local views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mazes as data: cells and walls, shortest paths, the documented layouts, and which are held out.
+"""Maze levels: cells, walls, shortest paths, the documented layouts and the holdout split.
 
 A cell is (x, y), y growing downward, or its number y * width + x. Moves are up, down, left and
 right, in the order of ANSWERS; walls and the border block them.

@@ -1,4 +1,4 @@
-"""Pictures of a maze, as text or as an RGB array."""
+"""Rendering of a maze, as text or as an RGB array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mazes, on arrays: the rules of srl_envs.games.maze.env."""
+"""Mazes on arrays, by the rules of srl_envs.games.maze.env."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an agent sees a maze, how that reads, and how it is answered."""
+"""Text view of a maze: observation fields, prompts and answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of negotiation, without agents' names, text or spaces.
+"""Rules of negotiation, without agents' names, text or spaces.
 
 Agents settle several issues at once. Each has private points for every option, 100 for the options
 it likes best, and a reservation: what it keeps without a deal. Utility is points / 100.

@@ -1,6 +1,6 @@
-"""Negotiation: several issues to settle, private points, a deadline and something to fall back on.
+"""Negotiation: bargaining over several issues with private points and a deadline.
 
-The rules stand in negotiation.py, the words in negotiation_view.py. A deal pays each agent its
+The rules stand in bargaining.py, the words in view.py. A deal pays each agent its
 utility times discount ** (rounds played before it); without one every agent gets its reservation,
 when somebody walks away or at the deadline, which is `max_cycles`. All other rounds pay nothing.
 """

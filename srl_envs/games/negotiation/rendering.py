@@ -1,4 +1,4 @@
-"""The picture of a negotiation: the issues, what each option is worth to whom, and the proposals.
+"""Rendering of a negotiation: issues, points of each option, and proposals.
 
 It shows all agents' points, also what they keep from each other.
 """

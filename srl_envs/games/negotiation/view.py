@@ -1,4 +1,4 @@
-"""How negotiation reads and is answered, and where in an agent's vector everything stands."""
+"""Text view of negotiation: observation fields, prompts and answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First all earn the same, then interests part: a game with adversaries among its n agents.
+"""Staged game: common interest first, then adversaries among the n agents.
 
 The first `warmup_episodes` episodes are a warm-up, in which every agent earns exactly
 base = max(0.1, 1 - difficulty). Afterwards the base ramps up to 1.3 times that, over as many

@@ -1,4 +1,4 @@
-"""The staged game, on arrays: the rules of srl_envs.games.staged.env."""
+"""The staged game on arrays, by the rules of srl_envs.games.staged.env."""
 
 from __future__ import annotations
 

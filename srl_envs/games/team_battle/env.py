@@ -1,4 +1,4 @@
-"""Two teams: cooperation pays one's own team, competing pays more when the rivals cooperate.
+"""Team battle: two teams of agents in a social dilemma.
 
 A social dilemma for the red team (documented as team A) and the blue team (team B), `max_cycles`
 rounds. With own and rival as the shares of the two teams that cooperate, one's own choice

@@ -1,4 +1,4 @@
-"""The battle of two teams, on arrays: the rules of srl_envs.games.team_battle.env."""
+"""Team battle on arrays, by the rules of srl_envs.games.team_battle.env."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Trading: goods that agents value differently, offers, promises, and what one's word is worth.
+"""Trading: agents with private values exchange goods by offers and promises.
 
-The rules stand in trading.py, the words in trading_view.py. An agent's reward is the gain of its
+The rules stand in market.py, the words in view.py. An agent's reward is the gain of its
 own goods in its own values since the last step, a whole number. Values and stocks are drawn from
 the seed and private; reputations are public, and so is who dealt with whom with `network=True`.
 """

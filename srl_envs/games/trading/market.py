@@ -1,4 +1,4 @@
-"""The rules of trading, without agents' names, text or spaces; all numbers are whole.
+"""Rules of trading, without agents' names, text or spaces; all numbers are whole.
 
 A deal takes up to three rounds. OFFERS: every agent may offer one other agent some units of one
 good for some units of another. ANSWERS: who was made offers accepts one of them, or declines.

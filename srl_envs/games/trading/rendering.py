@@ -1,4 +1,4 @@
-"""The picture of a market: its traders on a circle, what they hold, and what passes between them.
+"""Rendering of a market: traders on a circle, their goods, offers and deliveries.
 
 It shows the whole market, also what the traders keep from each other.
 """

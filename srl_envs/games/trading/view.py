@@ -1,4 +1,4 @@
-"""How trading reads and is answered, and where in an agent's vector everything stands."""
+"""Text view of trading: observation fields, prompts and answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run may be and what it may do there: namespaces and a root of its own, limits, filters.
+"""Confinement of a run: namespaces, a root of its own, limits, filters.
 
 Only the standard library is imported here: this runs inside the sandbox's own interpreter.
 """

@@ -1,4 +1,4 @@
-"""What we ask of the Linux kernel that Python's standard library does not offer.
+"""Linux system calls that Python's standard library does not offer.
 
 Only the standard library is imported here: this runs inside the sandbox's own interpreter. The
 numbers are the kernel's interface (see the manual pages named in the docstrings).

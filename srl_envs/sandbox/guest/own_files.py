@@ -1,4 +1,4 @@
-"""The files that a run may read: the standard library's own, and the shared libraries they need.
+"""Files that a run may read: the standard library and its shared libraries.
 
 Whatever else lies beside or within the library's folder (site-packages, dist-packages, a package
 installed there) is none of them: with our own package a program could make its tests anew.

@@ -1,4 +1,4 @@
-"""The part that meets the program: it runs, calls and reports, in the program's own process.
+"""Runner: executes the program, makes the calls and reports, in the program's own process.
 
 Nothing here is trusted by whoever reads the report. A program can write there what it likes: as
 what its own calls returned, and no more than that. Only the standard library is imported here.

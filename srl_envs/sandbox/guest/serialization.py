@@ -1,4 +1,4 @@
-"""Plain data as text: what crosses the border between a program and whoever runs it.
+"""Serialization of plain data between a program and whoever runs it.
 
 None, bool, int (of up to 4,300 digits), float, complex, str, bytes, list, tuple, dict, set and
 frozenset, nested. No object of any other class can be written, so none can be read: no pickle, no

@@ -1,4 +1,4 @@
-"""The process from which every run is forked: pristine, out of reach, and asleep between runs.
+"""Zygote: the clean process from which every run is forked.
 
 It is a fresh interpreter, started by `python -s -S -P -B` with an empty environment. It never sees
 a program or its inputs: those lie in files whose descriptors are handed to the fork, so that no

@@ -1,4 +1,4 @@
-"""Debate: one agent speaks for a motion, one against it, and it is judged who argued better.
+"""Debate: one agent argues for a motion, one against it, and a judge decides.
 
 In every round both speak, having heard the rounds before ("simultaneous"), or first one and then
 the other ("alternating": two turns to a round; what the listening agent writes is not heard). After

@@ -1,4 +1,4 @@
-"""A judge by rules: how a speech is made, not whether it is true.
+"""Heuristic judge of debates: scores the form of a speech, not its truth.
 
 A speech's score is the weighted mean of WEIGHTS' features, times the guards:
 

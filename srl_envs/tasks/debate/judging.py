@@ -1,4 +1,4 @@
-"""What was said, who judges it, and what a verdict is."""
+"""Records of a debate, and the Judge protocol with its verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speeches in the right form that say nothing in particular: what warm starts are made of."""
+"""Sample speeches of the right form, for warm starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is debated: motions, supplied, of a file, or the ones that come with the environment."""
+"""Debate topics: motions given, from a file, or shipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mathematical expressions as written, in plain notation or LaTeX, read into trees.
+"""Parser of mathematical expressions in plain notation or LaTeX.
 
 Nothing is ever executed, and everything is bounded: the length of a text, the depth of a tree and
 the size of the numbers in it.

@@ -1,4 +1,4 @@
-"""Mathematical expressions compared: equal for all values of their variables, or not.
+"""Comparison of mathematical expressions: equal for all values of their variables or not.
 
 Exact arithmetic on fractions; where roots, powers, pi or functions make that impossible,
 hundreds of digits by mpmath, at several points where there are variables. They are more than lie

@@ -1,4 +1,4 @@
-"""The one answer that a longer text states."""
+"""Extraction of the final answer from a longer text."""
 
 from __future__ import annotations
 

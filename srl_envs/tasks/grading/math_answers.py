@@ -1,4 +1,4 @@
-"""Answers to mathematical questions: how they are written, and when two are the same.
+"""Grading of mathematical answers: reading them, and comparing two.
 
 A truth and an answer are read alike: a number, an expression, several values, a tuple, an interval
 or inequality, or words. Numbers must be written out ("3 + 4" is no answer to "What is 3 + 4?") and

@@ -1,4 +1,4 @@
-"""Answers compared by math-verify, for figures that can stand beside other people's."""
+"""Comparison of answers by math-verify, for figures comparable with published ones."""
 
 from __future__ import annotations
 

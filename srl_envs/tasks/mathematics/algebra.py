@@ -1,4 +1,4 @@
-"""Equations, inequalities and expansions.
+"""Generators of algebra problems: equations, inequalities and expansions.
 
 1: x + a = b; 2: ax + b = c and inequalities; 3: the unknown on both sides; 4: quadratics with whole
 roots, expansions, two unknowns; 5: quadratics with fractions, inequalities from two sides, cubes.

@@ -1,4 +1,4 @@
-"""Sums, differences, products and quotients.
+"""Generators of arithmetic problems: sums, differences, products and quotients.
 
 1: two one-digit numbers, added or subtracted; 2: two-digit sums, tables, exact division;
 3: three numbers, products before sums; 4: brackets, decimals, fractions;

@@ -1,4 +1,4 @@
-"""Files of problems, one JSON object a line: the layouts of GSM8K and of MATH, as they are.
+"""Datasets of mathematical problems, in the layouts of GSM8K and of MATH.
 
 GSM8K (Cobbe et al. 2021): {"question", "answer"}, the final number after "####".
 MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"}, the

@@ -1,4 +1,4 @@
-"""Mathematics: a question with one right answer, generated without end or from a file.
+"""Mathematics: questions with one right answer, generated or from a file.
 
 Families: arithmetic, algebra (equations, inequalities, expansions), word problems and multi-step
 problems, each of difficulty 1 to 5 (srl_envs.tasks.mathematics). An answer is right or not: exact

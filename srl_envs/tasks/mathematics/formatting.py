@@ -1,4 +1,4 @@
-"""How generated problems are put: numbers as they are written, and the problem they make."""
+"""Formatting of generated problems: numbers as written, and the Problem they make."""
 
 from __future__ import annotations
 

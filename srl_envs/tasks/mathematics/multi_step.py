@@ -1,4 +1,4 @@
-"""A number is taken through several steps, one more for each difficulty, with larger numbers."""
+"""Generator of multi-step problems: one more step for each difficulty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word problems: a short story, a number to find.
+"""Generators of word problems: a short story, a number to find.
 
 1: one sum or difference; 2: one product or quotient; 3: two operations; 4: prices with change,
 rates; 5: percentages, shares and speeds in three operations or more.

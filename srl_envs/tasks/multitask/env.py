@@ -1,4 +1,4 @@
-"""Several environments as one: every episode plays one of them, drawn from the seed.
+"""Multitask environment: every episode plays one of several environments, drawn by seed.
 
     env = parallel_env(
         environments={

@@ -1,4 +1,4 @@
-"""How several environments in one read: by the rules of the one that is on."""
+"""Text view of the multitask environment, by the rules of the one in play."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of problems, one JSON object a line: the layouts of HumanEval and of MBPP, as they are.
+"""Datasets of programming problems, in the layouts of HumanEval and of MBPP.
 
 HumanEval (Chen et al. 2021): {"task_id", "prompt", "entry_point", "canonical_solution", "test"}.
 MBPP (Austin et al. 2021): {"text" (or "prompt"), "code", "test_list"}, and what tests need before

@@ -1,4 +1,4 @@
-"""Programming: a function is asked for, and what is written is run against tests, in the sandbox.
+"""Programming: functions to write, run against tests in the sandbox.
 
 Problems are generated (srl_envs.tasks.programming.generators), each of difficulty 1 to 5, or come
 from a file in HumanEval's or MBPP's layout. Some tests are shown, the others are not. Nothing that

@@ -1,4 +1,4 @@
-"""Programming problems without end: what is asked, a solution, and inputs, all from one generator.
+"""Generators of programming problems: question, solution and inputs from one template.
 
 A template draws its parameters and gives the words, the solution's source, and a function that
 draws arguments. Solutions are ours, so they are run here, and say what is right.

@@ -1,1 +1,1 @@
-"""Tools that an agent may call: each a function with a JSON schema, its failures told as data."""
+"""Tool use: environment, tools with JSON schemas, and problems that need them."""

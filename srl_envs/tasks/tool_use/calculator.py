@@ -1,4 +1,4 @@
-"""Arithmetic as text: Python's own parser reads it, and only the nodes listed here have a value.
+"""Calculator: arithmetic on Python's syntax tree with a list of allowed nodes.
 
 Precedence and meaning are Python's: `**` binds to the right and tighter than a sign before it, `//`
 and `%` round towards minus infinity. `^` is `**`, and the signs for times, divide and minus of

@@ -1,4 +1,4 @@
-"""Tool use: a question that wants tools, turns in which they are called, and one answer.
+"""Tool use: questions that need tools, several turns of calls, and one answer.
 
 In every turn an agent either calls tools or answers, and its first answer ends the episode. The
 score is 1 for a right answer. Before that, each call that the problem needs and that was not made

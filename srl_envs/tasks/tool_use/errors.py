@@ -1,4 +1,4 @@
-"""What can go wrong in a tool: it is told to whoever called it."""
+"""Exceptions of the tools; the caller is told their text."""
 
 from __future__ import annotations
 

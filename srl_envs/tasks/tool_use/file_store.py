@@ -1,4 +1,4 @@
-"""Files that an agent may read and write: in memory, or jailed in a folder.
+"""File store of an agent: in memory, or jailed in a folder.
 
 Names are relative, of letters, digits and `._-`, parts joined by `/`; `..`, absolute names and
 everything else are refused before any file is looked at. In a folder every part of the way is

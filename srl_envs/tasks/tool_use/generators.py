@@ -1,4 +1,4 @@
-"""Problems that want tools, drawn without end; what is true is computed by the tools themselves.
+"""Generators of tool-use problems; the tools themselves compute the truth.
 
 A family's function draws one problem. It uses the tools on the problem's own files while it draws,
 and what it used are the calls that are needed, in one order that works.

@@ -1,4 +1,4 @@
-"""What an agent wrote in its turn: calls to tools, or its answer. Reading never raises.
+"""Parsing of an agent's turn: tool calls or an answer. It never raises.
 
 Calls stand in `<tool_call>...</tool_call>`, each a JSON object with "name" and "arguments", as
 Hermes, Qwen and their chat templates write them; or the whole text is JSON in the function-calling

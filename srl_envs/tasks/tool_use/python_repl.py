@@ -1,4 +1,4 @@
-"""Python, cell by cell, in the sandbox.
+"""Python interpreter for an agent, cell by cell, in the sandbox.
 
 Every call is a fresh process: what earlier cells did is done again first, silently, so that names
 stay while nothing else does. Only cells that ended well count.

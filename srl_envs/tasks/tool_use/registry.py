@@ -1,4 +1,4 @@
-"""Which tools there are, and the calls to them: checked, made, and answered with text."""
+"""Tool registry: calls checked, made, and answered with text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search: BM25 over documents of one's own, or any live provider behind the same call."""
+"""Search: BM25 over given documents, or any live provider behind the same call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one agent does with its tools in one episode, and which of the calls were needed.
+"""Tool session of one agent in one episode: its calls, and which were needed.
 
 A needed call counts when it is made on what the agent was given: a file as it was, numbers that
 the question or a result of an earlier turn told. What follows from results must be made of at least

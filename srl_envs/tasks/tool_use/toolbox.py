@@ -1,4 +1,4 @@
-"""One seat's tools in one episode: calculator, files, search, Python, and tools of one's own.
+"""Toolbox of one agent in one episode: calculator, files, search, Python, own tools.
 
 The names of TOOLS stand for these functions:
 
