@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from srl_agents.episode import Decision
 from srl_agents.evaluation.scenarios import score
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.scripted.registry import classic_policy
 from srl_envs.scenarios import lookup
 
@@ -35,13 +35,13 @@ class Content:
         return Memory()
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[Memory]
+        self, seen: Sequence[AgentObservation], states: Sequence[Memory]
     ) -> tuple[list[Decision], list[Memory]]:
         """One decision and one new memory per seat."""
         answered = [self._one(view, memory) for view, memory in zip(seen, states, strict=True)]
         return [decision for decision, _ in answered], [memory for _, memory in answered]
 
-    def _one(self, view: Seen, memory: Memory) -> tuple[Decision, Memory]:
+    def _one(self, view: AgentObservation, memory: Memory) -> tuple[Decision, Memory]:
         # srl_envs.games.coop_compete.env.OBSERVATION_FIELDS says what stands where.
         first, own, _, reward, *_ = view.observation.tolist()
         if first:

@@ -42,9 +42,9 @@ def make_env():
 
 def play_groups(policies, round_number):
     """Groups of episodes: the same start, the policies' own randomness apart."""
-    starts = [round_number * STARTS + start for start in range(STARTS) for _ in range(GROUP_SIZE)]
-    episodes = range(round_number * len(starts), (round_number + 1) * len(starts))
-    return play_many(make_env, policies, seeds=starts, policy_seeds=list(episodes))
+    seeds = [round_number * STARTS + start for start in range(STARTS) for _ in range(GROUP_SIZE)]
+    episodes = range(round_number * len(seeds), (round_number + 1) * len(seeds))
+    return play_many(make_env, policies, seeds=seeds, policy_seeds=list(episodes))
 
 
 def returns_of(episode):

@@ -21,7 +21,8 @@ from srl_envs.loading.untrusted import MAX_BYTES, read_json
 
 SCHEMA_VERSION = 4
 """2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record; 3
-added `asked` to decisions, and `ends`; 4 `ModelVersion` in tokens."""
+added `asked` to decisions, and `ends`; 4 `ModelVersion` in tokens, and calls what an agent
+heard `messages`."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class AgentStep:
     """The environment's own, before any shaping."""
     info: Mapping[str, Any] = field(default_factory=dict)
     """The environment's info after the step, action masks left out."""
-    heard: tuple[tuple[str, str], ...] = ()
+    messages: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -283,7 +284,9 @@ def _step(record: Mapping[str, Any]) -> AgentStep:
         ),
         reward=number(record["reward"]),
         info=checked(dict, decode(record["info"])),
-        heard=tuple((checked(str, who), checked(str, words)) for who, words in record["heard"]),
+        messages=tuple(
+            (checked(str, who), checked(str, words)) for who, words in record["messages"]
+        ),
     )
 
 

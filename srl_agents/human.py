@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from srl_agents.episode import Decision
 from srl_agents.errors import BackendError
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_envs.text.view import LISTED, ParseFailure, TextView, read_answer, view_for
 
 HELP, QUIT, SAY = "?", ("q", "quit"), "say "
@@ -44,7 +44,7 @@ class Human:
         return False
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[bool]
+        self, seen: Sequence[AgentObservation], states: Sequence[bool]
     ) -> tuple[list[Decision], list[bool]]:
         """One answer per entry, asked for one after another. Raises BackendError on leaving."""
         decisions = [
@@ -52,10 +52,10 @@ class Human:
         ]
         return decisions, [True] * len(decisions)
 
-    def _move(self, seen: Seen, told_rules: bool) -> Decision:
+    def _move(self, seen: AgentObservation, told_rules: bool) -> Decision:
         if not told_rules:
             self._tell_rules(seen)
-        for speaker, said in seen.heard:
+        for speaker, said in seen.messages:
             self._tell(f"{speaker} says: {said}")
         self._tell(_wrapped(self._view.describe(seen.agent, seen.observation)))
         legal = self._legal(seen)
@@ -102,17 +102,17 @@ class Human:
         else:
             self._tell("Nobody hears words in this game.")
 
-    def _legal(self, seen: Seen) -> list[str]:
+    def _legal(self, seen: AgentObservation) -> list[str]:
         answers, mask = self._view.answers(seen.agent), seen.action_mask
         return [words for action, words in enumerate(answers) if mask is None or mask[action]]
 
-    def _tell_rules(self, seen: Seen) -> None:
+    def _tell_rules(self, seen: AgentObservation) -> None:
         rules = view_for(self._view, seen.observation).rules(seen.agent)
         self._tell(_wrapped(rules))
         say = f" '{SAY}...' before your answer is heard by others." if self._hears_words else ""
         self._tell(f"({HELP} shows this again, {QUIT[0]} leaves the game.{say})\n")
 
-    def _leaving(self, seen: Seen) -> BackendError:
+    def _leaving(self, seen: AgentObservation) -> BackendError:
         self.left = True
         return BackendError(f"{seen.agent} left the game")
 

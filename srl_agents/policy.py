@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What one seat of one episode sees when it is asked to act."""
+class AgentObservation:
+    """What one agent of one episode observes when it is asked to act."""
 
     agent: str
-    """The seat's PettingZoo name."""
+    """The agent's PettingZoo name."""
     observation: Any
     """As the environment returned it (a float32 vector unless it was built otherwise)."""
     action_mask: Any = None
     """int8 vector over the discrete actions, 1 = legal now; None where every action is legal."""
-    heard: tuple[tuple[str, str], ...] = ()
-    """What was said to this seat this turn, as (speaker, words) (hierarchical mode)."""
+    messages: tuple[tuple[str, str], ...] = ()
+    """What was said to this agent this turn, as (speaker, words) (hierarchical mode)."""
 
 
 class SyncPolicy(Protocol):
@@ -38,7 +38,9 @@ class SyncPolicy(Protocol):
         """An agent's memory at the start of an episode; all its randomness is from `seed`."""
         ...
 
-    def act(self, seen: Sequence[Seen], states: Sequence[Any]) -> tuple[list[Decision], list[Any]]:
+    def act(
+        self, seen: Sequence[AgentObservation], states: Sequence[Any]
+    ) -> tuple[list[Decision], list[Any]]:
         """One decision and one new memory per entry, in order; the memories given are used up."""
         ...
 
@@ -52,7 +54,7 @@ class AsyncPolicy(Protocol):
         ...
 
     async def act(
-        self, seen: Sequence[Seen], states: Sequence[Any]
+        self, seen: Sequence[AgentObservation], states: Sequence[Any]
     ) -> tuple[list[Decision], list[Any]]:
         """One decision and one new memory per entry, in order; the memories given are used up."""
         ...
@@ -76,7 +78,7 @@ def waits(policy: Policy) -> TypeIs[AsyncPolicy]:
 class Closing(Protocol):
     """A policy that can tell what a game that was cut off would have gone on with."""
 
-    def closing(self, seen: Seen, state: Any) -> tuple[int, ...] | None:
+    def closing(self, seen: AgentObservation, state: Any) -> tuple[int, ...] | None:
         """The tokens that the seat's last observation appends to what it read; None where there
         are none, and where the game told its seats that it would end now."""
         ...

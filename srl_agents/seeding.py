@@ -6,7 +6,7 @@ takes missing words for zeros, so the layouts that recorded results rest on (`ke
 within bounds only: rounds below MOST_ROUNDS, and every number one word. All others are apart by
 construction: a spawn key stands behind four words of entropy, and no kept layout has five.
 
-`update` and `of_seats` give numbers, which start generators of their own: a round's first update
+`update` and `of_agents` give numbers, which start generators of their own: a round's first update
 and its games share their words, [seed, round], and nothing that is drawn.
 """
 
@@ -32,7 +32,7 @@ class Stream(NamedTuple):
 
 
 STREAMS: Mapping[str, Stream] = {
-    # Starts and courses of games, one stream each:
+    # Seeds of environments and of policies, one stream each:
     "round": Stream(("round",), kept=True),
     "evaluation": Stream((7_919, "episodes"), kept=True),
     "scenario": Stream((104_729,), kept=True),
@@ -90,6 +90,8 @@ def of_step(update: int, step: int, process: int) -> int:
     return update + step + _BETWEEN_PROCESSES * process
 
 
-def of_seats(course: int, count: int) -> list[int]:
-    """What the seats of a game start from; `course` is a number that one of the streams gave."""
-    return [int(own) for own in np.random.SeedSequence(course).generate_state(count, np.uint64)]
+def of_agents(policy_seed: int, count: int) -> list[int]:
+    """The seeds of a game's agents; `policy_seed` is a number that one of the streams gave."""
+    return [
+        int(own) for own in np.random.SeedSequence(policy_seed).generate_state(count, np.uint64)
+    ]

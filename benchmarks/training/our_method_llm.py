@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.training.claim import Claim, Request, Result, Table
 from srl_agents.episode import Decision
-from srl_agents.policy import Policy, Seen
+from srl_agents.policy import AgentObservation, Policy
 from srl_agents.scripted.registry import classic_policy
 from srl_train.config import yaml_file
 from srl_train.engine.assemble import assemble
@@ -44,9 +44,9 @@ SETTING: Mapping[str, Any] = {
 }
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "plain": {"credit.name": "agent_turn"},
-    "notes": {"credit.name": "agent_turn", "models.partner_notes": True},
+    "notes": {"credit.name": "agent_turn", "models.opponent_notes": True},
     "credit": {"credit.name": "opponent_model"},
-    "both": {"credit.name": "opponent_model", "models.partner_notes": True},
+    "both": {"credit.name": "opponent_model", "models.opponent_notes": True},
 }
 PARTNERS = ("tit_for_tat", "always_compete", "uniform")
 MIXTURE = "one of the three"
@@ -67,7 +67,7 @@ class DrawnPartner:
         return who, self._partners[who].start(seed)
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[tuple[int, Any]]
+        self, seen: Sequence[AgentObservation], states: Sequence[tuple[int, Any]]
     ) -> tuple[list[Decision], list[tuple[int, Any]]]:
         """One decision per seat."""
         decisions: list[Decision] = []

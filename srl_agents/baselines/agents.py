@@ -16,7 +16,7 @@ import numpy as np
 from srl_agents.baselines.our_method import OurMethodPolicy
 from srl_agents.baselines.simple_pg import SimplePG
 from srl_agents.episode import Decision, Episode
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.scripted.memory_one import START, SituationReader
 
 
@@ -33,7 +33,7 @@ class SimplePGSeat:
         return np.random.default_rng(seed)
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[np.random.Generator]
+        self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
     ) -> tuple[list[Decision], list[np.random.Generator]]:
         """One decision per seat, with the log-probability of its action."""
         chance = self.learner.chance
@@ -67,7 +67,7 @@ class OurMethodSeat:
         return deepcopy(self.learner)
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[OurMethodPolicy]
+        self, seen: Sequence[AgentObservation], states: Sequence[OurMethodPolicy]
     ) -> tuple[list[Decision], list[OurMethodPolicy]]:
         """One decision per seat."""
         decisions = []

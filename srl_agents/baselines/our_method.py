@@ -6,7 +6,7 @@ What it estimates, after every episode:
 
 - the mean and the error of its own reward in each of the four joint actions (`payoff_table`);
 - how likely the partner is stationary, changing, reactive or a learner, and what each would do
-  next (`partner_model`).
+  next (`opponent_model`).
 
 What it does:
 

@@ -172,8 +172,8 @@ def play_scenario(
             f"of {', '.join(scenario.background) or 'nobody'}"
         )
     rng = generator(seed, "scenario")
-    starts = np.repeat(rng.integers(2**31, size=episodes), samples).tolist()
-    courses = rng.integers(2**63, size=episodes * samples).tolist()
+    env_seeds = np.repeat(rng.integers(2**31, size=episodes), samples).tolist()
+    policy_seeds = rng.integers(2**63, size=episodes * samples).tolist()
     seats = len(scenario.focal)
     by_shift: dict[int, list[int]] = {}
     for number in range(episodes * samples):
@@ -186,8 +186,8 @@ def play_scenario(
         together = play_many(
             scenario.make,
             dealt,
-            [starts[number] for number in numbers],
-            policy_seeds=[courses[number] for number in numbers],
+            [env_seeds[number] for number in numbers],
+            policy_seeds=[policy_seeds[number] for number in numbers],
             reset_options=[{"episode": LONG_AFTER}] * len(numbers),
             names={seat: policy_name(policy) for seat, policy in dealt.items()}
             | dict(scenario.background),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, eq=False)
-class AnswerTree:
+class AnswerTrie:
     """The tokens that may come next, and what may follow each; a leaf allows nothing more."""
 
-    children: Mapping[int, AnswerTree]
+    children: Mapping[int, AnswerTrie]
     """Next token -> what may follow it, in the order of the answers."""
     allowed: tuple[int, ...]
     """The keys of `children`."""
@@ -20,8 +20,8 @@ class AnswerTree:
     """Tokens to the end of the longest of them, its end of turn included."""
 
 
-def answer_tree(answers: Sequence[Sequence[int]], end_of_turn: int) -> AnswerTree:
-    """The tree of the answers' token ids, each closed by `end_of_turn`.
+def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> AnswerTrie:
+    """The trie of the answers' token ids, each closed by `end_of_turn`.
 
     An answer may take several tokens, and one answer may be the beginning of another: the end of
     turn is then one of the choices. Raises ValueError where there is no answer, an answer has no
@@ -38,12 +38,12 @@ def answer_tree(answers: Sequence[Sequence[int]], end_of_turn: int) -> AnswerTre
     return _grow([(*sequence, end_of_turn) for sequence in sequences])
 
 
-def _grow(tails: Sequence[tuple[int, ...]]) -> AnswerTree:
+def _grow(tails: Sequence[tuple[int, ...]]) -> AnswerTrie:
     by_token: dict[int, list[tuple[int, ...]]] = {}
     for tail in tails:
         if tail:
             by_token.setdefault(tail[0], []).append(tail[1:])
-    return AnswerTree(
+    return AnswerTrie(
         children={token: _grow(rest) for token, rest in by_token.items()},
         allowed=tuple(by_token),
         answers=len(tails),

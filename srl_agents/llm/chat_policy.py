@@ -19,7 +19,7 @@ from srl_agents.llm.backends.chat_backend import (
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.prompting import decided, read, rules_for, situation
 from srl_agents.llm.sampling import Sampling
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.rollout.event_loop import together
 from srl_envs.errors import EnvConfigError
 from srl_envs.text.view import ParseFailure, TextView
@@ -80,7 +80,7 @@ class ChatPolicy:
         return ChatConversation(np.random.default_rng(seed))
 
     async def act(
-        self, seen: Sequence[Seen], states: Sequence[ChatConversation]
+        self, seen: Sequence[AgentObservation], states: Sequence[ChatConversation]
     ) -> tuple[list[Decision], list[ChatConversation]]:
         """One answer per entry, all asked for at once.
 
@@ -123,7 +123,7 @@ class ChatPolicy:
     def leave(self, state: ChatConversation) -> None:
         """The episode is over; nothing was kept for it."""
 
-    def _said(self, seen: Seen, state: ChatConversation) -> list[Message]:
+    def _said(self, seen: AgentObservation, state: ChatConversation) -> list[Message]:
         note = "" if self._notes is None else self._notes.line(state.history)
         words = situation(self._view, seen, state.failure, note)
         turn = {"role": "user", "content": words.strip()}

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from srl_agents.episode import Decision, Tokens
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_envs.loading.untrusted import printable
 from srl_envs.text.view import ParseFailure, TextView, feedback, read_answer, view_for
 
 
-def rules_for(view: TextView, seen: Seen) -> str:
+def rules_for(view: TextView, seen: AgentObservation) -> str:
     """The rules, with which a seat's conversation opens."""
     return view_for(view, seen.observation).rules(seen.agent)
 
 
 def situation(
-    view: TextView, seen: Seen, failure: ParseFailure | None = None, note: str = ""
+    view: TextView, seen: AgentObservation, failure: ParseFailure | None = None, note: str = ""
 ) -> str:
     """Why the seat's last answer was not read, what it heard, its situation, and a note on it."""
     lines = []
@@ -24,7 +24,7 @@ def situation(
         lines.append(feedback(view, seen.agent, failure))
     # On one line each: nobody's words can pass for a line of the situation, or of somebody else.
     lines += [
-        f"{speaker} says: {printable(words, multiline=False)}" for speaker, words in seen.heard
+        f"{speaker} says: {printable(words, multiline=False)}" for speaker, words in seen.messages
     ]
     lines.append(view.describe(seen.agent, seen.observation))
     if note:
@@ -32,7 +32,7 @@ def situation(
     return "\n".join(lines)
 
 
-def read(view: TextView, seen: Seen, text: str) -> Any | ParseFailure:
+def read(view: TextView, seen: AgentObservation, text: str) -> Any | ParseFailure:
     """The action that an answer names, or why none was read and what is played instead."""
     return read_answer(view, seen.agent, seen.observation, text, seen.action_mask)
 

@@ -15,7 +15,7 @@ from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.prompting import decided, read, rules_for, situation
 from srl_agents.llm.sampling import Sampling
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.rollout.event_loop import together
 from srl_envs.text.view import ParseFailure, TextView, tells_time
 
@@ -75,7 +75,7 @@ class TextPolicy:
         return Conversation(next(_NUMBERS), seed)
 
     async def act(
-        self, seen: Sequence[Seen], states: Sequence[Conversation]
+        self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
     ) -> tuple[list[Decision], list[Conversation]]:
         """One answer per entry, all asked for at once.
 
@@ -122,7 +122,7 @@ class TextPolicy:
         """The episode is over: the backend may forget the conversation."""
         self._backend.release(state.number)
 
-    def closing(self, seen: Seen, state: Conversation) -> tuple[int, ...] | None:
+    def closing(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...] | None:
         """The prompt that would have come next in a game that was cut off without telling its
         time; None in all others, and for a seat that was never asked."""
         if not state.context or tells_time(self._view, seen.observation):
@@ -131,7 +131,9 @@ class TextPolicy:
         [prompt] = self._backend.chat.prompts([self._turn(seen, told)])
         return prompt
 
-    def _told(self, seen: Sequence[Seen], states: Sequence[Conversation]) -> list[Conversation]:
+    def _told(
+        self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
+    ) -> list[Conversation]:
         """The states, with what the newest observations add to the notes."""
         if self._notes is None:
             return list(states)
@@ -140,12 +142,12 @@ class TextPolicy:
             for one, state in zip(seen, states, strict=True)
         ]
 
-    def _turn(self, seen: Seen, state: Conversation) -> Turn:
+    def _turn(self, seen: AgentObservation, state: Conversation) -> Turn:
         last = state.context[-1] if state.context else None
         note = "" if self._notes is None else self._notes.line(state.history)
         return turn_of(self._view, seen, state.failure, last, note)
 
-    def _legal_answers(self, seen: Seen) -> tuple[tuple[int, ...], ...]:
+    def _legal_answers(self, seen: AgentObservation) -> tuple[tuple[int, ...], ...]:
         mask = None if seen.action_mask is None else np.asarray(seen.action_mask, dtype=bool)
         key = (seen.agent, None if mask is None else mask.tobytes())
         if key not in self._answers:
@@ -167,7 +169,7 @@ class TextPolicy:
 
 def turn_of(
     view: TextView,
-    seen: Seen,
+    seen: AgentObservation,
     failure: ParseFailure | None = None,
     last: int | None = None,
     note: str = "",

@@ -18,9 +18,9 @@ import numpy as np
 from srl_agents.episode import AgentStep, Decision, End, Episode
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.progress import LongWork
-from srl_agents.policy import Closing, Policy, Seen, waits
+from srl_agents.policy import AgentObservation, Closing, Policy, waits
 from srl_agents.rollout.event_loop import finished, run, together
-from srl_agents.seeding import of_seats
+from srl_agents.seeding import of_agents
 from srl_envs.errors import EnvError
 from srl_envs.loading.tagged_json import is_plain
 from srl_envs.text.view import TO_MOVE, TextAction
@@ -29,7 +29,7 @@ T = TypeVar("T")
 SpeaksFirst = Mapping[str, Collection[str]]
 """Leader -> the seats that hear its words before they decide."""
 ALL_AT_ONCE: SpeaksFirst = MappingProxyType({})
-Heard = tuple[tuple[str, str], ...]
+Messages = tuple[tuple[str, str], ...]
 
 
 class PlaySettings(TypedDict, total=False):
@@ -62,8 +62,8 @@ def play(
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
 ) -> Episode:
     """One episode of `env` from `reset(seed)`, which stays open. See `play_many`."""
-    course = seed if policy_seed is None else policy_seed
-    game = _Game(env, seats, seed, course, speaks_first)
+    policy_seed = seed if policy_seed is None else policy_seed
+    game = _Game(env, seats, seed, policy_seed, speaks_first)
     return _from_sync(game.play(), seats)
 
 
@@ -95,7 +95,7 @@ async def play_many_async(
     **settings: Unpack[PlaySettings],
 ) -> list[Episode]:
     """What `play_many` gives, to be awaited; cancelled, it closes its environments."""
-    courses, options = settings.get("policy_seeds"), settings.get("reset_options")
+    policy_seeds, options = settings.get("policy_seeds"), settings.get("reset_options")
     in_flight = settings.get("in_flight")
     if in_flight is not None and in_flight < 1:
         raise ValueError(f"in_flight is {in_flight}: give 1 or more, or None for all at once")
@@ -109,7 +109,7 @@ async def play_many_async(
                 env,
                 seats,
                 seeds[index],
-                seeds[index] if courses is None else courses[index],
+                seeds[index] if policy_seeds is None else policy_seeds[index],
                 settings.get("speaks_first", ALL_AT_ONCE),
                 reset_options=None if options is None else dict(options[index]),
                 given_names=settings.get("names") or {},
@@ -193,7 +193,7 @@ class _Game:
         if vacant:
             raise ValueError(f"no policy for seat(s) {vacant}: name one for each in `seats`")
         self.observations, self.infos = self.env.reset(seed=self.seed, options=self.reset_options)
-        for agent, own in zip(agents, of_seats(self.policy_seed, len(agents)), strict=True):
+        for agent, own in zip(agents, of_agents(self.policy_seed, len(agents)), strict=True):
             self.memories[agent] = self.seats[agent].start(own)
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
@@ -224,9 +224,9 @@ class _Game:
 
     def shown(
         self, agents: Sequence[str], decisions: Mapping[str, Decision]
-    ) -> tuple[list[Seen], list[Any]]:
+    ) -> tuple[list[AgentObservation], list[Any]]:
         """What these agents see, and their memories."""
-        seen = [self.see(one, heard_by(one, decisions, self.speaks_first)) for one in agents]
+        seen = [self.see(one, messages_to(one, decisions, self.speaks_first)) for one in agents]
         return seen, [self.memories[one] for one in agents]
 
     def without_say(self, agent: str) -> Decision | None:
@@ -237,9 +237,9 @@ class _Game:
             return None
         return Decision(int(np.argmax(mask)), asked=False)
 
-    def see(self, agent: str, heard: Heard) -> Seen:
+    def see(self, agent: str, messages: Messages) -> AgentObservation:
         mask = self.infos.get(agent, {}).get("action_mask")
-        return Seen(agent, self.observations[agent], mask, heard)
+        return AgentObservation(agent, self.observations[agent], mask, messages)
 
     def advance(self, decisions: Mapping[str, Decision]) -> None:
         """One step of the environment."""
@@ -263,7 +263,7 @@ class _Game:
                     decision,
                     float(rewards[agent]),
                     {k: v for k, v in self.infos[agent].items() if k != "action_mask"},
-                    heard_by(agent, decisions, self.speaks_first),
+                    messages_to(agent, decisions, self.speaks_first),
                 )
                 for agent, decision in decisions.items()
             )
@@ -300,7 +300,7 @@ class _Game:
         )
 
 
-def heard_by(seat: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Heard:
+def messages_to(seat: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Messages:
     """The words that reach a seat before it decides, as (speaker, words)."""
     return tuple(
         (leader, _words(said[leader]))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.scripted.observation_layout import VectorLayout
 from srl_envs.games.bandit.env import OBSERVATION_FIELDS
 
@@ -27,7 +27,7 @@ class WinStayLoseShift:
         return np.random.default_rng(seed)
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[np.random.Generator]
+        self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
     ) -> tuple[list[Decision], list[np.random.Generator]]:
         """One decision per seat."""
         decisions = []
@@ -65,7 +65,7 @@ class ThompsonSampling:
         return Tally(np.random.default_rng(seed))
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[Tally]
+        self, seen: Sequence[AgentObservation], states: Sequence[Tally]
     ) -> tuple[list[Decision], list[Tally]]:
         """One decision per seat."""
         decisions = []

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.scripted.observation_layout import VectorLayout
 from srl_envs.games.maze.level import STEPS, around
 from srl_envs.games.maze.view import OBSERVATION_FIELDS
@@ -66,7 +66,7 @@ class MazeWalker:
         return Walk(np.random.default_rng(seed), np.zeros(self._width * self._height, np.int8))
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[Walk]
+        self, seen: Sequence[AgentObservation], states: Sequence[Walk]
     ) -> tuple[list[Decision], list[Walk]]:
         """One decision per seat."""
         decisions = []
@@ -80,7 +80,7 @@ class MazeWalker:
         """The way to go from here."""
         raise NotImplementedError
 
-    def look(self, view: Seen) -> Sight:
+    def look(self, view: AgentObservation) -> Sight:
         """The observation, read."""
         fields = self._layout(view.observation)
         right, down = max(1, self._width - 1), max(1, self._height - 1)

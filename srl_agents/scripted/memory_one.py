@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_envs.games.coop_compete.env import OBSERVATION_FIELDS
 
 START = 0
@@ -106,7 +106,7 @@ class MemoryOne:
         return np.random.default_rng(seed)
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[np.random.Generator]
+        self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
     ) -> tuple[list[Decision], list[np.random.Generator]]:
         """One decision per seat, with the log-probability of its action."""
         decisions = []

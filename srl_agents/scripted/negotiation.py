@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.scripted.observation_layout import VectorLayout
 from srl_envs.games.negotiation import bargaining
 from srl_envs.games.negotiation.bargaining import NegotiationRules
@@ -62,7 +62,7 @@ class Negotiator:
         return Talks()
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[Talks]
+        self, seen: Sequence[AgentObservation], states: Sequence[Talks]
     ) -> tuple[list[Decision], list[Talks]]:
         """One decision per seat."""
         decisions = [

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.scripted.observation_layout import VectorLayout
 from srl_envs.games.trading import market
 from srl_envs.games.trading.market import TradingRules
@@ -81,7 +81,7 @@ class Trader:
         )
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[Ledger]
+        self, seen: Sequence[AgentObservation], states: Sequence[Ledger]
     ) -> tuple[list[Decision], list[Ledger]]:
         """One decision per seat."""
         decisions = []

@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 
 from srl_agents.episode import Decision
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 
 
 class Uniform:
@@ -31,7 +31,7 @@ class Uniform:
         return np.random.default_rng(seed)
 
     def act(
-        self, seen: Sequence[Seen], states: Sequence[np.random.Generator]
+        self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
     ) -> tuple[list[Decision], list[np.random.Generator]]:
         """One decision per seat, with the log-probability of its action."""
         decisions = []
@@ -41,7 +41,7 @@ class Uniform:
             decisions.append(Decision(action, logprob=-log(len(legal))))
         return decisions, list(states)
 
-    def _legal(self, view: Seen) -> Sequence[int]:
+    def _legal(self, view: AgentObservation) -> Sequence[int]:
         if view.action_mask is not None:
             legal: list[int] = np.flatnonzero(view.action_mask).tolist()
             return legal

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OF_ANSWERS = tuple(
     f"models.{name}"
-    for name in ("sampling", "seat_sampling", "constrained", "partner_notes", "dtype")
+    for name in ("sampling", "seat_sampling", "constrained", "opponent_notes", "dtype")
 )
 """Settings of how models answer, which a run's models bring along."""
 
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     )
     with asked_for("--out", args.out):
         if args.format == "messages":
-            notes = notes_of(config.models.partner_notes, env)
+            notes = notes_of(config.models.opponent_notes, env)
             parts = parts_of(kept)
             write_whole(args.out, as_lines(kept, parts, env.unwrapped.text_view, notes))
         else:

@@ -67,7 +67,7 @@ class ModelsConfig(Section):
     """Agent -> its own sampling section; in a file, what it leaves out is as in `sampling`."""
     constrained: bool = False
     """Sample only among the legal answers, and train with the same masking."""
-    partner_notes: bool = False
+    opponent_notes: bool = False
     """Tell every model, each turn, what the others did so far and what to expect
     (docs/our_method.md)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

@@ -10,7 +10,7 @@ from typing import Any
 
 from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
-from srl_agents.policy import Policy, Seen, SyncPolicy, waits
+from srl_agents.policy import AgentObservation, Policy, SyncPolicy, waits
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_agents.scripted.registry import POLICIES, classic_policy
 from srl_agents.scripted.registry import names as policy_names
@@ -39,7 +39,9 @@ class InWords:
         """The policy's own memory."""
         return self._policy.start(seed)
 
-    def act(self, seen: Sequence[Seen], states: Sequence[Any]) -> tuple[list[Decision], list[Any]]:
+    def act(
+        self, seen: Sequence[AgentObservation], states: Sequence[Any]
+    ) -> tuple[list[Decision], list[Any]]:
         """The policy's decisions, with their words."""
         decisions, memories = self._policy.act(seen, states)
         said = [
@@ -88,8 +90,8 @@ def play_games(
     changes over training is in its last phase.
     """
     rng = generator(seed, "collecting") if stage is None else generator(seed, "stage", stage)
-    starts = [int(s) for s in rng.integers(2**31, size=-(-games // group_size))]
-    seeds = [start for start in starts for _ in range(group_size)][:games]
+    env_seeds = [int(s) for s in rng.integers(2**31, size=-(-games // group_size))]
+    seeds = [start for start in env_seeds for _ in range(group_size)][:games]
     return play_many(
         make_env,
         policies,

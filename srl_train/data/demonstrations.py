@@ -12,7 +12,7 @@ from srl_agents.errors import EpisodeError
 from srl_agents.llm.chat_format import ChatFormat, Turn
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.text_policy import turn_of
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_envs.text.view import ParseFailure, TextView
 from srl_train.errors import DataError
 
@@ -215,7 +215,7 @@ def turns_of(
     failure: ParseFailure | None = None
     history: History = ()
     for number, step in enumerate(steps):
-        seen = Seen(step.agent, step.observation, heard=step.heard)
+        seen = AgentObservation(step.agent, step.observation, messages=step.messages)
         note = ""
         if notes is not None:
             history = notes.after(history, step.observation)

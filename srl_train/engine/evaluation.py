@@ -24,11 +24,11 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     long games and short ones.
     """
     rng = generator(run.config.seed, "evaluation", episodes)
-    starts = [int(s) for s in rng.integers(2**31, size=episodes)]
-    courses = [int(s) for s in rng.integers(2**63, size=episodes)]
+    env_seeds = [int(s) for s in rng.integers(2**31, size=episodes)]
+    policy_seeds = [int(s) for s in rng.integers(2**63, size=episodes)]
     run.meet_first_opponents()
     # Training's last warm-up is long over in an evaluation that starts at its last episode.
-    played = play(run, starts, courses, [{"episode": 2**31}] * episodes)
+    played = play(run, env_seeds, policy_seeds, [{"episode": 2**31}] * episodes)
     good = [episode for episode in played if episode.failure is None]
     steps = [step for episode in good for turn in episode.turns for step in turn]
     earned = [[s.reward for turn in e.turns for s in turn] for e in good]

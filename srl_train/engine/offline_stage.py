@@ -280,7 +280,7 @@ class Stage:
         view, chat = self._run.view, self._run.players.backends[model].chat
         parts = self._parts[model]
         notes = None
-        if self._run.config.models.partner_notes:
+        if self._run.config.models.opponent_notes:
             with closing(self._run.make_env()) as env:
                 notes = notes_for(env)
         if isinstance(self.config, SftConfig):

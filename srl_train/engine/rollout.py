@@ -15,26 +15,27 @@ from srl_train.errors import TrainingError
 
 def play(
     run: Run,
-    starts: Sequence[int],
-    courses: Sequence[int],
+    env_seeds: Sequence[int],
+    policy_seeds: Sequence[int],
     options: Sequence[Mapping[str, Any]],
     *,
     extra: Mapping[str, Any] | None = None,
     record_states: bool = False,
 ) -> list[Episode]:
-    """One episode per entry of `starts` with the run's seats; every process gets all of them.
+    """One episode per entry of `env_seeds` with the run's players; every process gets all of them.
 
-    starts, courses, options: each episode's reset seed, seed of its seats, and reset options.
+    env_seeds, policy_seeds, options: each episode's reset seed, the seed of its policies, and its
+    reset options.
     Each process plays its share and hands it round, except under fsdp, where no process has a
     whole model: there all play everything, in step. Raises TrainingError where they part.
     """
     sharded = run.config.parallel == "fsdp"
-    own = slice(None) if sharded else _place_of(len(starts))
+    own = slice(None) if sharded else _place_of(len(env_seeds))
     played = play_many(
         run.make_env,
         run.policies,
-        starts[own],
-        policy_seeds=courses[own],
+        env_seeds[own],
+        policy_seeds=policy_seeds[own],
         speaks_first=run.speaks_first,
         reset_options=options[own],
         names=run.seats,
@@ -48,17 +49,17 @@ def play(
 
 
 def play_groups(run: Run, number: int) -> list[Episode]:
-    """The round's episodes, group after group: one start, `group_size` different courses."""
+    """The round's episodes, group after group: one environment seed, `group_size` policy seeds."""
     rollout = run.config.rollout
     rng = seeding.generator(run.config.seed, "round", number)
-    starts = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
-    seeds = [start for start in starts for _ in range(rollout.group_size)]
-    courses = [int(s) for s in rng.integers(2**63, size=len(seeds))]
+    env_seeds = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
+    seeds = [seed for seed in env_seeds for _ in range(rollout.group_size)]
+    policy_seeds = [int(s) for s in rng.integers(2**63, size=len(seeds))]
     opponents = run.draw_opponents(number, seeding.generator(run.config.seed, "opponents", number))
     return play(
         run,
         seeds,
-        courses,
+        policy_seeds,
         # A whole group is in the same phase of a staged game: compared members share their rules.
         [
             {"episode": number * len(seeds) + index - index % rollout.group_size}

@@ -95,14 +95,14 @@ class _Rollout:
         rng = self._generator(trainer.state.global_step)
         seats = [self.trained_seat] if self.trained_seat else rng.permutation(own).tolist()
         groups = len(prompts) // size
-        starts = [int(s) for s in rng.integers(2**31, size=ceil(groups / len(seats)))]
-        courses = [int(s) for s in rng.integers(2**63, size=len(starts) * size)]
+        env_seeds = [int(s) for s in rng.integers(2**31, size=ceil(groups / len(seats)))]
+        policy_seeds = [int(s) for s in rng.integers(2**63, size=len(env_seeds) * size)]
         model = TextPolicy(self._backend_of(trainer), view, sampling=self._sampling(trainer))
         games = play_many(
             self.make_env,
             {**dict.fromkeys(own, model), **self.others},
-            [start for start in starts for _ in range(size)],
-            policy_seeds=courses,
+            [seed for seed in env_seeds for _ in range(size)],
+            policy_seeds=policy_seeds,
         )
         columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         for row in range(len(prompts)):

@@ -55,7 +55,7 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
         n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)
     }
     with closing(make_env()) as env:
-        notes = notes_of(models.partner_notes, env)
+        notes = notes_of(models.opponent_notes, env)
 
     how = Loading.of(models)
     frozen = {
@@ -89,7 +89,7 @@ def learning_models(
     its own base for one that trains as a whole. Raises ConfigError for adapters of other settings
     than `models.adapters`, and for several bases of adapters.
     """
-    how, notes = Loading.of(models), notes_of(models.partner_notes, make_env())
+    how, notes = Loading.of(models), notes_of(models.opponent_notes, make_env())
     if models.adapters is None:
         whole = dataclasses.replace(how, quantization=None)
         own = {
@@ -149,7 +149,7 @@ def policies_of_seats(
 ) -> dict[str, Policy]:
     """Agent -> policy; one object per backend, so that its agents are answered in one batch."""
     with closing(make_env()) as env:
-        notes = notes_of(config.models.partner_notes, env)
+        notes = notes_of(config.models.opponent_notes, env)
     adapters = {
         seat: who
         for seat, who in seats.items()

@@ -39,7 +39,7 @@ def checkpoint_modules(
             f"{folder}: the base 'tiny' was built for an environment that was handed over as an "
             "object, and cannot be built again: give the models of the ended run"
         )
-    if TINY in wanted.values() or models.partner_notes:
+    if TINY in wanted.values() or models.opponent_notes:
         make_env = environment_maker(config, trusted=trusted)
     else:
         make_env = _no_environment

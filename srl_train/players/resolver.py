@@ -154,7 +154,7 @@ class Resolver:
             "sampling": asdict(settings.sampling),
             "seat_sampling": {agent: asdict(own) for agent, own in settings.per_agent.items()},
             "constrained": settings.constrained,
-            "partner_notes": settings.notes,
+            "opponent_notes": settings.notes,
             "dtype": settings.loading.dtype,
             "quantization": settings.loading.quantization,
         }

@@ -60,7 +60,7 @@ class ModelSettings:
             models.sampling.build(),
             models.per_seat,
             models.constrained,
-            models.partner_notes,
+            models.opponent_notes,
             Loading.of(models),
         )
 
@@ -142,4 +142,4 @@ def notes_of(wanted: bool, env: Any, run: Path | None = None) -> PartnerNotes | 
         return notes_for(env)
     except ValueError as error:
         way_out = "" if run is None else f"; to play without, give a folder, {run}/models/model_0"
-        raise ConfigError(f"models.partner_notes: {error}{way_out}") from error
+        raise ConfigError(f"models.opponent_notes: {error}{way_out}") from error

@@ -118,7 +118,7 @@ steps = st.builds(
     decision=decisions,
     reward=st.floats(),
     info=st.dictionaries(st.text(), values, max_size=2),
-    heard=st.lists(st.tuples(st.text(), st.text()), max_size=2).map(tuple),
+    messages=st.lists(st.tuples(st.text(), st.text()), max_size=2).map(tuple),
 )
 ends = st.builds(
     End,
@@ -236,7 +236,7 @@ def test_what_is_no_episode_is_refused(line):
         (("turns", 0, 0), "x"),
         (("turns", 0, 0, "decision"), []),
         (("turns", 0, 0, "decision", "tokens"), {"prompt_ids": 3}),
-        (("turns", 0, 0, "heard"), [["only one"]]),
+        (("turns", 0, 0, "messages"), [["only one"]]),
         (("turns", 0, 0, "observation", "shape"), [7]),
         (("turns", 0, 0, "observation", "dtype"), "no such type"),
         (("turns", 0, 0, "observation", "data"), ["x", "y"]),

@@ -76,9 +76,9 @@ def test_a_kept_layout_has_no_more_words_than_stand_before_a_spawn_key():
 
 
 def test_the_seats_of_a_game_start_apart():
-    starts = [start for course in range(50) for start in seeding.of_seats(course, 8)]
+    starts = [start for course in range(50) for start in seeding.of_agents(course, 8)]
     assert len(set(starts)) == 400
-    assert seeding.of_seats(5, 3) == seeding.of_seats(5, 8)[:3]
+    assert seeding.of_agents(5, 3) == seeding.of_agents(5, 8)[:3]
 
 
 def test_the_steps_of_an_update_start_apart_in_all_processes():

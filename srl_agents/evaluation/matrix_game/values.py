@@ -31,10 +31,10 @@ def oracle(payoff_22: NDArray[np.float64]) -> float:
 
 
 def best_response(
-    payoff_22: NDArray[np.float64], partner_C: Sequence[float], horizon: int
+    payoff_22: NDArray[np.float64], opponent_C: Sequence[float], horizon: int
 ) -> float:
     """Mean reward per round of the best response to a partner that looks one round back; exact.
 
-    `partner_C` is its chance of cooperating in each situation as it sees them (MemoryOne.chances).
+    `opponent_C` is its chance of cooperating in each situation as it sees them (MemoryOne.chances).
     """
-    return float(best_plan(mirrored(partner_C)[None], payoff_22[None], horizon).value_N[0])
+    return float(best_plan(mirrored(opponent_C)[None], payoff_22[None], horizon).value_N[0])

@@ -57,7 +57,7 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     """Reasoning that is not shown is in it."""
-    untold: int = 0
+    responses_without_usage: int = 0
     """Answers whose tokens the server did not tell, which are not in the sums."""
     finish_reasons: dict[str, int] = field(default_factory=dict)
     """Why answers ended -> how many."""
@@ -70,7 +70,9 @@ class Usage:
         self.answers += 1
         self.prompt_tokens += answer.prompt_tokens or 0
         self.completion_tokens += answer.completion_tokens or 0
-        self.untold += answer.prompt_tokens is None or answer.completion_tokens is None
+        self.responses_without_usage += (
+            answer.prompt_tokens is None or answer.completion_tokens is None
+        )
         for counts, what in (
             (self.finish_reasons, answer.finish_reason),
             (self.models, answer.model),

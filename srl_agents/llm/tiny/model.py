@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from srl_agents.evaluation.progress import LongWork, watched
-from srl_agents.llm.answer_trie import answer_tree
+from srl_agents.llm.answer_trie import answer_trie
 from srl_agents.llm.chat_format import ChatFormat, Turn
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_agents.llm.tiny.dialogues import Dialogue, random_dialogues
@@ -176,7 +176,7 @@ def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
         )
         lesson.ids.extend(chat.prompts([turn])[0])
         wanted: list[tuple[int, dict[int, float]]] = []
-        tree = answer_tree([chat.answer(text) for text in line.legal], chat.end_of_turn)
+        tree = answer_trie([chat.answer(text) for text in line.legal], chat.end_of_turn)
         for token in (*chat.answer(line.answer), chat.end_of_turn):
             if line.readable:
                 shares = {t: child.answers / tree.answers for t, child in tree.children.items()}

@@ -96,7 +96,7 @@ def _step(episode: Episode, step: AgentStep, view: TextView | None) -> Step:
         agent=short(step.agent),
         player=short(episode.seats.get(step.agent, "")),
         saw=short(_situation(step, view)),
-        heard=[(short(speaker), short(words)) for speaker, words in step.heard],
+        heard=[(short(speaker), short(words)) for speaker, words in step.messages],
         answer=None if decision.text is None else short(decision.text),
         asked=decision.asked,
         failure=None if decision.parse_failure is None else short(decision.parse_failure),

@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.llm.answer_trie import AnswerTree, answer_tree
+from srl_agents.llm.answer_trie import AnswerTrie, answer_trie
 
 END = 99
 
 
-def written(tree: AnswerTree) -> list[tuple[int, ...]]:
+def written(tree: AnswerTrie) -> list[tuple[int, ...]]:
     """Every token sequence that the tree lets through."""
     if not tree.allowed:
         return [()]
@@ -15,7 +15,7 @@ def written(tree: AnswerTree) -> list[tuple[int, ...]]:
 
 
 def test_an_answer_that_begins_another():
-    tree = answer_tree([[1], [1, 2], [3]], END)
+    tree = answer_trie([[1], [1, 2], [3]], END)
     assert tree.allowed == (1, 3)
     assert set(tree.children[1].allowed) == {END, 2}
     assert tree.children[3].allowed == (END,)
@@ -24,7 +24,7 @@ def test_an_answer_that_begins_another():
 
 @given(st.sets(st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple), min_size=1))
 def test_exactly_the_legal_answers_can_be_written(answers):
-    tree = answer_tree(sorted(answers), END)
+    tree = answer_trie(sorted(answers), END)
     assert sorted(written(tree)) == sorted((*answer, END) for answer in answers)
     assert tree.longest == 1 + max(map(len, answers))
 
@@ -35,4 +35,4 @@ def test_exactly_the_legal_answers_can_be_written(answers):
 )
 def test_answers_that_cannot_be_told_apart_are_refused(answers, message):
     with pytest.raises(ValueError, match=message):
-        answer_tree(answers, END)
+        answer_trie(answers, END)

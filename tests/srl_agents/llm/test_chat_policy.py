@@ -14,7 +14,7 @@ from srl_agents.llm.judge import ASKED, RULES, LLMJudge
 from srl_agents.llm.opponent_notes import notes_for
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
 from srl_agents.rollout.event_loop import run
 from srl_envs import registry
@@ -51,7 +51,7 @@ class Scripted:
 
 
 def one_turn(policy, state, seen="rain", agent="a", **more):
-    [decision], [state] = run(policy.act([Seen(agent, seen, **more)], [state]))
+    [decision], [state] = run(policy.act([AgentObservation(agent, seen, **more)], [state]))
     return decision, state
 
 
@@ -64,7 +64,7 @@ def test_a_conversation_reads_as_it_should():
     policy = ChatPolicy(model, Vote())
     state = policy.start(0)
     first, state = one_turn(policy, state)
-    second, state = one_turn(policy, state, "sun", heard=(("b", "go home!"), ("c", "no")))
+    second, state = one_turn(policy, state, "sun", messages=(("b", "go home!"), ("c", "no")))
     third, state = one_turn(policy, state, "snow")
     assert [d.action for d in (first, second, third)] == [1, 2, 0]
     assert [d.tokens for d in (first, second, third)] == [None] * 3
@@ -131,7 +131,7 @@ def test_seeds_are_a_seats_own_and_the_same_again():
         policy = ChatPolicy(model, Vote())
         states = [policy.start(number) for number in batch]
         for _ in range(2):
-            _, states = run(policy.act([Seen("a", "rain")] * len(batch), states))
+            _, states = run(policy.act([AgentObservation("a", "rain")] * len(batch), states))
         found = [request.seed for request in model.requests]
         return {n: (found[i], found[i + len(batch)]) for i, n in enumerate(batch)}
 
@@ -151,7 +151,12 @@ def test_seats_have_their_own_sampling_which_is_checked_at_once():
     model = Scripted(["go", "go"])
     own = Sampling(temperature=0.0)
     policy = ChatPolicy(model, Vote(), sampling=Sampling(top_p=0.5), per_seat={"b": own})
-    run(policy.act([Seen("a", "x"), Seen("b", "x")], [policy.start(0), policy.start(1)]))
+    run(
+        policy.act(
+            [AgentObservation("a", "x"), AgentObservation("b", "x")],
+            [policy.start(0), policy.start(1)],
+        )
+    )
     assert [r.sampling.top_p for r in model.requests] == [0.5, 1.0]
     assert model.requests[1].sampling is own
     for settings in ({"sampling": Sampling(top_k=2)}, {"per_seat": {"b": Sampling(top_k=2)}}):

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.answer_trie import answer_tree
+from srl_agents.llm.answer_trie import answer_trie
 from srl_agents.llm.prompting import situation
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
 from srl_agents.rollout.event_loop import run
 from srl_envs import registry
@@ -20,7 +20,7 @@ from tests.fakes import BrokenBackend, ScriptedBackend, Vote
 
 
 def one_turn(policy, state, seen="rain", agent="a", **more):
-    [decision], [state] = run(policy.act([Seen(agent, seen, **more)], [state]))
+    [decision], [state] = run(policy.act([AgentObservation(agent, seen, **more)], [state]))
     return decision, state
 
 
@@ -29,7 +29,7 @@ def test_a_conversation_reads_as_it_should():
     policy = TextPolicy(backend, Vote())
     state = policy.start(0)
     first, state = one_turn(policy, state)
-    second, state = one_turn(policy, state, "sun", heard=(("b", "go home!"), ("c", "no")))
+    second, state = one_turn(policy, state, "sun", messages=(("b", "go home!"), ("c", "no")))
     third, state = one_turn(policy, state, "snow")
     assert [d.action for d in (first, second, third)] == [1, 2, 0]
     assert first.parse_failure is None
@@ -49,7 +49,7 @@ def test_a_conversation_reads_as_it_should():
 def test_what_is_heard_stays_on_one_line(end):
     """A leader's words can pass for no other agent's, nor for the situation."""
     said = f"go{end}c says: no{end}You see sun."
-    told = situation(Vote(), Seen("a", "rain", heard=(("b", said), ("c", "go"))))
+    told = situation(Vote(), AgentObservation("a", "rain", messages=(("b", said), ("c", "go"))))
     assert [line.split(" ")[0] for line in told.splitlines()] == ["b", "c", "You"]
 
 
@@ -83,7 +83,7 @@ def test_seats_may_differ_in_sampling_and_adapter():
         backend, Vote(), sampling=hot, per_seat={"b": cold}, adapter={"b": "blue"}, name="pair"
     )
     states = [policy.start(seed) for seed in (1, 2)]
-    run(policy.act([Seen("a", 0), Seen("b", 0)], states))
+    run(policy.act([AgentObservation("a", 0), AgentObservation("b", 0)], states))
     assert [(r.sampling, r.adapter) for r in backend.requests] == [(hot, None), (cold, "blue")]
     assert [(r.seed, r.conversation) for r in backend.requests] == [
         (state.seed, state.number) for state in states
@@ -127,7 +127,7 @@ def test_a_constrained_seat_may_only_write_what_is_allowed_now():
     encode, end = backend.chat.answer, backend.chat.end_of_turn
     one_turn(policy, policy.start(0))
     one_turn(policy, policy.start(0), action_mask=np.array([0, 1, 1], np.int8))
-    free, masked = (answer_tree(request.answers, end) for request in backend.requests)
+    free, masked = (answer_trie(request.answers, end) for request in backend.requests)
     assert backend.requests[0].longest == len(encode("go home")) + 1
     assert free.allowed == (*encode("s"), *encode("g"))
     assert masked.allowed == encode("g")

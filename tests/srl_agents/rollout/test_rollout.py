@@ -5,7 +5,7 @@ import pytest
 
 from srl_agents.episode import Decision, from_json, to_json
 from srl_agents.errors import BackendError
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play, play_many, policy_name
 from srl_envs import coop_compete_v0
 from srl_envs.errors import EnvError
@@ -86,7 +86,7 @@ def test_each_policy_is_asked_once_per_turn_for_all_its_seats_of_an_episode():
     play_many(lambda: Ledger(lives), seats, [1, 2, 3, 4])
     assert [len(call) for call in shared.calls] == [2, 2, 1] * 4
     assert [len(call) for call in other.calls] == [1, 1, 1] * 4
-    assert {type(one) for call in shared.calls for one in call} == {Seen}
+    assert {type(one) for call in shared.calls for one in call} == {AgentObservation}
     asked = [(one.observation[0], one.agent) for call in shared.calls[::3] for one in call]
     assert asked == [(seed, seat) for seed in (1, 2, 3, 4) for seat in "ac"]
 
@@ -105,7 +105,7 @@ def test_every_answer_reaches_its_own_seat_and_episode():
                 assert step.reward == 100 * episode.seed + 10 * number + step.decision.action
                 assert step.info == {"turn": number}  # masks are left out
                 assert (step.decision.action > 4) is (step.agent == "b")
-                assert step.heard == ()
+                assert step.messages == ()
         assert episode.environment == "ledger_v0"
         assert episode.seats == {"a": "low", "b": "high", "c": "low"}
         assert episode.failure is None
@@ -228,7 +228,7 @@ def test_a_leader_is_asked_first_and_its_hearers_get_its_words():
 
     class Noted(Scribe):
         def act(self, seen, states):
-            calls.append((self.name, [(one.agent, one.heard) for one in seen]))
+            calls.append((self.name, [(one.agent, one.messages) for one in seen]))
             return super().act(seen, states)
 
     leader, rest = Noted("leader", says="follow me"), Noted("rest")
@@ -238,7 +238,7 @@ def test_a_leader_is_asked_first_and_its_hearers_get_its_words():
     words = (("b", "follow me"),)
     turn = [("leader", [("b", ())]), ("rest", [("a", words), ("c", ()), ("d", words)])]
     assert calls == turn * 2
-    heard = {step.agent: step.heard for step in episode.turns[0]}
+    heard = {step.agent: step.messages for step in episode.turns[0]}
     assert heard == {"a": words, "b": (), "c": (), "d": words}
 
 
@@ -250,7 +250,7 @@ def test_two_leaders_speak_to_their_own_and_one_policy_may_hold_all_seats():
     play(Ledger(lives), seats, 1, speaks_first=teams)
     first, second = policy.calls
     assert [one.agent for one in first] == ["a", "c"]
-    assert {one.agent: one.heard for one in second} == {
+    assert {one.agent: one.messages for one in second} == {
         "b": (("a", "hi"), ("c", "hi")),
         "d": (("c", "hi"),),
     }
@@ -259,7 +259,7 @@ def test_two_leaders_speak_to_their_own_and_one_policy_may_hold_all_seats():
 def test_the_words_of_a_silent_leader_are_its_action():
     policy = Scribe("p", number=40)
     play(Ledger({"a": 1, "b": 1}), dict.fromkeys("ab", policy), 1, speaks_first={"a": ("b",)})
-    [(speaker, words)] = policy.calls[1][0].heard
+    [(speaker, words)] = policy.calls[1][0].messages
     assert speaker == "a" and words in ("41", "42", "43")
 
 
@@ -267,7 +267,7 @@ def test_a_leader_that_has_left_says_nothing():
     policy = Scribe("p", says="hi")
     lives = {"a": 1, "b": 2}
     episode = play(Ledger(lives), dict.fromkeys("ab", policy), 1, speaks_first={"a": ("b",)})
-    assert [turn[-1].heard for turn in episode.turns] == [(("a", "hi"),), ()]
+    assert [turn[-1].messages for turn in episode.turns] == [(("a", "hi"),), ()]
 
 
 # ---- turns without a say ---------------------------------------------------------------------
@@ -332,7 +332,7 @@ def test_a_leader_that_is_not_asked_says_nothing():
     episode = play(
         InTurns({"a": 2, "b": 2}), dict.fromkeys("ab", policy), 1, speaks_first={"a": ("b",)}
     )
-    heard = [{step.agent: step.heard for step in turn} for turn in episode.turns]
+    heard = [{step.agent: step.messages for step in turn} for turn in episode.turns]
     assert heard == [{"a": (), "b": (("a", "two"),)}, {"a": (), "b": ()}]
 
 

@@ -3,7 +3,7 @@ from math import log
 import numpy as np
 import pytest
 
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play
 from srl_agents.scripted import Always, Bernoulli, MemoryOne, SituationReader, TitForTat, Uniform
 from srl_agents.scripted.memory_one import mirrored, situation_after, situations
@@ -98,7 +98,7 @@ def test_chances_are_five_within_0_and_1(chances):
 def test_answers_a_batch_in_order():
     policy = TitForTat()
     vectors = [np.array([0, 0, other, 0, 0, 0, 0], np.float32) for other in (1, 0, 1)]
-    seen = [Seen("agent_0", vector) for vector in vectors]
+    seen = [AgentObservation("agent_0", vector) for vector in vectors]
     decisions, states = policy.act(seen, [policy.start(s) for s in range(3)])
     assert [decision.action for decision in decisions] == [1, 0, 1]
     assert len(states) == 3

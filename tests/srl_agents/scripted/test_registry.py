@@ -8,7 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from srl_agents.errors import PolicyError
-from srl_agents.policy import Seen
+from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many, policy_name
 from srl_agents.scripted.registry import ANY, GAMES, POLICIES, classic_policy, names
 from srl_envs import registry
@@ -120,7 +120,7 @@ def test_uniform_plays_games_whose_seats_have_different_actions_and_no_masks():
     env.metadata = {"name": "my_own_v0"}
     env.action_spaces = {"agent_0": Discrete(1), "agent_1": Discrete(5)}
     uniform = classic_policy("uniform", env)
-    seen = [Seen(f"agent_{number % 2}", None) for number in range(400)]
+    seen = [AgentObservation(f"agent_{number % 2}", None) for number in range(400)]
     decisions, _ = uniform.act(seen, [uniform.start(seed) for seed in range(400)])
     assert {d.action for d in decisions[0::2]} == {0}
     assert {d.action for d in decisions[1::2]} == {0, 1, 2, 3, 4}
@@ -135,7 +135,7 @@ def test_uniform_draws_among_the_legal_actions_alike():
     observations, infos = env.reset(seed=0)
     seat = env.possible_agents[env.bargain.mover]
     mask = infos[seat]["action_mask"]
-    seen = [Seen(seat, observations[seat], mask)] * 6000
+    seen = [AgentObservation(seat, observations[seat], mask)] * 6000
     decisions, _ = uniform.act(seen, [uniform.start(seed) for seed in range(6000)])
     counts = np.bincount([d.action for d in decisions], minlength=len(mask))
     assert (counts[mask == 0] == 0).all()

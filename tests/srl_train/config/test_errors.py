@@ -127,7 +127,7 @@ WRONG = [
     ),
     ("models: {constrained: maybe}", "models.constrained: got 'maybe': give true or false"),
     ("models: {constrained: 1}", "models.constrained: got 1: give true or false"),
-    ("models: {partner_notes: 3}", "models.partner_notes: got 3: give true or false"),
+    ("models: {opponent_notes: 3}", "models.opponent_notes: got 3: give true or false"),
     ("models: {sampling: {top_p: 0}}", "models.sampling.top_p: got 0"),
     ("models: {sampling: {max_new_tokens: 0}}", "models.sampling.max_new_tokens: got 0"),
     ("models: {seat_sampling: {a: {temperature: -1}}}", "seat_sampling.a.temperature: got -1"),

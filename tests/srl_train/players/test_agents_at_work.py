@@ -130,7 +130,7 @@ def test_followers_hear_their_leader_before_they_decide(short_run):
             leader = next(s for s in turn if s.agent == "agent_1")
             follower = next(s for s in turn if s.agent == "agent_0")
             words = leader.decision.text
-            assert follower.heard == (("agent_1", words),) and leader.heard == ()
+            assert follower.messages == (("agent_1", words),) and leader.messages == ()
             assert f"agent_1 says: {words}" in decode(follower.decision.tokens.prompt_ids)
             assert "says:" not in decode(leader.decision.tokens.prompt_ids)
     row = result.row["models"]

@@ -86,7 +86,7 @@ def test_a_run_with_a_frozen_model_and_a_pool_is_seated(models, run_folder):
 @pytest.mark.parametrize("seat", [scored, collected])
 @pytest.mark.parametrize("notes", [False, True])
 def test_models_are_told_the_notes_they_trained_with(notes, seat, run_folder):
-    prompts = asked(seat(run_folder(models={"partner_notes": notes})))["agent_0"][1]
+    prompts = asked(seat(run_folder(models={"opponent_notes": notes})))["agent_0"][1]
     assert ["cooperating so far" in prompt for prompt in prompts] == [False, notes, notes]
 
 
@@ -119,19 +119,19 @@ def test_what_is_asked_for_takes_the_place_of_it_in_every_seat(run_folder):
     assert {one for one, _ in found.values()} == {Sampling(0.7, max_new_tokens=2)}
     record = Resolver().record(parse_player(str(run)))
     assert record["seat_sampling"]["agent_0"]["temperature"] == 0.01
-    assert record["partner_notes"] is False
+    assert record["opponent_notes"] is False
 
 
 def test_models_by_their_folder_answer_as_the_configuration_says(run_folder):
-    run = run_folder(models={"sampling": {"max_new_tokens": 64}, "partner_notes": True})
+    run = run_folder(models={"sampling": {"max_new_tokens": 64}, "opponent_notes": True})
     found = asked(collected(f"{run}/models/model_0", models={"sampling": {"top_k": 5}}))
     assert found["agent_0"][0] == Sampling(top_k=5, max_new_tokens=4)
     assert not any("so far" in prompt for prompt in found["agent_0"][1])
 
 
 def test_notes_that_a_game_has_not_are_refused_with_a_way_out(run_folder):
-    run = run_folder(models={"partner_notes": True})
-    says = r"models\.partner_notes: .*maze_v0's observations.*give a folder, .*/models/model_0"
+    run = run_folder(models={"opponent_notes": True})
+    says = r"models\.opponent_notes: .*maze_v0's observations.*give a folder, .*/models/model_0"
     alone = Scenario("maze", "maze_v0", "one seat", SEATS[:1], {}, {})
     with pytest.raises(ConfigError, match=says):
         Resolver().policies(parse_player(str(run)), alone.make)

@@ -15,7 +15,7 @@ import numpy as np
 
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
-from srl_agents.llm.answer_trie import answer_tree
+from srl_agents.llm.answer_trie import answer_trie
 from srl_agents.llm.backends.batching import Batcher
 from srl_agents.llm.backends.token_backend import Completion, Request
 from srl_agents.llm.chat_format import ChatFormat
@@ -337,7 +337,7 @@ class _Row:
             self._ended = not self.tree.allowed
 
 
-_tree = functools.lru_cache(maxsize=1024)(answer_tree)
+_tree = functools.lru_cache(maxsize=1024)(answer_trie)
 
 
 @contextmanager

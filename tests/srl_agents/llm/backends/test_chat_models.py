@@ -205,7 +205,7 @@ def test_usage_is_summed_up(server, name):
     ask(model, *[asking("Now?")] * 3)
     usage = model.usage
     assert (usage.answers, usage.prompt_tokens, usage.completion_tokens) == (3, 30, 6)
-    assert usage.untold == 0 and usage.models == {"m-2026": 3}
+    assert usage.responses_without_usage == 0 and usage.models == {"m-2026": 3}
     assert sum(usage.finish_reasons.values()) == 3
 
 
@@ -215,7 +215,11 @@ def test_usage_that_is_not_told_is_counted_as_such(server):
     )
     model = api_model("openai:m")
     ask(model, asking("Now?"))
-    assert (model.usage.answers, model.usage.untold, model.usage.prompt_tokens) == (1, 1, 0)
+    assert (
+        model.usage.answers,
+        model.usage.responses_without_usage,
+        model.usage.prompt_tokens,
+    ) == (1, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_a_role_s_average_goes_on_where_a_checkpoint_left_it(short_run, tmp_path
 def test_notes_reach_the_models_and_are_trained_on(short_run):
     run = assemble(
         short_run(
-            models__partner_notes=True,
+            models__opponent_notes=True,
             environment__options={"variant": "pair", "num_agents": 2, "max_cycles": 3},
             seats={"agent_1": "tit_for_tat"},
             models__count=1,
@@ -103,10 +103,10 @@ def test_notes_reach_the_models_and_are_trained_on(short_run):
 
 
 def test_notes_are_refused_where_nothing_tells_of_the_others(short_run):
-    with pytest.raises(ConfigError, match=r"models\.partner_notes: .*maze_v0's observations"):
+    with pytest.raises(ConfigError, match=r"models\.opponent_notes: .*maze_v0's observations"):
         assemble(
             short_run(
-                models__partner_notes=True,
+                models__opponent_notes=True,
                 environment__name="maze_v0",
                 environment__options={},
                 models__count=1,

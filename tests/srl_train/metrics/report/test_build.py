@@ -90,7 +90,7 @@ def hostile(place: str) -> Episode:
     if place == "seat":
         return replace(plain, seats=dict.fromkeys(plain.seats, ATTACK))
     if place == "heard":
-        first = replace(first, heard=((ATTACK, ATTACK),))
+        first = replace(first, messages=((ATTACK, ATTACK),))
     if place == "environment":
         first = replace(first, observation=ATTACK)
     return replace(plain, turns=((first, *others), *plain.turns[1:]))

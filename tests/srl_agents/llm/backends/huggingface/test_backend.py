@@ -13,7 +13,7 @@ from transformers import (
 )
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.answer_trie import answer_tree
+from srl_agents.llm.answer_trie import answer_trie
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_agents.llm.backends.token_backend import Request
@@ -47,7 +47,7 @@ def test_a_constrained_answer_is_legal_and_renormalised(backend):
     model = wild(backend)
     chat = model.chat
     answers = tuple(map(chat.answer, ANSWERS))
-    tree = answer_tree(answers, chat.end_of_turn)
+    tree = answer_trie(answers, chat.end_of_turn)
     [prompt] = chat.prompts([Turn("Round 1.", rules="Choose.")])
     with torch.no_grad():
         logits = model.model(torch.tensor([prompt])).logits[0, -1, list(tree.allowed)] / 1.5
