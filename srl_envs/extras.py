@@ -23,7 +23,7 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
 
 
 def install_line(error: ImportError, what: str) -> str | None:
-    """What to install so that `what` works; None for an import error of another cause."""
+    """The pip line that makes `what` work; None for an import error of another cause."""
     if "core-srl[" in str(error):  # whoever raised it says so already
         return str(error)
     package = (error.name or "").split(".")[0]
@@ -34,7 +34,7 @@ def install_line(error: ImportError, what: str) -> str | None:
 
 @contextmanager
 def needed_by(what: str, raising: type[Exception] = ImportError) -> Iterator[None]:
-    """Import an extra's packages within: one that is missing is told with its install line.
+    """Import an extra's packages within: the error for a missing one names its install line.
 
     Import errors of another cause pass as they are.
     """

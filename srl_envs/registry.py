@@ -30,7 +30,7 @@ HANDED_OVER = "custom"
 
 @dataclass(frozen=True)
 class Entry:
-    """One environment of the catalogue."""
+    """One environment of the registry."""
 
     name: str
     module: str
@@ -217,12 +217,12 @@ def array_form(name: str) -> Any | None:
 
 
 def names() -> tuple[str, ...]:
-    """All names, in the catalogue's order."""
+    """All names, in the registry's order."""
     return tuple(ENTRIES)
 
 
 def entry(name: str) -> Entry:
-    """What is known of `name`; raises EnvConfigError with the nearest for an unknown one."""
+    """The entry of `name`; raises EnvConfigError with the nearest for an unknown one."""
     if not isinstance(name, str) or name not in ENTRIES:
         raise EnvConfigError(f"there is no environment {name!r}{nearest(name, ENTRIES)}")
     return ENTRIES[name]

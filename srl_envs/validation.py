@@ -87,7 +87,7 @@ def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def entries_of(name: str, value: Any) -> tuple[Any, ...]:
-    """What `value`, a list or the like, holds; raises EnvConfigError otherwise."""
+    """The entries of `value`, a list or the like; raises EnvConfigError otherwise."""
     if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
         return tuple(value)
     raise EnvConfigError(f"{name} must be a list, got {shown(value)}")

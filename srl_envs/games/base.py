@@ -136,11 +136,11 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         return ""
 
     def notes(self) -> Sequence[str]:
-        """What a picture says of each agent beside its name, in agent order, such as its role."""
+        """Labels beside the agents' names in a picture, in agent order, such as their roles."""
         return ()
 
     def first_infos(self) -> list[dict[str, Any]]:
-        """What the agents' infos hold at the start of an episode, in agent order."""
+        """The agents' infos at the start of an episode, in agent order."""
         return [{} for _ in self.possible_agents]
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
@@ -327,7 +327,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         return spaces.Dict(parts)
 
     def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
-        """What the agents get to see: their vectors, with the rest of `obs_mode`."""
+        """The agents' observations: their vectors, with the rest of `obs_mode`."""
         if self.obs_mode == "vector":
             return vectors
         observations: dict[str, Any] = {

@@ -24,7 +24,7 @@ MESSAGE_RULE = "What you write above the last line is read by all others."
 
 
 def message_in(answer: str) -> str:
-    """What stands above the last line of an answer, as one line of at most MESSAGE_LENGTH.
+    """The text above an answer's last line, as one line of at most MESSAGE_LENGTH.
 
     Anything that could pass for something else than a player's words (line breaks, control
     characters, double quotes) becomes a space or a single quote. Empty where only one line stands.

@@ -113,7 +113,7 @@ class Frame:
 
 
 def width_of(text: str) -> int:
-    """How many pixels are left free for `text`."""
+    """The width of `text` in pixels."""
     return len(text) * _ADVANCE
 
 

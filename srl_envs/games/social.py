@@ -13,7 +13,7 @@ from srl_envs import registry
 from srl_envs.validation import check_choice, parallel_form
 
 SCENARIOS = {"trading": "social_trading_v0", "negotiation": "social_negotiation_v0"}
-"""Scenario -> the game's own name in the catalogue."""
+"""Scenario -> the game's own name in the registry."""
 
 
 @parallel_form

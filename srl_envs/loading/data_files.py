@@ -16,7 +16,7 @@ Row = TypeVar("Row")
 def read_rows(
     path: str | os.PathLike[str], what: str, read: Callable[[Any, int], Row]
 ) -> list[Row]:
-    """What `read` makes of each line's value and number (from 1); empty lines are passed over.
+    """`read` of each line's value and number (from 1); empty lines are passed over.
 
     `what` names the rows, for where the file cannot be read. Raises EnvConfigError with the file
     and the line for what is not JSON within the limits of srl_envs.loading.untrusted, and for what

@@ -1,7 +1,7 @@
 """References in a configuration to code, files and folders of this machine.
 
 Whoever writes a configuration names what he likes. Records are written by others: while an
-environment is made from one (`catalogue.remake`), nothing outside it is reached. Every option that
+environment is made from one (`registry.remake`), nothing outside it is reached. Every option that
 names code or a place goes through `code` or `place`, so that this holds for all environments.
 """
 

@@ -46,7 +46,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """What `encode` was given.
+    """The value that `encode` was given.
 
     Raises LookupError, TypeError, ValueError or ArithmeticError for what it never writes.
     """

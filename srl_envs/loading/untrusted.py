@@ -66,7 +66,7 @@ def _one_kind_of_error() -> Iterator[None]:
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -> bytes:
-    """What a file holds.
+    """A file's bytes.
 
     Raises DocumentError for more than `max_bytes` and for folders, devices and, without `pipes`,
     named pipes, which may never end or begin; OSError as the system.

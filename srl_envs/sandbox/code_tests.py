@@ -26,7 +26,7 @@ from srl_envs.sandbox.worker import Running
 
 
 def judged(program: Running, start_trial: Callable[[], Running], functions: Collection[str]) -> Run:
-    """What the trial says of a program that is being loaded; both are over afterwards."""
+    """The test's verdict on a program that is being loaded; both processes end with it."""
     with program:
         said = reported(program, OF_A_PROGRAM) or unanswered(program)
         if said.verdict is Verdict.OK:

@@ -12,7 +12,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may use. It may never start a process or a thread."""
+    """Resource limits of one run. It may never start a process or a thread."""
 
     wall: float = 5.0
     """Seconds from start to end."""

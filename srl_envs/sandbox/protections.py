@@ -22,7 +22,7 @@ FEATURES = ("namespaces", "landlock", "seccomp")
 
 @dataclass(frozen=True)
 class Protections:
-    """What keeps a program in, beside the limits, as the kernel granted it at start."""
+    """Protections beside the limits, as the kernel granted them at start."""
 
     namespaces: str
     """Which are the program's own; empty for none."""

@@ -94,7 +94,7 @@ def _one_line(words: str) -> str:
 
 
 def ending(running: Running) -> Outcome:
-    """How a finished run's process ended."""
+    """The end of a finished run's process."""
     limits, status = running.worker.limits, running.status or 0
     if running.flooded:
         most = limits.output if running.flooded == "output" else limits.results
@@ -112,5 +112,5 @@ def ending(running: Running) -> Outcome:
 
 
 def printed(running: Running) -> str:
-    """What a run printed, as it may be shown, and no longer than its limit."""
+    """A run's output, made safe to show and no longer than its limit."""
     return printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]

@@ -11,7 +11,7 @@ from srl_envs.sandbox.guest import serialization
 
 
 class Verdict(StrEnum):
-    """What came of a run, a call or a test."""
+    """Verdict on a run, a call or a test."""
 
     OK = "ok"
     """It ended by itself; a test passed."""
@@ -49,7 +49,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call came to."""
+    """Outcome of one call."""
 
     verdict: Verdict
     value: Any = None
@@ -60,7 +60,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run came to."""
+    """Outcome of one run."""
 
     verdict: Verdict
     """OK where the program was loaded and every call ended, be it with an exception."""
@@ -96,7 +96,7 @@ class Test:
 
 @dataclass(frozen=True)
 class TestReport:
-    """What a program's tests came to."""
+    """Outcomes of a program's tests."""
 
     __test__ = False
 
@@ -106,7 +106,7 @@ class TestReport:
 
     @property
     def passed(self) -> int:
-        """How many tests passed."""
+        """The number of tests that passed."""
         return sum(verdict is Verdict.OK for verdict in self.verdicts)
 
     @property

@@ -24,7 +24,7 @@ def names(environment: str | None = None, holdout: bool | None = None) -> tuple[
     """The names of all scenarios, or of those of one environment, held out or not.
 
     One of your own, 'module:function', has one, in which every agent is focal. Raises
-    EnvConfigError for an environment that is not in the catalogue.
+    EnvConfigError for an environment that is not in the registry.
     """
     if environment is not None and ":" in environment:
         return () if holdout else (f"{environment}{EVERYBODY}",)
@@ -38,13 +38,13 @@ def names(environment: str | None = None, holdout: bool | None = None) -> tuple[
 
 
 def environments() -> tuple[str, ...]:
-    """The environments that have scenarios, in the catalogue's order."""
+    """The environments that have scenarios, in the registry's order."""
     played = {found.environment for found in SCENARIOS.values()}
     return tuple(name for name in registry.names() if name in played)
 
 
 def scenario(name: str) -> Scenario:
-    """What is known of `name`; raises EnvConfigError with the nearest for an unknown one.
+    """The scenario `name`; raises EnvConfigError with the nearest for an unknown one.
 
     'module:function.all' is that of an environment of your own, which is made to see its agents.
     """
@@ -66,7 +66,7 @@ def scenario(name: str) -> Scenario:
 def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenario | None:
     """The first scenario whose held-out levels the environment would play with these options.
 
-    `environment` is a name as `catalogue.make` takes it; all that one module makes counts as one
+    `environment` is a name as `registry.make` takes it; all that one module makes counts as one
     game. What `options` leave out is at its default. None where training may have them.
     """
     entry = registry.ENTRIES.get(environment)

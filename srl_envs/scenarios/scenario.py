@@ -25,7 +25,7 @@ class Scenario:
 
     name: str
     environment: str
-    """A name from the catalogue."""
+    """A name from the registry."""
     description: str
     focal: tuple[str, ...]
     """The agents that are scored."""

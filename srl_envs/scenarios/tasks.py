@@ -1,7 +1,7 @@
 """Scenarios of tasks and debates: which problems, and how many attempts.
 
-Nobody sits in their background: a classic policy cannot write. What is held out are problems: those
-of the test split, which training refuses.
+Nobody sits in their background: a scripted policy cannot write. What is held out are problems:
+those of the test split, which training refuses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TWO_TOOLS: dict[str, Any] = {
 
 
 def all_of_them() -> Sequence[Scenario]:
-    """In the catalogue's order."""
+    """In the registry's order."""
     return (*_mathematics(), *_programming(), *_tool_use(), *_debates())
 
 

@@ -44,7 +44,7 @@ HOW_TO_ANSWER = "End with a line that holds your final answer alone: Answer: ...
 
 
 class Task(ABC):
-    """What is asked and how it is graded. Subclass it: `draw`, `grade` and `rules` are enough.
+    """Questions and their grading. Subclass it: `draw`, `grade` and `rules` are enough.
 
     A task holds no state of an episode (that is in Attempt), so that one object may serve many
     environments.
@@ -63,7 +63,7 @@ class Task(ABC):
 
     @abstractmethod
     def rules(self) -> str:
-        """What is to be done: said once, before everything."""
+        """Instructions, given once, before everything."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
@@ -71,7 +71,7 @@ class Task(ABC):
 
     @abstractmethod
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """What an answer, as `read` gave it, is worth. It must not raise, whatever the text."""
+        """The grade of an answer, as `read` gave it. It must not raise, whatever the text."""
 
     def how_to_answer(self) -> str:
         """The form of an answer, said after the rules."""
@@ -82,7 +82,7 @@ class Task(ABC):
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """What the task remembers of one attempt: files, an interpreter, or nothing."""
+        """The task's memory for one attempt: files, an interpreter, or nothing."""
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
@@ -314,7 +314,7 @@ class TaskEnv(FreeTextGame):
 
 @dataclass(frozen=True)
 class TaskView(FreeTextView):
-    """How a task reads."""
+    """Text view of a task."""
 
     task: Task = field(kw_only=True)
 

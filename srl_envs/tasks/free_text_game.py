@@ -35,7 +35,7 @@ ONLY_IN_WORDS = "What is asked is only told with obs_mode='llm'."
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one agent's answer did."""
+    """Outcome of one agent's answer."""
 
     reward: float
     finished: bool
@@ -121,7 +121,7 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
     # What a game may say besides.
 
     def first_info(self, agent: str) -> dict[str, Any]:
-        """What an agent's info holds at the start of an episode."""
+        """An agent's info at the start of an episode."""
         return {}
 
     def baselines(self) -> dict[str, float]:
@@ -268,7 +268,7 @@ class FreeTextView:
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """What is to be done, and how to answer."""
+        """Instructions, and how to answer."""
         return self.said
 
     def describe(self, agent: str, observation: Any) -> str:

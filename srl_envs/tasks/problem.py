@@ -55,7 +55,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Grade:
-    """What an answer was worth."""
+    """Grade of an answer."""
 
     score: float
     """0 to 1."""

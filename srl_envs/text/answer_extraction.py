@@ -40,5 +40,5 @@ def _undressed(statement: str) -> str:
 
 
 def tagged(text: str) -> list[str]:
-    """What each <answer>...</answer> of a text holds."""
+    """The content of each <answer>...</answer> of a text."""
     return _TAGGED.findall(text)

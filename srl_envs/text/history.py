@@ -24,7 +24,7 @@ ANSWER_SHOWN = 500  # characters of an answer that is told again: its end, where
 
 
 class TextHistory:
-    """One agent's last `turns` turns of an episode, told within `length` characters."""
+    """One agent's last `turns` turns of an episode, in at most `length` characters."""
 
     def __init__(self, turns: int, length: int) -> None:
         self._length = length
@@ -32,7 +32,7 @@ class TextHistory:
         self._played = 0
 
     def add(self, situation: str, answer: str, unread: str | None) -> None:
-        """Remember a turn; where there are more than are told, the oldest is forgotten.
+        """Add a turn; beyond `turns`, the oldest is dropped.
 
         `unread` says why the answer was not read; None where it was.
         """

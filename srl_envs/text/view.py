@@ -1,7 +1,7 @@
 """Text views: observations as prompts, and answers in words as actions.
 
 The rules of a game do not know text. A TextView stands beside the environment; prompt and rules
-can change apart, and classic policies play the same game as language models.
+can change apart, and scripted policies play the same game as language models.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def action_with_text(action: Any, text: str) -> Any:
 
 
 class TextView(Protocol):
-    """How one environment reads and is answered. Stateless: all it shows is in its arguments.
+    """Prompts and answers of one environment. Stateless: all it shows is in its arguments.
 
     An action is the number of a legal answer or, where whatever is written is one (tasks,
     debates), the text itself.
@@ -154,7 +154,7 @@ def cost_of_unread(penalty: float) -> str:
 
 
 def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
-    """What an agent is told, before its next situation, about an answer that could not be read."""
+    """Feedback on an unread answer, shown before the agent's next situation."""
     told, answers = f"Your last answer was not read: {failure.reason}.", view.answers(agent)
     if not answers:
         return told
@@ -180,7 +180,7 @@ def tells_time(view: TextView, observation: Any) -> bool:
 
 
 def fallback_action(view: TextView, mask: Any = None) -> Any:
-    """What is played for an answer that could not be read, under the agent's action mask.
+    """The action played for an answer that could not be read, under the agent's action mask.
 
     The view's default action; or what the view's own `legal(action, mask)` makes of it, where it
     has one, because the game plays something else for what is not legal

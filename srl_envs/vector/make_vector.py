@@ -23,7 +23,7 @@ def make(
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **parameters: Any,
 ) -> VectorGame:
-    """`num_envs` environments `name` of the catalogue; `parameters` are the single environment's.
+    """`num_envs` environments `name` of the registry; `parameters` are the single environment's.
 
     Raises EnvConfigError for what `srl_envs.make` refuses, for games that are played in words, and
     for another `obs_mode` than "vector" or a `render_mode`: those are of single environments.
@@ -58,7 +58,7 @@ def one_seat_vector(
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **parameters: Any,
 ) -> SeatVectorEnv:
-    """What `gymnasium.make_vec` makes of the catalogue's games for one agent.
+    """What `gymnasium.make_vec` makes of the registry's games for one agent.
 
     Raises EnvConfigError for a game of several agents.
     """

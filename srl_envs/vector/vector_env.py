@@ -247,7 +247,7 @@ def sum_over_agents(values: np.ndarray) -> np.ndarray:
 
 
 def all_agents(marks: np.ndarray) -> np.ndarray:
-    """Which environments (N,) have all their agents marked in `marks`, bool (N, A)."""
+    """The environments (N,) whose agents are all marked in `marks`, bool (N, A)."""
     marked: np.ndarray = marks[:, 0].copy()
     for agent in range(1, marks.shape[1]):
         marked &= marks[:, agent]

@@ -22,7 +22,7 @@ from srl_envs.validation import Step, shown
 
 
 class RewardContext(TypedDict):
-    """What a reward function is told beside the output that it rewards."""
+    """Context of the output that a reward function rewards."""
 
     environment: str
     """The environment's metadata name, or its type's where it has none."""
@@ -61,7 +61,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
     @property
     def reward_function(self) -> RewardFunction | None:
-        """What rewards are from; None for the environment's own."""
+        """The source of the rewards; None for the environment's own."""
         return self._reward_function
 
     @reward_function.setter

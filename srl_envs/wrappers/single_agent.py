@@ -57,5 +57,5 @@ class OneSeat(gymnasium.Env[Any, Any]):
 
 
 def one_seat(name: str, **parameters: Any) -> OneSeat:
-    """The environment `name` of the catalogue for one agent; `parameters` as for `make`."""
+    """The environment `name` of the registry for one agent; `parameters` as for `make`."""
     return OneSeat(registry.make(name, **parameters))

@@ -134,7 +134,7 @@ class Bandit(base.SimultaneousGame):
 
 @dataclass(frozen=True)
 class BanditView:
-    """How the game reads and is answered."""
+    """Text view of the bandit."""
 
     players: int
     rounds: int

@@ -139,7 +139,7 @@ class CoopCompete(base.SimultaneousGame):
 
 @dataclass(frozen=True)
 class CoopCompeteView(BinaryChoice):
-    """How the game reads and is answered."""
+    """Text view of coop_compete."""
 
     players: int
     variant: str

@@ -19,7 +19,7 @@ MISMATCH_PENALTY = 0.1  # taken off when the two of a pair disagree
 
 @dataclass(frozen=True)
 class CoopCompeteRules:
-    """Who earns what, noise left out. Raises EnvConfigError for parameters out of range."""
+    """Rewards without noise. Raises EnvConfigError for parameters out of range."""
 
     num_agents: int = 4
     cooperation_level: float = 0.6

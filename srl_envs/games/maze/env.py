@@ -190,7 +190,7 @@ class Maze(base.SimultaneousGame):
         return [self._row(agent, STAYED, 0.0) for agent in range(agents)]
 
     def first_infos(self) -> list[dict[str, Any]]:
-        """What the agents' infos hold now, in agent order."""
+        """The agents' infos now, in agent order."""
         level, fewest, trails = self.level, self._fewest, self._trails
         seed, layout = level.seed, level.layout_hash
         return [
@@ -266,7 +266,7 @@ class Maze(base.SimultaneousGame):
         return self.recipe.sample(generator, self.split)
 
     def draw_number(self, generator: np.random.Generator) -> int:
-        """Which of `levels` the next episode has, drawn with `generator`."""
+        """The index in `levels` of the next episode's maze, drawn with `generator`."""
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
@@ -356,7 +356,7 @@ def _level(layout: str | Level | Sequence[str]) -> Level:
 def seating(
     level: Level, task: str, agents: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Where each agent starts, where its goal is, and the fewest rounds that it takes.
+    """Each agent's start, its goal, and the fewest rounds from one to the other.
 
     In "meet" the goals, which move, are left at the starts.
     """

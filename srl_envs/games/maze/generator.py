@@ -17,7 +17,7 @@ _FREE = 8
 
 @dataclass(frozen=True)
 class MazeRecipe:
-    """How mazes are generated: a level seed makes one, always the same.
+    """Parameters of generated mazes: a level seed makes one, always the same.
 
     From the top left corner, where the start is, a depth-first walk of random turns opens every
     cell that touches but one open cell, so that any two open cells are joined by one way; then

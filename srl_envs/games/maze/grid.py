@@ -36,7 +36,7 @@ class Board:
         return abs(x - other_x) + abs(y - other_y)
 
     def view(self, place: int) -> tuple[float, ...]:
-        """What is around a place, row by row: 1 for a wall or the outside, else 0."""
+        """The cells around a place, row by row: 1 for a wall or the outside, else 0."""
         seen = self._views[place]
         if seen is None:
             x, y = self._cells[place]

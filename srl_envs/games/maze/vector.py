@@ -175,7 +175,7 @@ class VectorMaze(ArrayGame):
         return {"winner": (self.per_agent(winners), self._ends)}
 
     def static_infos(self) -> dict[str, np.ndarray]:
-        """What is known of the maze, and how far the agents have come."""
+        """Infos of the maze, and how far the agents have come."""
         return {
             "shortest_path": self._fewest.copy(),
             "steps": self._made.copy(),

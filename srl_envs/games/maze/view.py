@@ -34,7 +34,7 @@ FARTHEST_VIEW = 40  # view_radius at most: a map that wide still fits into an ob
 
 @dataclass(frozen=True)
 class MazeView:
-    """How the game reads and is answered."""
+    """Text view of a maze."""
 
     width: int
     height: int

@@ -76,7 +76,7 @@ def _is_name(word: Any) -> bool:
 
 @dataclass(frozen=True)
 class NegotiationRules:
-    """What is negotiated, and how."""
+    """Parameters of a negotiation."""
 
     num_agents: int = 2
     issues: tuple[tuple[str, tuple[str, ...]], ...] = tuple(ISSUES.items())
@@ -284,7 +284,7 @@ class Bargain:
 def assessment(
     utilities: Sequence[Sequence[int]], reservations: Sequence[int], agreed: int | None
 ) -> dict[str, Any]:
-    """How good an end is for all, undiscounted; `utilities` and `reservations` in points.
+    """Quality of an outcome for all, undiscounted; `utilities` and `reservations` in points.
 
     Without a deal every agent has its reservation. `pareto_efficient`: no deal is better for one
     and worse for none. `welfare_share`: the sum of utilities over the greatest that can be had, by

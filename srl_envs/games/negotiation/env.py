@@ -38,7 +38,7 @@ class SocialNegotiation(TalkingGame):
     "first": ...})` sets an episode up by hand: points per agent, issue and option, points per
     agent, and the agent that moves first, where offers alternate. The last infos hold `outcome`
     ("agreement", "walked away" or "deadline"), `agreement` (issue -> option, or None), and what
-    negotiation.assessment reports, `utilities` and `individually_rational` per agent.
+    bargaining.assessment reports, `utilities` and `individually_rational` per agent.
     """
 
     metadata: ClassVar[dict[str, Any]] = {

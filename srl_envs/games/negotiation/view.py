@@ -26,7 +26,7 @@ OBSERVATION_FIELDS = (
 
 
 def field_sizes(rules: NegotiationRules) -> dict[str, int]:
-    """How many numbers each of OBSERVATION_FIELDS takes, in order."""
+    """The length of each of OBSERVATION_FIELDS, in order."""
     options = sum(len(options) for _, options in rules.issues)
     sizes = dict.fromkeys(OBSERVATION_FIELDS, 1)
     sizes |= dict.fromkeys(("worth", "stands", "consents"), rules.num_agents)
@@ -35,7 +35,7 @@ def field_sizes(rules: NegotiationRules) -> dict[str, int]:
 
 @lru_cache(maxsize=64)
 def sentences(rules: NegotiationRules) -> tuple[str, ...]:
-    """What the actions are called, in action order."""
+    """The actions in words, in action order."""
     proposals = (_proposal(rules.named(deal)) for deal in range(len(rules.deals)))
     return ("pass", "accept", "walk away", *proposals)
 
@@ -55,7 +55,7 @@ def _actions(rules: NegotiationRules) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class NegotiationView:
-    """How the game reads and is answered."""
+    """Text view of negotiation."""
 
     bargain: NegotiationRules
     agents: tuple[str, ...]

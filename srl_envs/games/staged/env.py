@@ -107,7 +107,7 @@ class Staged(base.SimultaneousGame):
         return "warmup" if self._warmup else "divergence"
 
     def notes(self) -> Sequence[str]:
-        """Who is an adversary."""
+        """The adversaries' labels."""
         return ["adversary" if bad else "" for bad in self._kinds]
 
     def make_view(self) -> StagedView:
@@ -158,7 +158,7 @@ class Staged(base.SimultaneousGame):
 
 @dataclass(frozen=True)
 class StagedView(BinaryChoice):
-    """How the game reads and is answered."""
+    """Text view of the staged game."""
 
     players: int
     adversaries: int

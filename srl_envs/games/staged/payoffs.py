@@ -22,7 +22,7 @@ FEW, MANY = 0.3, 0.7  # shares of cooperators below and above which a misfit pay
 
 @dataclass(frozen=True)
 class StagedRules:
-    """Who earns what in a staged game, noise left out; the first agents are the adversaries.
+    """Rewards of a staged game without noise; the first agents are the adversaries.
 
     Raises EnvConfigError for parameters out of range.
     """
@@ -43,7 +43,7 @@ class StagedRules:
 
     @property
     def adversaries(self) -> int:
-        """How many agents, the first ones, are adversaries."""
+        """The number of adversaries, which are the first agents."""
         return max(1, int(ADVERSARIES * self.num_agents))
 
     def ramp(self, episode: int) -> float:
@@ -52,7 +52,7 @@ class StagedRules:
         return min(1.0, max(0.0, since / max(1, self.warmup_episodes)))
 
     def base_reward(self, ramp: float) -> float:
-        """What every agent earns per round of a warm-up (ramp 0), and the base of the rest."""
+        """Every agent's reward per round of a warm-up (ramp 0), and the base of the rest."""
         return max(BASE_FLOOR, 1.0 - self.difficulty) * (1.0 + RAMP * ramp)
 
     def payoff(self, action: int, total: int, adversary: bool, ramp: float = 1.0) -> float:

@@ -191,7 +191,7 @@ def _sizes(team_size: int | Sequence[int]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class TeamBattleView(BinaryChoice):
-    """How the game reads and is answered."""
+    """Text view of team_battle."""
 
     team_sizes: tuple[int, int]
     rounds: int

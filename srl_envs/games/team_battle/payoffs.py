@@ -19,7 +19,7 @@ EXPOSURE = 0.05  # a cooperator's loss as its own team's share goes to nothing
 
 @dataclass(frozen=True)
 class TeamBattleRules:
-    """Who earns what after the warm-up, noise left out.
+    """Rewards after the warm-up, without noise.
 
     Raises EnvConfigError for parameters out of range.
     """
@@ -38,7 +38,7 @@ class TeamBattleRules:
 
     @property
     def base_reward(self) -> float:
-        """What every agent earns per round of the warm-up."""
+        """Every agent's reward per round of the warm-up."""
         return max(BASE_FLOOR, 1.0 - self.difficulty)
 
     def payoff(self, action: int, own: float, rival: float) -> float:
@@ -117,7 +117,7 @@ class TeamBattleRules:
         return max(self.mean_reward(a, b) for a in range(red + 1) for b in range(blue + 1))
 
     def temptation(self, probability: float) -> float:
-        """What competing gains a red agent when all others cooperate with `probability`; exact."""
+        """A red agent's gain from competing when all others cooperate with `probability`; exact."""
         red, blue = self.team_sizes
         return sum(
             _binomial(red - 1, a, probability)

@@ -93,7 +93,7 @@ class SocialTrading(TalkingGame):
         )
 
     def phase(self) -> str:
-        """What is due next."""
+        """The phase that comes next."""
         return market_rules.PHASES[self.market.phase]
 
     def masks(self) -> Sequence[np.ndarray]:

@@ -46,7 +46,7 @@ UNANSWERED, ACCEPTED, DECLINED = 0, 1, -1
 
 
 class Offer(NamedTuple):
-    """What an agent offers to another."""
+    """An offer of one agent to another."""
 
     slot: int
     """Whom: the number of the agent among the offering agent's others."""
@@ -91,7 +91,7 @@ class TradingRules:
 
     @cached_property
     def offers(self) -> tuple[Offer, ...]:
-        """What the actions from `first_offer` on offer."""
+        """The offers of the actions from `first_offer` on."""
         units, goods = range(1, self.max_quantity + 1), range(self.goods)
         return tuple(
             Offer(slot, give, given, want, wanted)
@@ -152,7 +152,7 @@ def possible_surplus(values: Sequence[Sequence[int]], stocks: Sequence[Sequence[
 
 
 def worth_of(values: Sequence[int], stock: Sequence[int]) -> int:
-    """What a stock is worth to who values it so."""
+    """The worth of a stock under these values."""
     return sum(value * units for value, units in zip(values, stock, strict=True))
 
 
@@ -204,11 +204,11 @@ class Market:
         return spare >= offer.want_units
 
     def parties(self) -> set[int]:
-        """Who owes something now."""
+        """The agents that owe a delivery now."""
         return {agent for pair in self.agreed for agent in pair}
 
     def gain_of(self, agent: int, maker: int) -> int:
-        """What accepting `maker`'s offer, both delivering, is worth to the agent."""
+        """The agent's gain from accepting `maker`'s offer, if both deliver."""
         offer, values = self.offers[maker], self.values[agent]
         assert offer is not None
         return values[offer.give] * offer.give_units - values[offer.want] * offer.want_units

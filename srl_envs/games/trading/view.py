@@ -42,7 +42,7 @@ _COUNTED = 1e6  # deals of a pair in one episode; PettingZoo's tests want a boun
 
 
 def field_sizes(rules: TradingRules, network: bool) -> dict[str, int]:
-    """How many numbers each of OBSERVATION_FIELDS takes, in order."""
+    """The length of each of OBSERVATION_FIELDS, in order."""
     others, goods, agents = rules.num_agents - 1, rules.goods, rules.num_agents
     sizes = dict.fromkeys(OBSERVATION_FIELDS, others) | dict.fromkeys(
         ("own_stock", "own_value", "own_offer"), goods
@@ -79,7 +79,7 @@ def bounds(rules: TradingRules, network: bool) -> tuple[list[float], list[float]
 
 @lru_cache(maxsize=256)
 def sentences(rules: TradingRules, agents: tuple[str, ...], agent: str) -> tuple[str, ...]:
-    """What an agent's actions are called, in action order."""
+    """An agent's actions in words, in action order."""
     others, goods = [other for other in agents if other != agent], rules.names
     return (
         *("pass", "decline", "deliver"),
@@ -106,7 +106,7 @@ def _goods(names: tuple[str, ...]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TradingView:
-    """How the game reads and is answered."""
+    """Text view of trading."""
 
     market: TradingRules
     agents: tuple[str, ...]

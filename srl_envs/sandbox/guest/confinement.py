@@ -37,7 +37,7 @@ class Place:
     folder: str
     """An empty folder to build the new root on."""
     filters: Mapping[str, bytes]
-    """Compiled seccomp filters, by what they leave of files (syscalls.FILES)."""
+    """Compiled seccomp filters, by what they leave of files (seccomp.FILES)."""
     filter: bytes = b""
     """The one of them that is in force, or nothing."""
     namespaces: str = ""

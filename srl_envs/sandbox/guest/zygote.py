@@ -93,7 +93,7 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
 
 
 def left_of_files(namespaces: str, landlock: int) -> str:
-    """Which filter goes with what else there is; see syscalls.FILES."""
+    """Which filter goes with what else there is; see seccomp.FILES."""
     return "own" if namespaces else "readable" if landlock else "none"
 
 
@@ -132,7 +132,7 @@ def _serve(control: socket.socket, place: confinement.Place) -> None:
 
 
 def _watch(control: socket.socket, child: int, wall: float) -> int:
-    """Wait until the run ends, its time is up, or we are told to stop it."""
+    """Wait until the run ends, its time is up, or a stop is requested."""
     ended = os.pidfd_open(child)
     try:
         poll = select.poll()

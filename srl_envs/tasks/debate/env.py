@@ -290,7 +290,7 @@ _FOR = {PRO: "for", CON: "against"}
 
 @dataclass(frozen=True)
 class DebateView(FreeTextView):
-    """How a debate reads."""
+    """Text view of a debate."""
 
     decides: bool = field(default=False, kw_only=True)
     scoring: str = field(default="zero_sum", kw_only=True)

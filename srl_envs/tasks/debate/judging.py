@@ -59,7 +59,7 @@ class Debate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How well each side did, 0 to 1, and plain data on how that was found."""
+    """Score of each side, 0 to 1, and plain data on how it was found."""
 
     pro: float
     con: float
@@ -84,7 +84,7 @@ EVEN = Verdict(0.5, 0.5)
 
 
 class Judge(Protocol):
-    """Whoever judges debates: to make one of your own, write this one method."""
+    """A judge of debates: to make one of your own, write this one method."""
 
     def judge(self, debate: Debate) -> Verdict:
         """The verdict on what was said. The same debate should get the same. Raises JudgeError

@@ -14,7 +14,7 @@ _AROUND = " \t\r\n*_`\"'"
 
 
 def final_answer(text: str) -> str | ParseFailure:
-    r"""The one answer that a text states, or why there is none. Never raises.
+    r"""The final answer that a text states, or a ParseFailure. Never raises.
 
     The first of these that is there counts, and of several the last: what stands within
     `<answer>...</answer>`; what follows `Answer:` at the beginning of a line; what `\boxed{...}`

@@ -64,7 +64,7 @@ _MULTIPLES = frozenset(
 
 @dataclass(frozen=True)
 class Reading:
-    """What an answer says."""
+    """A parsed answer."""
 
     kind: str
     """"number", "expression", "values", "tuple", "set" (of real numbers) or "words"."""
@@ -75,7 +75,7 @@ class Reading:
 
 
 def read(text: str, units: Collection[str] = ()) -> Reading:
-    """What a text says. Never raises: what is nothing else is words.
+    """The parsed text. Never raises: what is nothing else is words.
 
     `units` are words that may stand behind a number.
     """

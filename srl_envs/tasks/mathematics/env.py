@@ -73,7 +73,7 @@ class Mathematics(Task):
             self.split = "any"  # whoever gives a file has chosen its problems
 
     def rules(self) -> str:
-        """What is to be done."""
+        """The instructions."""
         return RULES
 
     def how_to_answer(self) -> str:

@@ -49,7 +49,7 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Several environments as one PettingZoo ParallelEnv.
 
-    `environments` maps a label of yours to {"name": a name from the catalogue or
+    `environments` maps a label of yours to {"name": a name from the registry or
     'module:function', "options": its keyword arguments}. `reset` draws one of them, with
     `weights` (label -> share, equal where not given) or as `reset(options={"environment": label})`
     says; all else is that environment's own, seeds and reset options included. `environment` is

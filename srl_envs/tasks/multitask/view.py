@@ -15,7 +15,7 @@ from srl_envs.text.view import ParseFailure, TextView
 
 @dataclass(frozen=True)
 class MultitaskView:
-    """How several environments read. The observation says which of them is on."""
+    """Text view of the multitask environment. The observation says which one is in play."""
 
     views: tuple[tuple[str, TextView, int], ...]
     """(label, the environment's view, length of its observation vector), in order."""

@@ -65,7 +65,7 @@ class Programming(Task):
             self.difficulties = min(levels), max(levels)
 
     def rules(self) -> str:
-        """What is to be done."""
+        """The instructions."""
         return RULES
 
     def how_to_answer(self) -> str:

@@ -113,7 +113,7 @@ class ToolUse(Task):
         self._schemas = self._toolbox(MemoryFiles()).registry.schemas()
 
     def rules(self) -> str:
-        """What is to be done, the tools' schemas, and how they are called."""
+        """The instructions, the tools' schemas, and how to call them."""
         listed = "\n".join(json.dumps(schema) for schema in self._schemas)
         example = '{"name": <tool>, "arguments": {<name>: <value>}}'
         return (

@@ -31,7 +31,7 @@ _FOLDER = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY"
 
 
 class FileStore(Protocol):
-    """Where files are kept. All methods raise ToolError for what is not there or not allowed."""
+    """File store. All methods raise ToolError for what does not exist or is not allowed."""
 
     def read(self, path: str) -> str:
         """A file's text."""

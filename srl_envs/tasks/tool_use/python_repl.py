@@ -35,7 +35,7 @@ class PythonRepl:
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
-        """What a cell printed, its last expression's value included as an interpreter shows it.
+        """A cell's output, with its last expression's value as an interpreter shows it.
 
         Raises ToolError with what went wrong in it.
         """

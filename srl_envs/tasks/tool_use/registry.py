@@ -53,7 +53,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a call came to."""
+    """Result of a call."""
 
     name: str
     ok: bool

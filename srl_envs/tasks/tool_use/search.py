@@ -32,7 +32,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Document:
-    """What is found."""
+    """A document that search can find."""
 
     title: str
     text: str

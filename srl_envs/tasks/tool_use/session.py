@@ -28,7 +28,7 @@ _TELL_WHAT_IS_SAID = ("write_file", "list_files")  # names that the agent may ha
 
 @dataclass
 class Session:
-    """What one agent did in one episode."""
+    """One agent's calls in one episode."""
 
     box: Toolbox
     steps: Sequence[Step]
@@ -55,7 +55,7 @@ class Session:
 
     @property
     def share(self) -> float:
-        """How much of what is needed was done."""
+        """The share of the needed calls that was made."""
         return len(self.met) / len(self.steps) if self.steps else 0.0
 
     def turn(self, calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
