@@ -33,11 +33,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-run: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[train,plots,tasks,sandbox]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[train,render,plots,tasks,sandbox]"
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[train,plots,tasks,sandbox,dev]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[train,render,plots,tasks,sandbox,dev]"
 	@touch $@ $(VENV)/.installed-run
 
 # A run is never written over another; the demo's own last one makes room.

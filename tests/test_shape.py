@@ -276,5 +276,45 @@ def test_no_folder_is_crowded():
     assert not crowded, f"more than {MOST_ENTRIES} entries in a folder: split it"
 
 
+def imported_modules() -> dict[str, set[str]]:
+    """Module -> the modules of the packages that it imports, anywhere but for type checking."""
+    files = {
+        name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for path in PACKAGE_FILES
+    }
+    found: dict[str, set[str]] = {}
+    for module, path in files.items():
+        for_types = {
+            id(inner)
+            for node in ast.walk(tree_of(path))
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            for inner in ast.walk(node)
+        }
+        names: set[str] = set()
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ImportFrom) and id(node) not in for_types:
+                for alias in node.names:
+                    full = f"{node.module}.{alias.name}"
+                    names.add(full if full in files else str(node.module))
+            elif isinstance(node, ast.Import) and id(node) not in for_types:
+                names |= {alias.name for alias in node.names}
+        found[module] = (names & set(files)) - {module}
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    imports = imported_modules()
+    # What imports nothing that is left can be in no circle, and is taken away until none is.
+    while free := [module for module, names in imports.items() if not names & set(imports)]:
+        for module in free:
+            del imports[module]
+    # What nothing left imports only leads to a circle.
+    while outer := set(imports) - {name for names in imports.values() for name in names}:
+        for module in outer:
+            del imports[module]
+    circles = {module: sorted(names & set(imports)) for module, names in imports.items()}
+    assert not circles, circles
+
+
 def test_continuous_integration_can_start():
     assert os.access(ROOT / ".ci/run", os.X_OK)

@@ -14,7 +14,7 @@ from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
 from srl_train.engine.environment import environment_maker
 from srl_train.errors import CheckpointError, ConfigError
-from srl_train.players.agents import learning_models
+from srl_train.players.learning_models import learning_models
 from srl_train.players.player_spec import TINY
 
 

@@ -188,7 +188,7 @@ class Resolver:
         make_env: Callable[[], Any],
         notes: PartnerNotes | None,
     ) -> list[tuple[str, HuggingFaceBackend, str | None]]:
-        from srl_train.players.load import load_all  # only here: it takes torch
+        from srl_train.players.load_all import load_all  # only here: it takes torch
 
         # The embedded model is another one in every game.
         if player.name not in self._loaded or TINY in player.sources.values():

@@ -10,7 +10,7 @@ from srl_envs import coop_compete_v0
 from srl_train.cli import main
 from srl_train.engine.assemble import assemble
 from srl_train.errors import CheckpointError, ConfigError
-from srl_train.players.load import load_all
+from srl_train.players.load_all import load_all
 from srl_train.players.player_spec import parse_player
 from srl_train.players.trained_models import Loading, settings_of_run
 from srl_train.trainer import MultiModelTrainer
