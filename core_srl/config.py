@@ -52,12 +52,12 @@ class MultiModelConfig:
     """The documented settings of a run with several models.
 
     They may be changed until training begins. One episode is one game. `RunConfig` says more:
-    LoRA adapters, seats, sampling, schedules. Raises ConfigError, a ValueError, for values that
+    LoRA adapters, agents, sampling, schedules. Raises ConfigError, a ValueError, for values that
     are not allowed, and for parts that are not in this release.
     """
 
     num_models: int = 4
-    """Models that train together, one seat each in the default environment."""
+    """Models that train together, one agent each in the default environment."""
     model_types: list[str] = field(default_factory=lambda: ["tiny"])
     """Keys of `model_names`, dealt to the models in turn; 'tiny' is the embedded model."""
     model_names: dict[str, str] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class MultiModelConfig:
     num_gpus: int | None = None
     """None takes a GPU where there is one, 0 the CPU, 1 one GPU."""
     batch_size: int = 32
-    """Samples per optimizer step, at most; a sample is one seat's part of one game."""
+    """Samples per optimizer step, at most; a sample is one agent's part of one game."""
     checkpoint_dir: str = "./checkpoints/multimodel"
     """Folder of everything the run writes."""
     save_interval: int = 100
@@ -107,7 +107,7 @@ class MultiModelConfig:
         self.to_run_config()
 
     def to_run_config(self, seats_per_model: int = 1) -> RunConfig:
-        """The run these settings describe, for models that hold up to so many seats."""
+        """The run these settings describe, for models that hold up to so many agents."""
         try:
             return self._run_config(seats_per_model)
         except ConfigError as error:
@@ -234,7 +234,7 @@ class MultiModelConfig:
                 return parts
         raise ConfigError(
             f"batch_size is {self.batch_size}: the {samples} samples that a model with {seats} "
-            f"seat(s) brings per round are split into {group} steps at most; give "
+            f"agent(s) brings per round are split into {group} steps at most; give "
             f"{ceil(samples / group)} or more, or lower update_frequency"
         )
 
@@ -308,7 +308,7 @@ def get_version_info() -> dict[str, str]:
 
 
 def create_multi_model_coop_compete_env(num_models: int = 8, cooperation_level: float = 0.6) -> Any:
-    """A coop_compete_v0 ParallelEnv with one seat per model."""
+    """A coop_compete_v0 ParallelEnv with one agent per model."""
     return registry.make(
         "coop_compete_v0", num_agents=num_models, cooperation_level=cooperation_level
     )

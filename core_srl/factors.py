@@ -25,7 +25,7 @@ class CooperationType(Enum):
 
 
 class CompetenceType(Enum):
-    """What a seat's answers are judged by."""
+    """What an agent's answers are judged by."""
 
     GENERAL = "general"
     SPECIALIZED = "specialized"

@@ -47,11 +47,11 @@ class ModelVersion:
 class Tokens:
     """The tokens behind one answer, exactly as the backend consumed and sampled them.
 
-    A seat's context is append-only: turn by turn `prompt_ids` then `completion_ids`.
+    An agent's context is append-only: turn by turn `prompt_ids` then `completion_ids`.
     """
 
     prompt_ids: tuple[int, ...]
-    """What the environment side appended since the seat's previous completion."""
+    """What the environment side appended since the agent's previous completion."""
     completion_ids: tuple[int, ...]
     """What the model sampled, its end-of-turn token included where it wrote one."""
     logprobs: tuple[float, ...]
@@ -64,29 +64,29 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Decision:
-    """What one seat chose in one turn."""
+    """What one agent chose in one turn."""
 
     action: Any
     """What the environment's step() is given."""
     text: str | None = None
-    """The answer as written, for seats that write."""
+    """The answer as written, for agents that write."""
     tokens: Tokens | None = None
     logprob: float | None = None
     """Of the action, for classic policies that know it."""
     parse_failure: str | None = None
     """Why `text` could not be read; `action` is then the environment's default."""
     asked: bool = True
-    """False where the seat had no say in the turn (`srl_envs.text.view.TO_MOVE`): nobody was
+    """False where the agent had no say in the turn (`srl_envs.text.view.TO_MOVE`): nobody was
     asked, and `action` is the only legal one."""
 
 
 @dataclass(frozen=True)
 class AgentStep:
-    """One seat's part in one turn."""
+    """One agent's part in one turn."""
 
     agent: str
     observation: Any
-    """What the seat saw before it decided."""
+    """What the agent saw before it decided."""
     decision: Decision
     reward: float
     """The environment's own, before any shaping."""
@@ -97,14 +97,14 @@ class AgentStep:
 
 @dataclass(frozen=True)
 class End:
-    """How one seat's part in a game ended."""
+    """How one agent's part in a game ended."""
 
     truncated: bool
     """The game was cut off, such as by a limit on turns; False where it ended by its rules."""
     observation: Any = None
-    """What a truncated seat saw last, when it was asked no more."""
+    """What a truncated agent saw last, when it was asked no more."""
     prompt_ids: tuple[int, ...] | None = None
-    """How that reads, appended to the seat's conversation; only of a seat that writes, in a game
+    """How that reads, appended to the agent's conversation; only of an agent that writes, in a game
     that does not tell its time (see srl_envs.text.view.tells_time)."""
     state: np.ndarray | None = None
     """The environment's state() then, beside `prompt_ids`, where states were asked for."""
@@ -119,7 +119,7 @@ class Episode:
     seed: int
     """Given to reset()."""
     seats: Mapping[str, str]
-    """Seat -> name of who sat there."""
+    """Agent -> name of who played it."""
     turns: tuple[tuple[AgentStep, ...], ...]
     failure: str | None = None
     """'BackendError: ...' when the episode was spoilt; it is never trained on."""
@@ -133,7 +133,7 @@ class Episode:
     reset_options: Mapping[str, Any] = field(default_factory=dict)
     """Given to reset() beside the seed."""
     ends: Mapping[str, End] = field(default_factory=dict)
-    """Seat -> how its part ended; a seat that still played when the episode failed has none."""
+    """Agent -> how its part ended; an agent that still played when the episode failed has none."""
 
     @cached_property
     def _steps(self) -> Mapping[str, tuple[AgentStep, ...]]:
@@ -147,15 +147,15 @@ class Episode:
         return self._steps.get(agent, ())
 
     def asked_of(self, agent: str) -> tuple[AgentStep, ...]:
-        """The steps in which the seat was asked, in order."""
+        """The steps in which the agent was asked, in order."""
         return tuple(step for step in self.steps_of(agent) if step.decision.asked)
 
     def end_of(self, agent: str) -> Mapping[str, Any]:
-        """The seat's last info; nothing where it never had a turn."""
+        """The agent's last info; nothing where it never had a turn."""
         return next((step.info for step in self.steps_of(agent)[-1:]), {})
 
     def returns(self) -> dict[str, float]:
-        """Seat -> sum of its raw rewards."""
+        """Agent -> sum of its raw rewards."""
         totals = dict.fromkeys(self.seats, 0.0)
         for turn in self.turns:
             for step in turn:

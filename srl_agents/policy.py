@@ -79,6 +79,6 @@ class Closing(Protocol):
     """A policy that can tell what a game that was cut off would have gone on with."""
 
     def closing(self, seen: AgentObservation, state: Any) -> tuple[int, ...] | None:
-        """The tokens that the seat's last observation appends to what it read; None where there
-        are none, and where the game told its seats that it would end now."""
+        """The tokens that the agent's last observation appends to what it read; None where there
+        are none, and where the game told its agents that it would end now."""
         ...

@@ -293,7 +293,7 @@ class MultiModelTrainer:
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
         """Model -> avg_reward (raw, per turn), win_rate, total_episodes, update_count, ...
 
-        Of all seats of the model: `total_episodes` are its games times the seats it held, and
+        Of all agents of the model: `total_episodes` are its games times the agents it held, and
         `win_rate` is the share of those in which nobody's return was higher and somebody's lower.
         """
         return resume.model_states(self.run)

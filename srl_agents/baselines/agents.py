@@ -1,8 +1,8 @@
 """SimplePG and OurMethodPolicy as policies for any environment with the actions 0 and 1.
 
-A seat plays its learner as it stood when the episode began; `learn` then takes the recorded
+An agent plays its learner as it stood when the episode began; `learn` then takes the recorded
 episode. Between the two nothing changes, so episodes can be played, recorded and learnt from in
-different places. One learner plays one seat.
+different places. One learner plays one agent.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class SimplePGSeat:
         self.learner = learner
 
     def start(self, seed: int) -> np.random.Generator:
-        """The seat's own generator."""
+        """The agent's own generator."""
         return np.random.default_rng(seed)
 
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
     ) -> tuple[list[Decision], list[np.random.Generator]]:
-        """One decision per seat, with the log-probability of its action."""
+        """One decision per agent, with the log-probability of its action."""
         chance = self.learner.chance
         actions = [int(generator.random() < chance) for generator in states]
         decisions = [Decision(a, logprob=log(chance if a else 1.0 - chance)) for a in actions]
@@ -69,7 +69,7 @@ class OurMethodSeat:
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[OurMethodPolicy]
     ) -> tuple[list[Decision], list[OurMethodPolicy]]:
-        """One decision per seat."""
+        """One decision per agent."""
         decisions = []
         for view, player in zip(seen, states, strict=True):
             situation = self._reader(view.observation)

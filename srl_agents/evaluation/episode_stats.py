@@ -22,7 +22,7 @@ def parse_failures(steps: Iterable[AgentStep]) -> float:
 
 
 def success(episodes: Iterable[Episode]) -> float | None:
-    """Share of seats that reached their goal; None for a game that has none to reach."""
+    """Share of agents that reached their goal; None for a game that has none to reach."""
     ends = [
         bool(step.info["success"])
         for episode in episodes

@@ -48,7 +48,7 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
     """What `env.render()` shows at the start and after each recorded turn (None without a mode).
 
     `env` is the environment of the episode, such as `remade(episode)`. Raises EpisodeError where
-    what happens differs from the record, naming the turn and the seat: then the record was
+    what happens differs from the record, naming the turn and the agent: then the record was
     changed, or was made by another version of the game.
     """
     name = env.metadata["name"]

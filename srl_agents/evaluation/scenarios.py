@@ -27,22 +27,22 @@ from srl_envs.validation import whole_number
 LONG_AFTER = 2**31  # the number of every episode: warm-ups are over, and ramps at their top
 
 AT_THE_END: Mapping[str, str] = {
-    "success": "share of seats that reached their goal",
-    "steps": "moves made per seat",
-    "shortest_path": "fewest moves possible, per seat",
+    "success": "share of agents that reached their goal",
+    "steps": "moves made per agent",
+    "shortest_path": "fewest moves possible, per agent",
     "surplus_share": "realised over possible surplus of the whole market",
-    "gain": "gain per seat, in own value",
-    "reputation": "reputation per seat",
+    "gain": "gain per agent, in own value",
+    "reputation": "reputation per agent",
     "welfare_share": "sum of utilities over the greatest possible",
     "nash_share": "Nash product over the greatest possible",
     "pareto_efficient": "share of ends that no deal improves on for all",
 }
-"""Keys of the last infos -> meaning; averaged over the focal seats where the game reports them."""
-SUMMED: Mapping[str, str] = {"regret": "regret per episode and seat"}
+"""Keys of the last infos -> meaning; averaged over the focal agents where the game reports them."""
+SUMMED: Mapping[str, str] = {"regret": "regret per episode and agent"}
 """Keys of every info, summed over an episode."""
 JUDGED: Mapping[str, str] = {
     "agreement": "share of episodes that end in an agreement",
-    "won": "share of seats that won, alone or with their team or side",
+    "won": "share of agents that won, alone or with their team or side",
     "drawn": "share of episodes that nobody won",
 }
 """Read from the words in the last infos, `outcome` and `winner`."""
@@ -56,13 +56,13 @@ class EpisodeScore:
     seed: int
     """Of the environment's reset."""
     seats: Mapping[str, str]
-    """Seat -> who sat there."""
+    """Agent -> who played it."""
     returns: Mapping[str, float]
-    """Seat -> episode return; raw rewards."""
+    """Agent -> episode return; raw rewards."""
     focal_return: float | None
-    """Mean over the focal seats; None for a failed episode."""
+    """Mean over the focal agents; None for a failed episode."""
     background_return: float | None
-    """Mean over the background seats; None without any, and for a failed episode."""
+    """Mean over the background agents; None without any, and for a failed episode."""
     outcomes: Mapping[str, float]
     """See AT_THE_END, SUMMED and JUDGED."""
     failure: str | None = None
@@ -78,15 +78,15 @@ class ScenarioScore:
     seed: int
     episodes: tuple[EpisodeScore, ...]
     focal_return: float
-    """Per capita: mean over focal seats of the episode return, then over episodes."""
+    """Per capita: mean over focal agents of the episode return, then over episodes."""
     focal_interval: tuple[float, float] | None
     """95 % interval of it, over episodes, those of one problem together; None for one."""
     background_return: float | None
-    """The same mean over the background seats."""
+    """The same mean over the background agents."""
     parse_failures: float
-    """Share of the focal seats' written answers that could not be read."""
+    """Share of the focal agents' written answers that could not be read."""
     cooperation_rate: float | None
-    """Share of the focal seats' actions that cooperate, in games that have that."""
+    """Share of the focal agents' actions that cooperate, in games that have that."""
     outcomes: Mapping[str, float]
     """Means over episodes; see AT_THE_END, SUMMED and JUDGED."""
     solved: Solved | None
@@ -115,9 +115,9 @@ def score(
     pass_at: Sequence[int] = (),
     background: Mapping[str, Policy] | None = None,
 ) -> ScenarioScore:
-    """Play `episodes` games of the scenario with `focal` in its focal seats, and score them.
+    """Play `episodes` games of the scenario with `focal` as its focal agents, and score them.
 
-    Several policies are dealt to the focal seats in order, and go on from episode to episode
+    Several policies are dealt to the focal agents in order, and go on from episode to episode
     where the last one left off, so that each plays. The same seed gives the same games to
     everyone. With `samples`, each of the games is played that often from the same start, by the
     same policies: a task's problem is then answered that often. `pass_at` are the k of pass@k.
@@ -125,7 +125,7 @@ def score(
     policies (srl_train's resolver builds them).
 
     Raises ValueError for less than one episode, policy or sample, a wrong seed, and (as
-    PolicyError) what is no policy; EnvConfigError for a scenario that does not name every seat
+    PolicyError) what is no policy; EnvConfigError for a scenario that does not name every agent
     once, RolloutError where every episode fails, and as `solved` does for `pass_at`.
     """
     played = play_scenario(scenario, focal, episodes, seed, samples=samples, background=background)
@@ -160,7 +160,7 @@ def play_scenario(
         if not scenario.focal or sorted(taken) != sorted(env.possible_agents):
             raise EnvConfigError(
                 f"{scenario.name} has {', '.join(scenario.focal) or 'nobody'} as focal and "
-                f"{', '.join(scenario.background) or 'nobody'} as background seats: name each of "
+                f"{', '.join(scenario.background) or 'nobody'} as background agents: name each of "
                 f"{', '.join(env.possible_agents)} once, at least one as focal"
             )
         if background is None:
@@ -266,7 +266,7 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 
 
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
-    """What the infos of the focal seats report of this episode."""
+    """What the infos of the focal agents report of this episode."""
     steps = {seat: episode.steps_of(seat) for seat in scenario.focal}
     last = {seat: episode.end_of(seat) for seat in steps}
     found: dict[str, float] = {}

@@ -49,7 +49,7 @@ class PassAt:
 
 @dataclass(frozen=True)
 class Solved:
-    """What was solved in a scenario, by one focal seat."""
+    """What was solved in a scenario, by one focal agent."""
 
     problems: tuple[ProblemScore, ...]
     share: float
@@ -95,7 +95,7 @@ def refuse_unsolvable(scenario: Scenario) -> None:
     """Raise ValueError where nobody can say which problems were solved, or by whom."""
     if len(scenario.focal) > 1:
         raise ValueError(
-            f"{scenario.name} has {len(scenario.focal)} focal seats: problems are counted as "
+            f"{scenario.name} has {len(scenario.focal)} focal agents: problems are counted as "
             "solved (samples, pass@k) where there is one"
         )
     with closing(scenario.make()) as env:
@@ -110,13 +110,13 @@ def refuse_unsolvable(scenario: Scenario) -> None:
 def solved(
     scenario: Scenario, played: Sequence[Episode], seed: int, pass_at: Sequence[int] = ()
 ) -> Solved:
-    """What the focal seat solved in episodes of the scenario; those of one seed ask the same.
+    """What the focal agent solved in episodes of the scenario; those of one seed ask the same.
 
     `pass_at` are the k of pass@k, by default 1 and the number of samples of each problem. An
-    episode solves it where the seat's last info says `success`; failed ones are left out.
+    episode solves it where the agent's last info says `success`; failed ones are left out.
 
     Raises ValueError for a k below 1 or above the number of samples, for a scenario with several
-    focal seats or without `success`, and where every episode failed.
+    focal agents or without `success`, and where every episode failed.
     """
     if len(scenario.focal) > 1:
         refuse_unsolvable(scenario)

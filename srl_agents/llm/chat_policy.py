@@ -28,13 +28,13 @@ from srl_envs.validation import whole_number
 
 @dataclass(frozen=True, eq=False)
 class ChatConversation:
-    """A seat's memory of one episode."""
+    """An agent's memory of one episode."""
 
     rng: np.random.Generator
     messages: tuple[Message, ...] = ()
     """Everything said so far, rules first."""
     failure: ParseFailure | None = None
-    """Why the last answer could not be read; the seat is told."""
+    """Why the last answer could not be read; the agent is told."""
     history: History = ()
     """What it and the others chose so far, where it is told so in notes."""
 
@@ -57,9 +57,9 @@ class ChatPolicy:
         history: int | None = None,
         name: str | None = None,
     ) -> None:
-        """Seat the model.
+        """A policy that asks the model.
 
-        `sampling` holds for every seat that `per_seat` does not name. With `notes`, every turn
+        `sampling` holds for every agent that `per_seat` does not name. With `notes`, every turn
         ends with a line on what the others did so far. `history` is how many past turns of the
         conversation are sent along beside the rules; None sends all, which grows with every turn.
         Raises PolicyError for sampling settings that the API does not know, and for a `history`

@@ -1,7 +1,7 @@
 """Opponent modelling in the prompt: a text summary of what the other agents did so far.
 
 The classic OurMethodPolicy keeps beliefs about its partner; a language model is told them. Only
-what the environment shows the seat is used: its observations of this game.
+what the environment shows the agent is used: its observations of this game.
 """
 
 from __future__ import annotations

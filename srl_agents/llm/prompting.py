@@ -11,14 +11,14 @@ from srl_envs.text.view import ParseFailure, TextView, feedback, read_answer, vi
 
 
 def rules_for(view: TextView, seen: AgentObservation) -> str:
-    """The rules, with which a seat's conversation opens."""
+    """The rules, with which an agent's conversation opens."""
     return view_for(view, seen.observation).rules(seen.agent)
 
 
 def situation(
     view: TextView, seen: AgentObservation, failure: ParseFailure | None = None, note: str = ""
 ) -> str:
-    """Why the seat's last answer was not read, what it heard, its situation, and a note on it."""
+    """Why the agent's last answer was not read, what it heard, its situation, and a note on it."""
     lines = []
     if failure is not None:
         lines.append(feedback(view, seen.agent, failure))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sampling:
-    """Settings of one seat's sampling.
+    """Settings of one agent's sampling.
 
     The order is temperature, then top-k, then top-p over what top-k left, renormalised: the
     log-probabilities that a backend returns are those of the resulting distribution.

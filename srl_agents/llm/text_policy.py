@@ -24,7 +24,7 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True)
 class Conversation:
-    """A seat's memory of one episode."""
+    """An agent's memory of one episode."""
 
     number: int
     """Which one it is among this process's conversations, in the order in which they began."""
@@ -35,7 +35,7 @@ class Conversation:
     context: tuple[int, ...] = ()
     """Every token so far: prompts as appended, answers as sampled."""
     failure: ParseFailure | None = None
-    """Why the last answer could not be read; the seat is told."""
+    """Why the last answer could not be read; the agent is told."""
     history: History = ()
     """What it and the others chose so far, where it is told so in notes."""
 
@@ -55,10 +55,10 @@ class TextPolicy:
         notes: PartnerNotes | None = None,
         name: str | None = None,
     ):
-        """Seat the backend's model.
+        """A policy that asks the backend's model.
 
-        `sampling` holds for every seat that `per_seat` does not name. `adapter` is one adapter
-        for all seats, or one per seat (a seat that is not named uses the model as it stands).
+        `sampling` holds for every agent that `per_seat` does not name. `adapter` is one adapter
+        for all agents, or one per agent (an agent that is not named uses the model as it stands).
         `constrained` lets only legal answers be written, so no answer is ever unreadable. With
         `notes`, every turn ends with a line on what the others did so far.
         """
@@ -124,7 +124,7 @@ class TextPolicy:
 
     def closing(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...] | None:
         """The prompt that would have come next in a game that was cut off without telling its
-        time; None in all others, and for a seat that was never asked."""
+        time; None in all others, and for an agent that was never asked."""
         if not state.context or tells_time(self._view, seen.observation):
             return None
         [told] = self._told([seen], [state])
@@ -174,7 +174,7 @@ def turn_of(
     last: int | None = None,
     note: str = "",
 ) -> Turn:
-    """What a seat is told next: why its last answer was not read, what it heard, its situation,
+    """What an agent is told next: why its last answer was not read, what it heard, its situation,
     and a note on it.
 
     `last` is the final token of its last answer; without one the conversation begins, with the

@@ -27,7 +27,7 @@ from srl_envs.text.view import TO_MOVE, TextAction
 
 T = TypeVar("T")
 SpeaksFirst = Mapping[str, Collection[str]]
-"""Leader -> the seats that hear its words before they decide."""
+"""Leader -> the agents that hear its words before they decide."""
 ALL_AT_ONCE: SpeaksFirst = MappingProxyType({})
 Messages = tuple[tuple[str, str], ...]
 
@@ -191,7 +191,7 @@ class _Game:
         agents = self.env.possible_agents
         vacant = sorted(set(agents) - set(self.seats))
         if vacant:
-            raise ValueError(f"no policy for seat(s) {vacant}: name one for each in `seats`")
+            raise ValueError(f"no policy for agent(s) {vacant}: name one for each in `seats`")
         self.observations, self.infos = self.env.reset(seed=self.seed, options=self.reset_options)
         for agent, own in zip(agents, of_agents(self.policy_seed, len(agents)), strict=True):
             self.memories[agent] = self.seats[agent].start(own)
@@ -230,7 +230,8 @@ class _Game:
         return seen, [self.memories[one] for one in agents]
 
     def without_say(self, agent: str) -> Decision | None:
-        """What a seat plays that has no say in this turn; None for all others, which are asked."""
+        """What an agent plays that has no say in this turn; None for all others, which are
+        asked."""
         info = self.infos.get(agent, {})
         mask = info.get("action_mask")
         if info.get(TO_MOVE, True) or mask is None or np.count_nonzero(mask) != 1:
@@ -274,7 +275,7 @@ class _Game:
         return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
 
     def cut_off(self, agent: str) -> End:
-        """The end of a seat that was truncated, and how its policy reads what it saw last."""
+        """The end of an agent that was truncated, and how its policy reads what it saw last."""
         seen, policy = self.see(agent, ()), self.seats[agent]
         ids = None
         if isinstance(policy, Closing):
@@ -301,7 +302,7 @@ class _Game:
 
 
 def messages_to(seat: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Messages:
-    """The words that reach a seat before it decides, as (speaker, words)."""
+    """The words that reach an agent before it decides, as (speaker, words)."""
     return tuple(
         (leader, _words(said[leader]))
         for leader, hearers in speaks_first.items()

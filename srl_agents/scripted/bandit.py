@@ -23,13 +23,13 @@ class WinStayLoseShift:
     name = "win_stay_lose_shift"
 
     def start(self, seed: int) -> np.random.Generator:
-        """The seat's own generator."""
+        """The agent's own generator."""
         return np.random.default_rng(seed)
 
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
     ) -> tuple[list[Decision], list[np.random.Generator]]:
-        """One decision per seat."""
+        """One decision per agent."""
         decisions = []
         for view, generator in zip(seen, states, strict=True):
             fields = _LAYOUT(view.observation)
@@ -44,7 +44,7 @@ class WinStayLoseShift:
 
 @dataclass
 class Tally:
-    """What one seat knows of its arms."""
+    """What one agent knows of its arms."""
 
     rng: np.random.Generator
     counts: NDArray[np.float64] = field(default_factory=lambda: np.ones((2, 2)))
@@ -67,7 +67,7 @@ class ThompsonSampling:
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Tally]
     ) -> tuple[list[Decision], list[Tally]]:
-        """One decision per seat."""
+        """One decision per agent."""
         decisions = []
         for view, tally in zip(seen, states, strict=True):
             fields = _LAYOUT(view.observation)

@@ -22,7 +22,7 @@ WALL = 1
 
 @dataclass
 class Walk:
-    """One seat's memory of an episode."""
+    """One agent's memory of an episode."""
 
     rng: np.random.Generator
     walls: NDArray[np.int8]
@@ -33,7 +33,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Sight:
-    """What a seat sees, in cells."""
+    """What an agent sees, in cells."""
 
     cell: int
     goal: int
@@ -68,7 +68,7 @@ class MazeWalker:
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Walk]
     ) -> tuple[list[Decision], list[Walk]]:
-        """One decision per seat."""
+        """One decision per agent."""
         decisions = []
         for view, walk in zip(seen, states, strict=True):
             sight = self.look(view)
@@ -160,7 +160,7 @@ class Explorer(MazeWalker):
     """Remembers every wall it saw and takes the shortest way to its goal that may still be there.
 
     Cells never seen count as free (Koenig and Smirnov 1996), so in any maze it arrives. Where
-    seats must meet (`meets`), it waits against a wall half of the time that the other is next to
+    agents must meet (`meets`), it waits against a wall half of the time that the other is next to
     it: two that always move would change places for ever.
     """
 

@@ -46,7 +46,7 @@ class SituationReader:
     `fields` names the vector's entries, by default those of coop_compete_v0. `first`, `own` and
     `others` are the names of the entries that hold 1 in the first round, 1 after having
     cooperated, and the share of the others who did; where that share counts oneself too,
-    `seats` is how many seats it is of. Raises ValueError where a name is not among the fields.
+    `seats` is how many agents it is of. Raises ValueError where a name is not among the fields.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class SituationReader:
     def __call__(self, observation: object) -> int:
         """0 in the first round, else 1 + 2 * own + other.
 
-        An even split of the others counts as the seat's own last action: it changes nothing.
+        An even split of the others counts as the agent's own last action: it changes nothing.
         """
         vector = observation["observation"] if isinstance(observation, dict) else observation
         if vector[self._first] > 0.5:  # type: ignore[index]
@@ -102,13 +102,13 @@ class MemoryOne:
         self._reader = (reader or SituationReader()) if looks else None
 
     def start(self, seed: int) -> np.random.Generator:
-        """The seat's own generator."""
+        """The agent's own generator."""
         return np.random.default_rng(seed)
 
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
     ) -> tuple[list[Decision], list[np.random.Generator]]:
-        """One decision per seat, with the log-probability of its action."""
+        """One decision per agent, with the log-probability of its action."""
         decisions = []
         for view, generator in zip(seen, states, strict=True):
             situation = START if self._reader is None else self._reader(view.observation)

@@ -26,12 +26,12 @@ EVEN = 1e-6  # float32 observations: utilities this close are the same
 
 @dataclass
 class Talks:
-    """What one seat remembers of an episode."""
+    """What one agent remembers of an episode."""
 
     first_worth: dict[int, float] = field(default_factory=dict)
     """Other's place -> what its first proposal was worth."""
     moves: int = 0
-    """That the seat has made."""
+    """That the agent has made."""
 
 
 class Negotiator:
@@ -64,7 +64,7 @@ class Negotiator:
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Talks]
     ) -> tuple[list[Decision], list[Talks]]:
-        """One decision per seat."""
+        """One decision per agent."""
         decisions = [
             Decision(self._move(self._layout(view.observation), talks))
             for view, talks in zip(seen, states, strict=True)
@@ -112,7 +112,7 @@ class Negotiator:
         return bargaining.FIRST_PROPOSAL + int(score.argmax())
 
     def _is_last(self, played: int) -> bool:
-        """Whether the seat will not move again before the deadline."""
+        """Whether the agent will not move again before the deadline."""
         turn = self._rules.num_agents if self._rules.offers == "alternating" else 1
         return played + turn >= self._rounds
 
@@ -120,7 +120,7 @@ class Negotiator:
 class Reciprocator(Negotiator):
     """Gives way as far as the others did (the same paper's absolute tit for tat).
 
-    The target is the best utility, less what the others' proposals have improved for the seat
+    The target is the best utility, less what the others' proposals have improved for the agent
     since their first and a little goodwill per move, and never below the reservation.
     """
 

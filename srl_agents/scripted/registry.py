@@ -57,7 +57,7 @@ class Entry:
     """It looks at nothing, so it also plays environments of one's own with two actions."""
 
     def can_play(self, env: Any) -> bool:
-        """Whether it can sit in the environment's seats."""
+        """Whether it can play the environment's agents."""
         game = env.metadata["name"]
         if game in self.games:
             return True
@@ -68,7 +68,7 @@ class Entry:
 
 
 def _actions(env: Any) -> dict[str, int]:
-    """Seat -> how many actions it has; 0 where they are not discrete."""
+    """Agent -> how many actions it has; 0 where they are not discrete."""
     spaces = {agent: env.action_space(agent) for agent in env.possible_agents}
     return {a: int(s.n) if isinstance(s, Discrete) else 0 for a, s in spaces.items()}
 
@@ -213,7 +213,7 @@ POLICIES: Mapping[str, Entry] = {
         ),
     )
 }  # fmt: skip
-"""Name -> policy. Add one here to seat it by name, in configurations, scenarios and `srl eval`."""
+"""Name -> policy. Add one here to name it in configurations, scenarios and `srl eval`."""
 
 
 def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
@@ -226,7 +226,7 @@ def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
 
 
 def classic_policy(name: str, env: Any) -> SyncPolicy:
-    """The policy `name` for seats of `env`.
+    """The policy `name` for agents of `env`.
 
     Raises PolicyError for an unknown name, and for an environment that it cannot play.
     """

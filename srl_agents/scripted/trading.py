@@ -27,7 +27,7 @@ TRUSTED = 0.5  # the least reputation to deal with; who has promised nothing yet
 
 @dataclass
 class Ledger:
-    """What one seat remembers of an episode."""
+    """What one agent remembers of an episode."""
 
     rng: np.random.Generator
     favourite: NDArray[np.float64]
@@ -42,7 +42,7 @@ class Trader:
     `rules` and `network` are the environment's. With `bargains_hard` it asks for the most that the
     other may still gain from, and accepts nothing below `least_gain`; otherwise it offers the deal
     whose smaller gain of the two is largest. It keeps its word until `honest_until`, a share of
-    the episode: 1 for always, 0 for never. It deals only with seats that have kept at least as
+    the episode: 1 for always, 0 for never. It deals only with agents that have kept at least as
     many promises as they have broken.
     """
 
@@ -83,7 +83,7 @@ class Trader:
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Ledger]
     ) -> tuple[list[Decision], list[Ledger]]:
-        """One decision per seat."""
+        """One decision per agent."""
         decisions = []
         for view, ledger in zip(seen, states, strict=True):
             fields = self._layout(view.observation)
@@ -150,7 +150,7 @@ class Trader:
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
     def _infer(self, ledger: Ledger, slot: int, change: NDArray[np.float64]) -> None:
-        """The seat in `slot` was for a deal that changes its goods so."""
+        """The agent in `slot` was for a deal that changes its goods so."""
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 

@@ -15,7 +15,7 @@ class Uniform:
     """Draws among the legal actions of any game.
 
     `actions` is how many there are where no mask says which are legal: one number, or one per
-    seat. Raises ValueError for less than one.
+    agent. Raises ValueError for less than one.
     """
 
     name = "uniform"
@@ -27,13 +27,13 @@ class Uniform:
         self._actions = actions
 
     def start(self, seed: int) -> np.random.Generator:
-        """The seat's own generator."""
+        """The agent's own generator."""
         return np.random.default_rng(seed)
 
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
     ) -> tuple[list[Decision], list[np.random.Generator]]:
-        """One decision per seat, with the log-probability of its action."""
+        """One decision per agent, with the log-probability of its action."""
         decisions = []
         for view, generator in zip(seen, states, strict=True):
             legal = self._legal(view)

@@ -1,6 +1,6 @@
 """Generalized advantage estimation of one episode, per turn or per token, in float64.
 
-Axes are in the names: _T the actions of one seat in one episode, _T1 one more.
+Axes are in the names: _T the actions of one agent in one episode, _T1 one more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Level = Literal["turn", "token"]
 
 @dataclass(frozen=True)
 class Actions:
-    """What one seat did in one episode, as a critic sees it."""
+    """What one agent did in one episode, as a critic sees it."""
 
     spans: tuple[tuple[int, int], ...]
     """Of each action, the completion tokens (start, stop) that are it. Its value is the estimate

@@ -1,7 +1,7 @@
 """Reward modes: how raw rewards become training rewards, and the order of play.
 
 A mode is a few pure functions on one episode's raw rewards, `Mapping[seat, rewards per turn]`.
-Seats come in the environment's own order everywhere; a seat that leaves early has fewer turns.
+Agents come in the environment's own order everywhere; an agent that leaves early has fewer turns.
 The environment's rewards are never changed in place, and are always logged beside the shaped ones.
 """
 
@@ -16,9 +16,9 @@ from srl_train.config.bounds import at_least, within
 from srl_train.errors import ConfigError
 
 Rewards = Mapping[str, Sequence[float]]
-"""Seat -> reward of each of its turns."""
+"""Agent -> reward of each of its turns."""
 Teams = Mapping[str, str] | None
-"""Seat -> its team; None where the environment knows no teams, and all seats are one."""
+"""Agent -> its team; None where the environment knows no teams, and all agents are one."""
 State = Mapping[str, float]
 """What a mode remembers between rounds: numbers only, held by checkpoints."""
 
@@ -39,7 +39,7 @@ def same_state(state: State, cooperation_rate: float | None) -> State:
 
 
 def all_at_once(seats: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
-    """No seat speaks before the others."""
+    """No agent speaks before the others."""
     return {}
 
 
@@ -55,7 +55,7 @@ class Mode:
     update: Callable[[State, float | None], State] = same_state
     """(state, the round's cooperation rate, None where a game has none) -> the next state."""
     speaks_first: Callable[[Sequence[str], Teams], dict[str, tuple[str, ...]]] = all_at_once
-    """(seats, teams) -> leader -> the seats that hear its words before they decide.
+    """(agents, teams) -> leader -> the agents that hear its words before they decide.
 
     Leaders decide first in every turn; empty where all decide at once.
     """
@@ -64,8 +64,8 @@ class Mode:
 def cooperative(cooperation_strength: float = 0.6) -> Mode:
     """Each turn's reward is (1 - k) * own + k * mean of the team, k the cooperation strength.
 
-    The mean is over the seats of the own team (over all seats where there are no teams) that have
-    that turn, the own seat included. k = 0 leaves rewards as they are, k = 1 gives the team one.
+    The mean is over the agents of the own team (over all agents where there are no teams) that have
+    that turn, the own agent included. k = 0 leaves rewards as they are, k = 1 gives the team one.
     """
     within("mode.cooperation_strength", cooperation_strength, 0.0, 1.0)
 
@@ -78,8 +78,8 @@ def cooperative(cooperation_strength: float = 0.6) -> Mode:
 def competitive(competition_intensity: float = 0.4) -> Mode:
     """Own rewards, and with the last turn a bonus of k * (n - rank) / n, k the intensity.
 
-    Rank 1 is the seat with the highest raw return of the episode; seats with equal returns share
-    the mean of their ranks, so that the bonuses' sum does not depend on ties. All n seats that
+    Rank 1 is the agent with the highest raw return of the episode; agents with equal returns share
+    the mean of their ranks, so that the bonuses' sum does not depend on ties. All n agents that
     played are ranked against each other, team mates too: the mode is each for itself.
     """
     at_least("mode.competition_intensity", competition_intensity, 0.0)
@@ -125,8 +125,8 @@ def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -
     """A leader per team speaks first; it is paid the team's mean, its followers the blend.
 
     Followers hear their leader's words before they decide, and their reward is the cooperative
-    one. The leader of a team is its first seat; `leader` names another seat to lead its own team.
-    Without teams all seats are one team. Raises ConfigError if `leader` is no seat.
+    one. The leader of a team is its first agent; `leader` names another agent to lead its own team.
+    Without teams all agents are one team. Raises ConfigError if `leader` is no agent.
     """
     within("mode.cooperation_strength", cooperation_strength, 0.0, 1.0)
 
@@ -154,7 +154,7 @@ MODES: Mapping[str, Callable[[Any], Mode]] = {
 
 
 def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
-    """(n - rank) / n per seat; rank 1 is the highest return, equal ones share their mean rank."""
+    """(n - rank) / n per agent; rank 1 is the highest return, equal ones share their mean rank."""
     count = len(returns)
     bonuses = {}
     for seat, own in returns.items():
@@ -180,7 +180,7 @@ def _blended(
 
 
 def _with_bonus(rewards: Rewards, intensity: float) -> dict[str, list[float]]:
-    # fsum: seats with the same rewards in another order must tie.
+    # fsum: agents with the same rewards in another order must tie.
     bonuses = rank_bonuses({seat: math.fsum(own) for seat, own in rewards.items() if len(own)})
     shaped = {seat: list(own) for seat, own in rewards.items()}
     for seat, bonus in bonuses.items():
@@ -190,7 +190,7 @@ def _with_bonus(rewards: Rewards, intensity: float) -> dict[str, list[float]]:
 
 def _leaders(seats: Sequence[str], teams: Teams, leader: str | None) -> list[str]:
     if leader is not None and leader not in seats:
-        raise ConfigError(f"mode.leader is {leader!r}: the seats are {', '.join(seats)}")
+        raise ConfigError(f"mode.leader is {leader!r}: the agents are {', '.join(seats)}")
     firsts: list[str] = []
     for seat in seats if leader is None else (leader, *seats):
         if not any(_same_team(seat, first, teams) for first in firsts):

@@ -23,7 +23,7 @@ COMMANDS = {
     "eval": "score a policy, a model or a run in scenarios, with partners it never met",
     "export": "write a trained model for others to load, or push it to the hub",
     "report": "write the report of a run, or compare several",
-    "play": "take a seat yourself, in the terminal",
+    "play": "play one agent yourself, in the terminal",
     "replay": "play recorded episodes again: check them, or make an animation",
     "schema": "print the settings of a configuration as a JSON Schema, for editors",
     "info": "show versions, environments, strategies and this machine",

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument(
         "config", nargs="?", type=Path,
-        help="a YAML file (its game, seats and base models), or a run's folder (its trained ones)",
+        help="a YAML file (its game, agents and base models), or a run's folder (its trained ones)",
     )  # fmt: skip
     parser.add_argument("--environment", metavar="ENV", help="a game, in place of the config's")
     parser.add_argument(
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--seat", dest="seats", action="append", metavar="SEAT",
-        help="keep only this seat's part of each game; may be repeated",
+        help="keep only this agent's part of each game; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--min-return", type=float, metavar="X", help="keep only parts with at least this return"
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         agents = list(env.possible_agents)
     for seat in args.seats or ():
         if seat not in agents:
-            raise ConfigError(f"--seat: no seat {seat!r}: the seats are {', '.join(agents)}")
+            raise ConfigError(f"--seat: no agent {seat!r}: the agents are {', '.join(agents)}")
     wanted = players_of("--players", args.players, agents)
     _refuse_unread(args.overrides, wanted, agents)
     refuse_unwritable("--out", args.out)
@@ -138,7 +138,7 @@ def _told(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
             continue
         total = sum(step.reward for step in steps)
         lines.append(
-            f"{what}: {len(episodes)} games, {len(parts)} seats' parts with {len(steps)} answers, "
+            f"{what}: {len(episodes)} games, {len(parts)} agents' parts with {len(steps)} answers, "
             f"{parse_failures(steps):.1%} of them unread; mean return {total / len(parts):.4f}, "
             f"reward a turn {total / len(steps):.4f}"
         )

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--environment", dest="environments", action="append", default=[], metavar="ENV",
         help="all scenarios of an environment, or 'module:function', one of your own with every "
-        "seat focal; may be repeated",
+        "agent focal; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--held-out", choices=tuple(HELD_OUT), default="all",
@@ -183,12 +183,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def table(who: str, scores: Sequence[ScenarioScore]) -> str:
-    """The scores as lines of text, returns per focal seat; then what was solved of tasks."""
+    """The scores as lines of text, returns per focal agent; then what was solved of tasks."""
     rows: list[tuple[str, ...]] = [
         ("scenario", "focal return", "95 % interval", "background", "unread", "and")
     ]
     rows += [_row(score) for score in scores]
-    lines = [f"{who}, per focal seat and episode ({len(scores[0].episodes)} episodes each):"]
+    lines = [f"{who}, per focal agent and episode ({len(scores[0].episodes)} episodes each):"]
     lines += _aligned(rows)
     solved = {_name(score): score.solved for score in scores if score.solved is not None}
     if solved:

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the games as JSON lines")
     parser.add_argument(
         "--no-picture", action="store_true",
-        help="words only: a picture shows the whole game, also what your seat cannot see",
+        help="words only: a picture shows the whole game, also what your agent cannot see",
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def _play(
 ) -> int:
     seat = env.possible_agents[0] if args.seat is None else args.seat
     if seat not in env.possible_agents:
-        raise ConfigError(f"--seat is {seat!r}: the seats are {', '.join(env.possible_agents)}")
+        raise ConfigError(f"--seat is {seat!r}: the agents are {', '.join(env.possible_agents)}")
     if getattr(env.unwrapped, "text_view", None) is None:
         raise ConfigError(f"{args.env} has no text_view, so nobody can say how it reads")
     if args.record is not None:

@@ -122,7 +122,7 @@ def _tell(results: dict[str, Any], baselines: Mapping[str, float], mode: str) ->
         return
     error = after["standard_error"]
     tell(
-        f"raw reward per seat and turn: {before['raw_reward']:.4f} before, "
+        f"raw reward per agent and turn: {before['raw_reward']:.4f} before, "
         f"{after['raw_reward']:.4f} after "
         f"({'' if error is None else f'+- {error:.4f} standard error, '}{after['episodes']} games)"
     )

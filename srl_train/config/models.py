@@ -151,4 +151,4 @@ class PoolConfig(Section):
     keep: Annotated[int, Field(ge=1)] = 8
     """The newest snapshots of each model that are kept, beside its first."""
     draw: Literal["uniform", "latest", "prioritized"] = "uniform"
-    """Which one sits in the pool's seats in a round."""
+    """Which one plays the pool's agents in a round."""

@@ -26,7 +26,7 @@ WANTED = (
 def messages_of(
     episode: Episode, seat: str, view: TextView, notes: PartnerNotes | None = None
 ) -> Chat:
-    """The seat's part of the game as a player was told it and answered it, rules first."""
+    """The agent's part of the game as a player was told it and answered it, rules first."""
     messages = []
     steps = episode.steps_of(seat)
     for turn, step in zip(turns_of(steps, view, [0] * len(steps), notes), steps, strict=True):

@@ -111,7 +111,7 @@ def filtered(
     top_fraction: float = 1.0,
     drop_parse_failures: bool = False,
 ) -> list[Episode]:
-    """The games with a part that passes, each with the seats whose part does in its `extra`.
+    """The games with a part that passes, each with the agents whose part does in its `extra`.
 
     A part is one agent's play of one game: of `seats`, with at least `min_return` (raw), all its
     answers read with `drop_parse_failures`, and among the best `top_fraction` of those left of the

@@ -17,17 +17,17 @@ from srl_envs.text.view import ParseFailure, TextView
 from srl_train.errors import DataError
 
 KEPT = "kept_seats"
-"""In an episode's `extra`: the seats whose part is to be learned from; all where it is missing."""
+"""In an episode's `extra`: the agents whose part is to be learned from; all where it is missing."""
 
 Part = tuple[int, str]
-"""(index of the episode, seat)."""
+"""(index of the episode, agent)."""
 Returns = Callable[[Episode], Mapping[str, float]]
-"""Episode -> seat -> what its game was worth."""
+"""Episode -> agent -> what its game was worth."""
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """One seat's part of a game: a conversation, and which of its tokens are learned."""
+    """One agent's part of a game: a conversation, and which of its tokens are learned."""
 
     input_ids: tuple[int, ...]
     answers: tuple[int, ...]
@@ -61,7 +61,7 @@ def read_episodes(path: str | Path, environment: str, seats: Sequence[str]) -> l
             )
         if sorted(episode.seats) != sorted(seats):
             raise DataError(
-                f"{path}, line {number}: a game of {len(episode.seats)} seats, "
+                f"{path}, line {number}: a game of {len(episode.seats)} agents, "
                 f"{', '.join(episode.seats)}; the run has {', '.join(seats)}"
             )
         if episode.failure is None and episode.turns:
@@ -106,7 +106,7 @@ def best_of(
     """Those of at least `min_return`, and of these the best `top_fraction` (rounded up) of each
     agent's games from each start, in order.
 
-    Over all starts and seats the rank would be theirs: an easy start, or the better place, would
+    Over all starts and agents the rank would be theirs: an easy start, or the better place, would
     take what a hard one is due. Equal returns go to whoever comes first. Raises DataError for a
     `top_fraction` below 1 where every start was played once: there is nothing to rank.
     """
@@ -130,7 +130,7 @@ def best_of(
 def _alike(
     parts: Sequence[Part], episodes: Sequence[Episode]
 ) -> dict[tuple[str, int, str], list[Part]]:
-    """The parts of one seat in the games from one start, together."""
+    """The parts of one agent in the games from one start, together."""
     found: dict[tuple[str, int, str], list[Part]] = {}
     for index, seat in parts:
         episode = episodes[index]
@@ -147,7 +147,7 @@ def demonstration(
     notes: PartnerNotes | None = None,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """The seat's part of the episode; answers that could not be read are imitated only without
+    """The agent's part of the episode; answers that could not be read are imitated only without
     `drop_parse_failures`."""
     steps = episode.asked_of(seat)
     ids: list[int] = []
@@ -164,7 +164,7 @@ def demonstration(
 def conversation(
     steps: Sequence[AgentStep], view: TextView, chat: ChatFormat, notes: PartnerNotes | None = None
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """(what the seat was told, what it answered), turn by turn, as tokens of `chat`.
+    """(what the agent was told, what it answered), turn by turn, as tokens of `chat`.
 
     The recorded tokens are taken as they were sampled where `chat` writes the very same: same
     tokenizer, same template, same words. Anything else is written anew, from the recorded
@@ -209,7 +209,7 @@ def _as_recorded(
 def turns_of(
     steps: Sequence[AgentStep], view: TextView, last: Sequence[int], notes: PartnerNotes | None
 ) -> list[Turn]:
-    """What the seat was told before each turn, by the code that tells it to a player; `last` are
+    """What the agent was told before each turn, by the code that tells it to a player; `last` are
     the final tokens of its answers."""
     turns = []
     failure: ParseFailure | None = None

@@ -52,7 +52,7 @@ def preferences(
     notes: PartnerNotes | None = None,
     min_return_gap: float = 0.0,
 ) -> list[Preference]:
-    """Pairs of different answers of one seat in games from the same start, after the very same
+    """Pairs of different answers of one agent in games from the same start, after the very same
     conversation, the better first.
 
     An answer is worth the mean, over the games in which it was given, of the rewards from its turn

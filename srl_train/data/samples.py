@@ -16,11 +16,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TokenSample:
-    """One seat's whole episode as a prompt and an append-only completion."""
+    """One agent's whole episode as a prompt and an append-only completion."""
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
-    """Everything after the first prompt: the seat's answers and, between them, what it was told."""
+    """Everything after the first prompt: the agent's answers and, between them, what it was
+    told."""
     mask: tuple[int, ...]
     """Per completion token: 1 where the model chose it, 0 where the environment wrote it or a
     constrained answer had to go on with it: there is nothing to learn there, so such tokens are in
@@ -30,17 +31,17 @@ class TokenSample:
     allowed: tuple[tuple[int, ...] | None, ...] | None
     """Per completion token, the ids a constrained choice was made from; None where free."""
     turns: tuple[tuple[int, int], ...]
-    """Where the answer of each turn in which the seat was asked stands in the completion: (start,
+    """Where the answer of each turn in which the agent was asked stands in the completion: (start,
     stop)."""
     elapsed: tuple[int, ...]
     """Of each turn, how many turns of the game it is to the next one, or to the end: 1 where the
-    seat is asked in all of them."""
+    agent is asked in all of them."""
     rewards: tuple[float, ...]
     """Shaped, of each turn, with what came before the next one, discounted to the turn."""
     episode_return: float
     """The discounted sum of all it was paid, before its first turn too."""
     group: tuple[int, int, str]
-    """(round, start, seat): samples of one group are compared with each other."""
+    """(round, start, agent): samples of one group are compared with each other."""
     version: int
     """The model's update count when it sampled; of its turns, the oldest."""
     advantages: tuple[float, ...] | None = None
@@ -49,7 +50,7 @@ class TokenSample:
     states: tuple[tuple[float, ...], ...] | None = None
     """The joint state before each turn, where the episode recorded it."""
     closing_ids: tuple[int, ...] | None = None
-    """What the seat was shown last, after its last answer, in a game that was cut off without
+    """What the agent was shown last, after its last answer, in a game that was cut off without
     telling its time: not part of the completion, nothing is learned on it. None elsewhere."""
     closing_state: tuple[float, ...] | None = None
     """The joint state then, beside `closing_ids`, where the episode recorded states."""

@@ -91,7 +91,7 @@ def _assembled(
     own = config.updates
     gathering = own if isinstance(own, AsynchronousConfig) else AsynchronousConfig()
     teams = getattr(env.unwrapped, "teams", None)
-    # Those are of all seats together: beside a partner that stays as it is they say nothing.
+    # Those are of all agents together: beside a partner that stays as it is they say nothing.
     alone = set(seats.values()) <= learners.keys()
     baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)() if alone else {}
     run = Run(

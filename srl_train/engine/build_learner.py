@@ -26,9 +26,9 @@ def learner_of(
     sampling: Mapping[str, Sampling],
     joint: JointState | None,
 ) -> Learner:
-    """The learner of one model, which holds one seat at least.
+    """The learner of one model, which holds one agent at least.
 
-    `seats`: who holds each; `sampling`: each seat's; `joint`: what a central critic is shown.
+    `seats`: who holds each; `sampling`: each agent's; `joint`: what a central critic is shown.
     """
     held = [seat for seat, who in seats.items() if who == name]
     per_round = len(held) * config.rollout.episodes

@@ -15,12 +15,12 @@ from srl_train.engine.state import Run
 
 
 def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
-    """Play `episodes` games with the run's seats, sampled as in training.
+    """Play `episodes` games with the run's agents, sampled as in training.
 
     The same games every time for one seed, and in pools the same first opponents. Returns
-    ({"raw_reward": mean per seat and turn, "standard_error" of it, "cooperation_rate", "success",
+    ({"raw_reward": mean per agent and turn, "standard_error" of it, "cooperation_rate", "success",
     "parse_failures", "episodes", "per_model": {model: the mean over its seats}, "by_environment":
-    of multitask_v0, see episode_stats}, the episodes). Every turn of every seat counts alike, in
+    of multitask_v0, see episode_stats}, the episodes). Every turn of every agent counts alike, in
     long games and short ones.
     """
     rng = generator(run.config.seed, "evaluation", episodes)

@@ -146,7 +146,7 @@ class Stage:
         }
 
     def report(self) -> dict[str, Any]:
-        """What the stage did; rewards are raw, per seat and turn, None without games."""
+        """What the stage did; rewards are raw, per agent and turn, None without games."""
         kept = {part for own in self._parts.values() for part in own}
         return {
             "stage": self.name,
@@ -351,6 +351,6 @@ class Stage:
 
 
 def _mean_reward(episodes: Sequence[Episode], parts: Sequence[Part]) -> float | None:
-    """Raw, per seat and turn."""
+    """Raw, per agent and turn."""
     rewards = [step.reward for index, seat in parts for step in episodes[index].steps_of(seat)]
     return sum(rewards) / len(rewards) if rewards else None

@@ -47,7 +47,7 @@ def row(
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """One line of metrics.jsonl. Rewards are means per seat and turn, returns per episode."""
+    """One line of metrics.jsonl. Rewards are means per agent and turn, returns per episode."""
     steps = [step for episode in kept for turn in episode.turns for step in turn]
     shaped = [reward for game in games for own in game.values() for reward in own.shaped]
     return {
@@ -101,7 +101,7 @@ def _model_row(
         "steps_left_out": update.steps_left_out,
         "samples": update.samples,
         "samples_dropped_stale": run.buffers[model].dropped.total(),
-        # By seat: of those, and the games of this round that are left out because it was never
+        # By agent: of those, and the games of this round that are left out because it was never
         # asked in one of their group.
         "stale_by_seat": {seat: run.buffers[model].dropped[seat] for seat in seats},
         "never_asked_by_seat": {seat: never_asked[seat] for seat in seats},

@@ -33,12 +33,12 @@ class ModelTotals:
     """What a model has done so far, for summaries."""
 
     episodes: int = 0
-    """Episodes times seats."""
+    """Episodes times agents."""
     turns: int = 0
     reward: float = 0.0
     """Sum of raw rewards."""
     wins: int = 0
-    """Episodes times seats in which no seat's raw return was higher, and one was lower."""
+    """Episodes times agents in which no agent's raw return was higher, and one was lower."""
     cooperations: int = 0
     choices: int = 0
     """Turns of a game that has cooperate and compete."""
@@ -53,9 +53,9 @@ class Run:
     view: TextView
     teams: Mapping[str, str] | None
     seats: Mapping[str, str]
-    """Seat -> who holds it, in the environment's order."""
+    """Agent -> who holds it, in the environment's order."""
     policies: Mapping[str, Policy]
-    """Seat -> policy."""
+    """Agent -> policy."""
     pools: Mapping[str, OpponentPool]
     """Past versions of the models, which sit where the configuration says."""
     learners: Mapping[str, Learner]
@@ -74,7 +74,7 @@ class Run:
     players: Players
     """Everyone with weights: modules, tokenizers and what samples from them."""
     baselines: Mapping[str, float]
-    """Known values of the game, such as its optimum: mean raw reward per seat and turn."""
+    """Known values of the game, such as its optimum: mean raw reward per agent and turn."""
     versions: dict[str, int] = field(default_factory=dict)
     """Model -> updates that changed its weights."""
     totals: dict[str, ModelTotals] = field(default_factory=dict)
@@ -100,11 +100,11 @@ class Run:
 
     @property
     def models_of_seats(self) -> dict[str, str]:
-        """Seat -> model, for the seats held by models that train."""
+        """Agent -> model, for the agents held by models that train."""
         return {seat: who for seat, who in self.seats.items() if who in self.learners}
 
     def seats_of(self, model: str) -> tuple[str, ...]:
-        """The seats a model holds, in the environment's order."""
+        """The agents a model holds, in the environment's order."""
         return tuple(seat for seat, who in self.seats.items() if who == model)
 
     def game(self, episode: Episode) -> Game:
@@ -131,12 +131,12 @@ class Run:
         self.players.publisher.publish(model, self.versions[model], weights)
 
     def draw_opponents(self, number: int, rng: np.random.Generator) -> dict[str, str]:
-        """Seat a past version in every pool for a round; returns pool -> the snapshot's name."""
+        """Load a past version into every pool for a round; returns pool -> the snapshot's name."""
         self._grow_pools(number)
         return {name: pool.draw(rng).name for name, pool in self.pools.items()}
 
     def meet_first_opponents(self) -> None:
-        """Seat every pool's first snapshot."""
+        """Load every pool's first snapshot."""
         self._grow_pools(self.next_round)
         for pool in self.pools.values():
             pool.seat_first()

@@ -5,7 +5,7 @@ from and clipped as the policy stays the policy. All take (batch, hidden) and gi
 float32, for K places per row. `batch` is what TRL hands to the loss, with our own tensors in it:
 
     value_positions  (B, K)      the completion token each value is estimated before
-    states           (B, K, S)   joint state and seat, for the central critic alone
+    states           (B, K, S)   joint state and agent, for the central critic alone
 
 and `hidden` (B, P + T, H) the policy's last hidden states over prompt and completion.
 """
@@ -33,7 +33,7 @@ class JointState:
     """What a central critic is shown."""
 
     seats: Sequence[str]
-    """All seats, in the environment's order."""
+    """All agents, in the environment's order."""
     size: int
     """Numbers in the environment's state()."""
 
@@ -142,7 +142,7 @@ def last_hidden(backbone: Any, batch: Mapping[str, Tensor]) -> Tensor:
 
 
 def joint_states(samples: Sequence[TokenSample], seats: Sequence[str]) -> Tensor:
-    """(B, K, S): before each turn the joint state, and after it a 1 in the place of the seat that
+    """(B, K, S): before each turn the joint state, and after it a 1 in the place of the agent that
     asks; all 0 beyond a row's turns.
 
     Raises ValueError for samples without states, TrainingError where their length changes.
@@ -166,7 +166,7 @@ def joint_states(samples: Sequence[TokenSample], seats: Sequence[str]) -> Tensor
 def with_closings(
     batch: Mapping[str, Tensor], samples: Sequence[TokenSample], seats: Sequence[str]
 ) -> dict[str, Tensor]:
-    """The batch with one place more in every row, of what its seat was shown last where its game
+    """The batch with one place more in every row, of what its agent was shown last where its game
     was cut off without telling its time; of no meaning in the other rows."""
     longest = max(map(total_length, samples)) - batch["completion_ids"].size(1)
     names = ("completion_ids", "completion_mask")
@@ -187,7 +187,7 @@ def with_closings(
 
 
 def _asked(states: Sequence[Sequence[float]], sample: TokenSample, seats: Sequence[str]) -> Tensor:
-    """(K, S): the states, each with a 1 in the place of the sample's seat."""
+    """(K, S): the states, each with a 1 in the place of the sample's agent."""
     asks = [float(seat == sample.group[2]) for seat in seats]
     return torch.tensor([[*state, *asks] for state in states])
 

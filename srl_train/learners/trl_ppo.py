@@ -301,7 +301,8 @@ class PpoLearner(PlayedLearner):
         return super().begin_update(samples, seed, version)
 
     def _check_room(self, samples: Sequence[TokenSample]) -> None:
-        """Raise TrainingError where what a seat was shown last does not fit the model's context."""
+        """Raise TrainingError where what an agent was shown last does not fit the model's
+        context."""
         text = self._trainer.accelerator.unwrap_model(self._trainer.model).config.get_text_config()
         limit = getattr(text, "max_position_embeddings", None)
         longest = max(

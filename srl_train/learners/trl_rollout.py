@@ -6,9 +6,9 @@
         rollout_func=make_rollout_func(lambda: make("coop_compete_v0", max_cycles=8)),
     )
 
-A row of a batch is one seat's part of one game: everything the model wrote in that seat, token by
-token as it was sampled, and between it what it was told. The rows' own prompts are not looked at.
-TRL calls `rollout_func` experimental; this was tested with TRL 1.16.
+A row of a batch is one agent's part of one game: everything the model wrote for that agent, token
+by token as it was sampled, and between it what it was told. The rows' own prompts are not looked
+at. TRL calls `rollout_func` experimental; this was tested with TRL 1.16.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ def make_rollout_func(
 ) -> RolloutFunc:
     """What GRPOTrainer is given as `rollout_func`.
 
-    The trainer's model, as it stands at the call, holds every seat that `others` does not name;
+    The trainer's model, as it stands at the call, holds every agent that `others` does not name;
     its answers are sampled with the trainer's temperature, top_p and top_k, `max_new_tokens` each
-    at most. The rows of a group (num_generations rows in a row) are one seat's parts of different
-    games from the same reset seed. That seat is `trained_seat`, one new game per row; without it
-    the groups of a batch take the model's seats in turn, in an order drawn anew for each batch,
-    and share games: the first group is one seat's part of them, the next another seat's. All
+    at most. The rows of a group (num_generations rows in a row) are one agent's parts of different
+    games from the same reset seed. That agent is `trained_seat`, one new game per row; without it
+    the groups of a batch take the model's agents in turn, in an order drawn anew for each batch,
+    and share games: the first group is one agent's part of them, the next another agent's. All
     randomness comes from `seed`, the trainer's global step and the call within that step, so a
     training that was resumed plays what it would have played.
 
     The returned function gives prompt_ids, completion_ids, logprobs, env_mask (1 where the model
-    wrote) and episode_return: the seat's summed rewards less the text view's penalty for each
+    wrote) and episode_return: the agent's summed rewards less the text view's penalty for each
     unread answer. It raises ConfigError for what does not fit, and RolloutError for a spoilt
     game, which TRL's batch has no room to leave out.
     """
@@ -72,7 +72,7 @@ def episode_return_reward(
     episode_return: Sequence[float],
     **columns: Any,
 ) -> list[float]:
-    """A reward function for GRPOTrainer: what the environment paid each row's seat."""
+    """A reward function for GRPOTrainer: what the environment paid each row's agent."""
     return list(episode_return)
 
 
@@ -130,10 +130,10 @@ class _Rollout:
         seats = ", ".join(env.possible_agents)
         for seat in self.others:
             if seat not in env.possible_agents:
-                raise ConfigError(f"others names {seat!r}: the seats are {seats}")
+                raise ConfigError(f"others names {seat!r}: the agents are {seats}")
         own = [seat for seat in env.possible_agents if seat not in self.others]
         if not own:
-            raise ConfigError("others holds every seat: leave one to the model that trains")
+            raise ConfigError("others holds every agent: leave one to the model that trains")
         if self.trained_seat is not None and self.trained_seat not in own:
             raise ConfigError(
                 f"trained_seat is {self.trained_seat!r}: the model holds {', '.join(own)}"

@@ -105,7 +105,7 @@ class Run:
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Name of a way to play -> its mean raw reward per seat and step."""
+        """Name of a way to play -> its mean raw reward per agent and step."""
         found = self.summary.get("baselines") or {}
         known = {name: number_at(found, name) for name in found}
         return {name: value for name, value in known.items() if math.isfinite(value)}

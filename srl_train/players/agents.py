@@ -76,12 +76,12 @@ def load_players(config: RunConfig, make_env: Callable[[], Any]) -> Players:
 
 
 def sampling_of_seats(config: RunConfig, seats: Mapping[str, str]) -> dict[str, Sampling]:
-    """Seat -> how its answers are sampled; raises ConfigError where a model cannot train so."""
+    """Agent -> how its answers are sampled; raises ConfigError where a model cannot train so."""
     models = config.models
     for seat in models.seat_sampling:
         if seat not in seats:
             raise ConfigError(
-                f"models.seat_sampling names {seat!r}: the seats are {', '.join(seats)}"
+                f"models.seat_sampling names {seat!r}: the agents are {', '.join(seats)}"
             )
     sampling = {seat: models.sampling_of(seat).build() for seat in seats}
     for name in models.names:
@@ -89,7 +89,7 @@ def sampling_of_seats(config: RunConfig, seats: Mapping[str, str]) -> dict[str, 
         if len(own) > 1 or own == {0.0}:
             raise ConfigError(
                 f"{name} samples at temperatures {sorted(own)}: a model that trains needs one "
-                "temperature above 0 in all its seats"
+                "temperature above 0 for all its agents"
             )
     return sampling
 

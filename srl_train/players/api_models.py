@@ -14,7 +14,7 @@ def refuse_for_apis(bases: Iterable[str], frozen: Mapping[str, str], *, constrai
     for base in bases:
         if is_api_name(base):
             raise ConfigError(
-                f"base: got {base!r}, and a model behind an API cannot be trained: seat it as a "
+                f"base: got {base!r}, and a model behind an API cannot be trained: use it as a "
                 f"frozen one, models.frozen_models: {{coach: {base!r}}} and seats: {{SEAT: coach}}"
             )
     for name in frozen.values():

@@ -49,7 +49,7 @@ def _refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) 
 
 
 def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any) -> None:
-    """Raise ConfigError for a seat of nobody's, or of a scripted policy that is held out."""
+    """Raise ConfigError for an agent of nobody's, or of a scripted policy that is held out."""
     offered = ", ".join(sorted({*models, *names(env, holdout=False)}))
     for seat, who in seats.items():
         if who in models:

@@ -50,7 +50,7 @@ class Snapshot:
 
 
 class OpponentPool:
-    """Snapshots of one or more models, one of which sits in the pool's seats at a time."""
+    """Snapshots of one or more models, one of which plays the pool's agents at a time."""
 
     def __init__(self, name: str, config: PoolConfig, publisher: WeightPublisher) -> None:
         """`publisher` brings a snapshot to the model that plays for the pool; its version is the
@@ -76,12 +76,12 @@ class OpponentPool:
                 self.snapshots.remove(own[1])
 
     def draw(self, rng: np.random.Generator) -> Snapshot:
-        """Seat a snapshot for the next round, as the pool's `draw` says."""
+        """Load a snapshot for the next round, as the pool's `draw` says."""
         chances = self.chances()
         return self._seat(self.snapshots[int(rng.choice(len(chances), p=chances))])
 
     def seat_first(self) -> Snapshot:
-        """Seat the oldest snapshot: evaluations always meet the same opponent."""
+        """Load the oldest snapshot: evaluations always meet the same opponent."""
         return self._seat(self.snapshots[0])
 
     def chances(self) -> list[float]:
@@ -97,9 +97,10 @@ class OpponentPool:
         return [score / total for score in scores]
 
     def record_results(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
-        """Who won against the seated snapshot: mean return of `learners`' seats against the pool's.
+        """Who won against the seated snapshot: mean return of `learners`' agents against the
+        pool's.
 
-        Games without a seat of either side say nothing.
+        Games without an agent of either side say nothing.
         """
         if self.seated is None:
             return

@@ -87,8 +87,8 @@ class ModelSettings:
             first = next(iter(own.values()))
         except (OSError, ValueError, LookupError, TypeError, StopIteration) as error:
             raise ConfigError(
-                f"{path} does not say which seats {model} held, and models.seat_sampling goes by "
-                f"seats: give {run}/models/{model} to seat it without"
+                f"{path} does not say which agents {model} held, and models.seat_sampling goes by "
+                f"agents: give {run}/models/{model} to play it without"
             ) from error
         return replace(self, sampling=first, per_agent=own)
 

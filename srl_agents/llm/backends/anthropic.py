@@ -68,7 +68,7 @@ class AnthropicModel:
             if (value := getattr(sampling, name)) != only:
                 raise PolicyError(
                     f"{self.name}: {name} is {value}, and this API takes no such setting: give its "
-                    f"seat a sampling of its own with {name} {only}"
+                    f"agent a sampling of its own with {name} {only}"
                 )
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:

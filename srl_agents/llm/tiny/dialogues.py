@@ -17,7 +17,7 @@ UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
 UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers
 FREE_ANSWERS = 64  # asked for at once where answers cannot be listed
 FREE_GAMES = 8  # times as many games where answers cannot be listed: each asks something else
-HEARD_SHARE = 0.1  # of turns in which another seat's words stand before the situation
+HEARD_SHARE = 0.1  # of turns in which another agent's words stand before the situation
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Line:
     """One turn of a dialogue."""
 
     words: str
-    """What the seat is told."""
+    """What the agent is told."""
     legal: tuple[str, ...]
     """The answers it may give."""
     answer: str
@@ -36,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Dialogue:
-    """One seat's episode."""
+    """One agent's episode."""
 
     rules: str
     lines: tuple[Line, ...]
@@ -49,7 +49,7 @@ def random_dialogues(
     seed: int,
     notes: PartnerNotes | None = None,
 ) -> list[Dialogue]:
-    """Every seat's dialogue in `games` episodes of at most `turns` turns each.
+    """Every agent's dialogue in `games` episodes of at most `turns` turns each.
 
     Choices are uniform over the legal answers or, where any text is legal, over those that the
     environment's `sample_answers` offers. With `notes`, situations end with them. Raises ValueError

@@ -19,12 +19,12 @@ def advantage_alignment(discount: float, scale: str, alignment: float) -> Assign
     """A*_t = A_t + alignment * discount * (sum over k < t of discount**(t - k) * A_k) * B_t.
 
     Advantage alignment (Duque et al. 2024, "Advantage Alignment Algorithms", the update of its
-    proximal form): A are the seat's own advantages, B_t the opponent's at the same turn. What
-    helps an opponent becomes more likely where the seat has done better than expected so far, and
+    proximal form): A are the agent's own advantages, B_t the opponent's at the same turn. What
+    helps an opponent becomes more likely where the agent has done better than expected so far, and
     less likely where it has done worse: the opponent's own gain then lies in treating it well.
 
-    A and B are those of `agent_turn`. For more than two seats B_t is the mean over the opponents
-    that have that turn: the seats of other teams, or all others where there are no teams. A seat
+    A and B are those of `agent_turn`. For more than two agents B_t is the mean over the opponents
+    that have that turn: the agents of other teams, or all others where there are no teams. An agent
     without opponents keeps A.
     """
 

@@ -12,7 +12,7 @@ def agent_turn(discount: float, scale: str) -> Assignment:
     """A_t = (G_t - mean of the group's G_t) / (deviation + 1e-4).
 
     G_t is the reward to go, sum over k >= t of discount**(k - t) * r_k; the group are the games
-    from the same start in which the seat still has a turn t. The deviation is one for all turns of
+    from the same start in which the agent still has a turn t. The deviation is one for all turns of
     the group: of G_t - mean G_t over all of them (`compared_turns`). `scale` "none" leaves the
     division out.
 
@@ -27,7 +27,7 @@ def agent_turn(discount: float, scale: str) -> Assignment:
 
 
 def turn_advantages(group: Group, seats: Sequence[str], discount: float, scale: str) -> Advantages:
-    """Game -> seat -> advantage of each turn, in one group."""
+    """Game -> agent -> advantage of each turn, in one group."""
     by_seat = {
         seat: compared_turns([game[seat].shaped for game in group], discount, scale)
         for seat in seats

@@ -24,11 +24,11 @@ class Seating:
     """In the environment's order."""
     teams: Teams = None
     leaders: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """Leader -> the seats that hear it; empty where nobody leads."""
+    """Leader -> the agents that hear it; empty where nobody leads."""
 
     def role(self, seat: str) -> str:
-        """The seat's team where there are teams, else 'leader' or 'follower' where one leads, else
-        the seat itself."""
+        """The agent's team where there are teams, else 'leader' or 'follower' where one leads, else
+        the agent itself."""
         if self.teams is not None:
             return self.teams[seat]
         if self.leaders:
@@ -36,17 +36,17 @@ class Seating:
         return seat
 
     def team(self, seat: str) -> tuple[str, ...]:
-        """The seats of its team, itself included; all seats where there are no teams."""
+        """The agents of its team, itself included; all agents where there are no teams."""
         return tuple(s for s in self.seats if self.teams is None or self.same_team(s, seat))
 
     def opponents(self, seat: str) -> tuple[str, ...]:
-        """The seats of other teams; all other seats where there are no teams."""
+        """The agents of other teams; all other agents where there are no teams."""
         if self.teams is None:
             return tuple(other for other in self.seats if other != seat)
         return tuple(other for other in self.seats if not self.same_team(other, seat))
 
     def same_team(self, one: str, other: str) -> bool:
-        """Whether both seats are of one named team."""
+        """Whether both agents are of one named team."""
         return self.teams is not None and self.teams[one] == self.teams[other]
 
 

@@ -10,7 +10,7 @@ from srl_train.advantages.returns import discounted_return, rewards_to_go
 
 SCALE_FLOOR = 1e-4  # added to deviations, as TRL does
 Scores = Mapping[str, Mapping[int, float]]
-"""Seat -> number of a game in its group -> one number for the whole game."""
+"""Agent -> number of a game in its group -> one number for the whole game."""
 
 
 def compared(values: Sequence[float], scale: str) -> list[float]:
@@ -30,7 +30,7 @@ def compared(values: Sequence[float], scale: str) -> list[float]:
 
 
 def game_returns(group: Group, seat: str, discount: float) -> dict[int, float]:
-    """Number of the game -> the seat's return, for the games in which it had a turn."""
+    """Number of the game -> the agent's return, for the games in which it had a turn."""
     return {
         number: discounted_return(game[seat].shaped, discount)
         for number, game in enumerate(group)

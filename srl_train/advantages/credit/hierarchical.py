@@ -23,7 +23,7 @@ from srl_train.errors import ConfigError
 
 
 def hierarchical(discount: float, scale: str) -> Assignment:
-    """A = (R - mean R) / (deviation of R + 1e-4), of a seat's returns R; all turns share it.
+    """A = (R - mean R) / (deviation of R + 1e-4), of an agent's returns R; all turns share it.
 
     A leader's R are those of all games of the round, whatever their start: it answers for where
     its team gets to. Where a round plays several environments they are those of the same one. A

@@ -9,11 +9,11 @@ from srl_train.advantages.credit.comparison import Scores, game_returns, on_all_
 
 
 def leave_one_out(discount: float) -> Assignment:
-    """A = R - mean of the seat's R in the group's other games; all turns of the game share it.
+    """A = R - mean of the agent's R in the group's other games; all turns of the game share it.
 
     RLOO (Ahmadian et al. 2024, "Back to Basics", sec. 3.2; Kool et al. 2019): the baseline does not
-    depend on the game it is for, and nothing is divided. A seat that had a turn in one game of the
-    group only has nothing to compare with: 0.
+    depend on the game it is for, and nothing is divided. An agent that had a turn in one game of
+    the group only has nothing to compare with: 0.
     """
 
     def scores(group: Group, seating: Seating) -> Scores:

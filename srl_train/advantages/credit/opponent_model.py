@@ -28,7 +28,7 @@ Course = tuple[tuple[Action, Met], ...]
 def opponent_model(discount: float, scale: str) -> Assignment:
     """`agent_turn` on the rewards less the partners' luck, r_t - l_t.
 
-    From a group's games, for each seat: pay(a, o), the mean of its rewards at the turns of the
+    From a group's games, for each agent: pay(a, o), the mean of its rewards at the turns of the
     *other* games at which it chose a while the others chose o (of all their turns where the pair
     was not met there), and p(o | h), how often the others chose o after the very same course h of
     the game: the own choices and the others' at every turn before. Then
@@ -62,7 +62,7 @@ def opponent_model(discount: float, scale: str) -> Assignment:
 
 
 def without_luck(group: Group, seat: str, seating: Seating) -> list[list[float]]:
-    """The seat's rewards r_t - l_t, by game and turn."""
+    """The agent's rewards r_t - l_t, by game and turn."""
     met = [_met(game, seat, seating) for game in group]
     tables = [
         _Sums.of(game[seat].actions, others, game[seat].shaped)

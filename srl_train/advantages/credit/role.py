@@ -17,13 +17,13 @@ from srl_train.advantages.credit.comparison import game_returns, on_all_turns
 
 
 def role(discount: float, decay: float) -> Assignment:
-    """A = R - b, of a seat's return R and its role's average b; all turns of the game share it.
+    """A = R - b, of an agent's return R and its role's average b; all turns of the game share it.
 
     Role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL", sec. 3.3). Games are taken in
-    the order in which they were played. In each, all seats of a role are scored against b as it is,
-    and then b <- decay * b + (1 - decay) * mean of their R: no return is compared with itself.
+    the order in which they were played. In each, all agents of a role are scored against b as it
+    is, and then b <- decay * b + (1 - decay) * mean of their R: no return is compared with itself.
     Nothing is divided. A role is a team, or leader or follower in the hierarchical mode, or else a
-    seat (`Seating.role`). Where a round plays several environments a role has an average in each:
+    agent (`Seating.role`). Where a round plays several environments a role has an average in each:
     their returns lie on different scales.
 
     A role that is new starts with the mean of its returns in its first round, where SPIRAL starts

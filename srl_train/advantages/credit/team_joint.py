@@ -16,8 +16,8 @@ from srl_train.advantages.credit.comparison import (
 def team_joint(discount: float, scale: str) -> Assignment:
     """A = (R - mean of the group's R) / (deviation of the group's R + 1e-4).
 
-    R is the mean of the returns of the team's seats in a game (of those that had a turn in it);
-    where there are no teams all seats are one. Every turn of every seat of the team has the same
+    R is the mean of the returns of the team's agents in a game (of those that had a turn in it);
+    where there are no teams all agents are one. Every turn of every agent of the team has the same
     A. `scale` "none" leaves the division out. The joint return of MAGRPO (Liu et al. 2025, "LLM
     Collaboration with Multi-Agent Reinforcement Learning"), here over whole games; a sum in place
     of the mean would differ by a factor only, which the division takes out again.

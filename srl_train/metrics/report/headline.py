@@ -22,7 +22,7 @@ class Headline:
     """Start and end of a run. Every number may be NaN: it was not measured."""
 
     start: float
-    """Mean raw reward (per seat and step) over the first tenth of the rounds."""
+    """Mean raw reward (per agent and step) over the first tenth of the rounds."""
     end: float
     """The same over the last tenth."""
     before: float

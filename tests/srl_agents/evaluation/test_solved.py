@@ -176,7 +176,7 @@ def test_more_than_there_are_samples_cannot_be_asked(k):
     ("name", "says"),
     [
         ("coop_compete_pair_v0.pavlov", "coop_compete_pair_v0 does not say whether a problem was"),
-        ("debate_v0.both_sides", "2 focal seats"),
+        ("debate_v0.both_sides", "2 focal agents"),
     ],
 )
 def test_games_without_problems_are_refused(name, says):
@@ -195,5 +195,5 @@ def test_a_task_of_several_focal_seats_is_scored_without_counting():
     )  # fmt: skip
     result = score(two, Pupil(), 4)
     assert result.solved is None and 0.0 <= result.outcomes["success"] <= 1.0
-    with pytest.raises(ValueError, match="2 focal seats"):
+    with pytest.raises(ValueError, match="2 focal agents"):
         score(two, Pupil(), 4, pass_at=(1,))

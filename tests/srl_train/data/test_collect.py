@@ -83,7 +83,7 @@ def test_scripted_games_are_written_with_their_words(tmp_path, capsys):
     assert games[0].seats == {"agent_0": "always_cooperate", "agent_1": "tit_for_tat"}
     assert {s.decision.text for e in games for turn in e.turns for s in turn} == {"cooperate"}
     said = capsys.readouterr().out
-    assert "kept: 4 games, 8 seats' parts with 24 answers, 0.0% of them unread" in said
+    assert "kept: 4 games, 8 agents' parts with 24 answers, 0.0% of them unread" in said
     again = tmp_path / "again.jsonl"
     run(*GAME, *players, "--episodes", 4, "--seed", 1, "--out", again)
     assert again.read_bytes() == out.read_bytes()
@@ -160,7 +160,7 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
             [*GAME, "--players", "uniform", "tiny"],
             "--players gives every agent to uniform and to tiny: give one",
         ),
-        ([*GAME, "--players", "uniform", "--seat", "agent_7"], "no seat 'agent_7'"),
+        ([*GAME, "--players", "uniform", "--seat", "agent_7"], "no agent 'agent_7'"),
         (["--environment", "coop", "--players", "uniform"], "environment: "),
         (["nowhere.yaml", "--players", "uniform"], "cannot read the configuration nowhere.yaml"),
     ],

@@ -153,7 +153,7 @@ def test_parts_and_the_best_of_them():
     ]
     assert best_of(parts, episodes, returns) == parts
     assert best_of(parts, episodes, returns, min_return=9.0) == []
-    with pytest.raises(DataError, match="the only one of its start and seat"):
+    with pytest.raises(DataError, match="the only one of its start and agent"):
         best_of(parts, episodes, returns, top_fraction=0.5)
 
 
@@ -194,7 +194,7 @@ def test_a_file_is_read_without_the_games_that_failed(tmp_path):
         ("[1]", "line 2: episode schema version None"),
         (json.dumps({"schema_version": 99}), "line 2: episode schema version 99"),
         ("team", "line 2: a game of team_battle_v0, the run plays coop_compete_v0"),
-        ("seats", "line 2: a game of 1 seats, agent_0; the run has agent_0, agent_1"),
+        ("seats", "line 2: a game of 1 agents, agent_0; the run has agent_0, agent_1"),
     ],
 )
 def test_a_bad_line_is_named(line, says, tmp_path):

@@ -228,7 +228,7 @@ def test_a_spoilt_game_stops_training(trainer_of, monkeypatch):
     ("options", "said"),
     [
         ({"others": {"agent_9": Always(1)}}, "others names 'agent_9'"),
-        ({"others": dict.fromkeys(SEATS, Always(1))}, "others holds every seat"),
+        ({"others": dict.fromkeys(SEATS, Always(1))}, "others holds every agent"),
         ({"trained_seat": "agent_9"}, "trained_seat is 'agent_9'"),
         ({"trained_seat": "agent_0", "others": {"agent_0": Always(1)}}, "trained_seat"),
     ],

@@ -73,7 +73,7 @@ def test_two_that_are_asked_sit_in_their_own_seats(server, short_run):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"models__base": "openai:m"}, "models.base: got 'openai:m', .* cannot be trained: seat"),
+        ({"models__base": "openai:m"}, "models.base: got 'openai:m', .* cannot be trained: use"),
         ({"models__base": ["tiny", "anthropic:m"]}, "models.base: got 'anthropic:m'"),
         ({**COACH, "models__constrained": True}, "models.constrained: .* openai:m cannot be held"),
         ({**COACH, "parallel": "fsdp"}, "parallel: got 'fsdp', which a model behind an API"),

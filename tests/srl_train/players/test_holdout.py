@@ -92,7 +92,7 @@ def spoiled(obs_mode="llm", render_mode=None):
 @pytest.mark.parametrize("wrap", [False, True])
 def test_a_function_that_makes_them_is_looked_into(wrap):
     name = f"{__name__}:spoiled"
-    env, section = registry.make(name), EnvironmentConfig(name)
+    env, section = registry.make(name), EnvironmentConfig(name=name)
     if wrap:
         section = EnvironmentConfig(
             name="multitask_v0", options={"environments": {"a": {"name": name}}}
@@ -133,13 +133,15 @@ def test_a_file_of_problems_is_trained_on_as_it_is(tmp_path):
 def test_the_levels_of_held_out_scenarios_are_refused(name):
     found = lookup.scenario(name)
     with pytest.raises(ConfigError, match="kept for evaluation"):
-        refuse_levels(EnvironmentConfig(found.environment, found.options), found.make())
+        refuse_levels(
+            EnvironmentConfig(name=found.environment, options=found.options), found.make()
+        )
 
 
 @pytest.mark.parametrize("name", lookup.names(holdout=False))
 def test_the_levels_of_the_other_scenarios_may_train(name):
     found = lookup.scenario(name)
-    refuse_levels(EnvironmentConfig(found.environment, found.options), found.make())
+    refuse_levels(EnvironmentConfig(name=found.environment, options=found.options), found.make())
 
 
 def test_the_documented_mazes_may_train():

@@ -109,7 +109,7 @@ def test_each_model_samples_as_in_the_seats_it_held(seat, run_folder):
     temperatures = [one.temperature for one, _ in asked(seat(f"{run}:model_1")).values()]
     assert temperatures == [0.02, 0.02]
     (run / "summary.json").unlink()
-    with pytest.raises(ConfigError, match="does not say which seats model_0 held"):
+    with pytest.raises(ConfigError, match="does not say which agents model_0 held"):
         seat(run)
 
 
