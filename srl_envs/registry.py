@@ -316,7 +316,7 @@ def _register_with_gymnasium() -> None:
     for found in ENTRIES.values():
         identity = found.gymnasium_id
         if identity is not None and identity not in gymnasium.registry:
-            vector = "srl_envs.vector.make_vector:one_seat_vector"
+            vector = "srl_envs.vector.make_vector:single_agent_vector"
             gymnasium.register(
                 identity,
                 entry_point="srl_envs.wrappers.single_agent:one_seat",

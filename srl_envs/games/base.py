@@ -304,7 +304,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         chosen, rewards = self._shown
         return rendering.Scene(
             headline=self.headline(),
-            seats=tuple(self.possible_agents),
+            agents=tuple(self.possible_agents),
             choices=tuple(chosen),
             rewards=tuple(rewards),
             answers=self._answers,

@@ -20,7 +20,7 @@ class Scene:
     """One round as it is shown; all tuples are in the agents' order."""
 
     headline: str
-    seats: tuple[str, ...]
+    agents: tuple[str, ...]
     choices: tuple[int | None, ...]
     """The last actions; None before anyone has chosen."""
     rewards: tuple[float | None, ...]
@@ -42,10 +42,10 @@ BAR_LENGTH = 20  # characters
 
 def ansi(scene: Scene) -> str:
     """The scene as lines of plain text, the last one ended."""
-    width = max(map(len, scene.seats))
+    width = max(map(len, scene.agents))
     widest = max(map(len, scene.answers))
     lines = [scene.headline.rstrip()]
-    for agent, choice, reward in zip(scene.seats, scene.choices, scene.rewards, strict=True):
+    for agent, choice, reward in zip(scene.agents, scene.choices, scene.rewards, strict=True):
         word = "-" if choice is None else scene.answers[choice]
         bar = "#" * round(BAR_LENGTH * _share(reward, scene.ceiling))
         number = "" if reward is None else f"{reward:.3f}"
@@ -66,7 +66,7 @@ NAMED: dict[str, Colour] = {
     "orange": (214, 110, 0), "purple": (106, 61, 154), "pink": (204, 100, 160),
     "brown": (122, 90, 60), "grey": (96, 104, 112), "gray": (96, 104, 112), "black": INK,
 }  # fmt: skip
-"""Seats and teams whose names begin with a colour are drawn in it."""
+"""Agents and teams whose names begin with a colour are drawn in it."""
 
 LETTER = 10  # pixels: the height of a capital letter
 _FONT_SIZE = 14  # pixels: of Pillow's own font, whose capitals are then that high
@@ -131,18 +131,18 @@ def rgb_array(scene: Scene) -> np.ndarray:
     """
     places = _columns(scene)
     teams = dict.fromkeys(scene.teams)
-    lines = 1 + (scene.past is not None) + len(teams) + len(scene.seats)
+    lines = 1 + (scene.past is not None) + len(teams) + len(scene.agents)
     frame = Frame(2 * MARGIN + LINE * lines, max(places["end"], _LEAST_WIDTH))
     frame.write(scene.headline.rstrip(), MARGIN, MARGIN)
     top = MARGIN + LINE
-    totals = np.zeros(len(scene.seats))
+    totals = np.zeros(len(scene.agents))
     if scene.past is not None:
         heads = {"word": "choice", "bar": "reward", "total": "total"}
         for column, head in (heads | {"strip": f"last {SHOWN_ROUNDS} rounds"}).items():
             frame.write(head, top, places[column], QUIET)
         top += LINE
         totals = sum((np.array(rewards) for _, rewards in scene.past), totals)
-    for agent in range(len(scene.seats)):
+    for agent in range(len(scene.agents)):
         if teams and scene.teams[agent] in teams:
             team = scene.teams[agent]
             del teams[team]
@@ -157,7 +157,7 @@ def rgb_array(scene: Scene) -> np.ndarray:
 def _columns(scene: Scene) -> dict[str, int]:
     """Where each column begins, in pixels; decided by what stays the same in an episode."""
     widths = {
-        "name": width_of("x" * (max(map(len, scene.seats)) + 2 * bool(scene.teams))),
+        "name": width_of("x" * (max(map(len, scene.agents)) + 2 * bool(scene.teams))),
         "note": max(map(width_of, scene.notes), default=0),
         "word": max(map(width_of, (*scene.answers, "choice"))),
         "bar": _BAR,
@@ -190,7 +190,7 @@ def _draw_agent(
     choice, reward = scene.choices[agent], scene.rewards[agent]
     indent = width_of("xx") if scene.teams else 0
     own = _own_colour(scene, agent) or INK
-    frame.write(scene.seats[agent], top, places["name"] + indent, own)
+    frame.write(scene.agents[agent], top, places["name"] + indent, own)
     if scene.notes:
         frame.write(scene.notes[agent], top, places["note"], QUIET)
     frame.box(top, places["bar"], LETTER, _BAR, TRACK)
@@ -228,7 +228,7 @@ def named_colour(name: str) -> Colour | None:
 
 def _own_colour(scene: Scene, agent: int) -> Colour | None:
     team = named_colour(scene.teams[agent]) if scene.teams else None
-    return named_colour(scene.seats[agent]) or team
+    return named_colour(scene.agents[agent]) or team
 
 
 def _colour_of_choice(scene: Scene, agent: int, choice: int) -> Colour:

@@ -242,7 +242,7 @@ class TaskEnv(FreeTextGame):
         """Read and grade one text per agent."""
         return {agent: self._answered(agent, text, over) for agent, text in answers.items()}
 
-    def told(self, agent: str) -> str:
+    def prompt(self, agent: str) -> str:
         """The question, and after the first turn which attempt it is and what was wrong."""
         attempt = self._attempts[agent]
         question = self.task.question(attempt)

@@ -58,7 +58,7 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
     (truncated). Setting `max_cycles` takes effect at the next reset. Raises EnvConfigError for
     wrong arguments and EnvError for wrong use.
 
-    A game gives `low` and `high` of an agent's vector, and defines `begin`, `take`, `told`,
+    A game gives `low` and `high` of an agent's vector, and defines `begin`, `take`, `prompt`,
     `numbers` and `make_view`; it may say more in `first_info`. It may read `played` (turns so far,
     this one included), `rounds` (of this episode) and `generator`.
     """
@@ -106,7 +106,7 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         """One turn: what each playing agent's answer did. `over` says that it is the last turn."""
         raise NotImplementedError
 
-    def told(self, agent: str) -> str:
+    def prompt(self, agent: str) -> str:
         """What an agent is told now: all that it needs to answer, on every turn."""
         raise NotImplementedError
 
@@ -210,7 +210,7 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
             if agent in self._shown:
                 answer, reward = self._shown[agent]
                 lines.append(f"{agent} wrote ({reward:+.2f}): {printable(answer)}")
-            lines.append(f"{agent} is told: {printable(self.told(agent))}")
+            lines.append(f"{agent} is told: {printable(self.prompt(agent))}")
         picture = "\n".join(lines) + "\n"
         if self.render_mode == "ansi":
             return picture
@@ -236,7 +236,7 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
             return vector
         seen: dict[str, Any] = {"observation": vector}
         if self.obs_mode == "llm":
-            seen["text"] = self.told(agent)
+            seen["text"] = self.prompt(agent)
         return seen
 
     def _refuse(self, actions: Any) -> None:

@@ -52,7 +52,7 @@ def make(
     return SyncVectorGame(lambda: registry.make(name, **parameters), num_envs, autoreset_mode)
 
 
-def one_seat_vector(
+def single_agent_vector(
     name: str,
     num_envs: int,
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,

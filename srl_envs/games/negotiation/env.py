@@ -189,7 +189,7 @@ class SocialNegotiation(TalkingGame):
         """The last round: what each agent said, and at the end what it got."""
         return rendering.Scene(
             headline=self.headline(),
-            seats=tuple(self.possible_agents),
+            agents=tuple(self.possible_agents),
             choices=tuple(self._acted or [None] * self.rules.num_agents),
             rewards=tuple(self._shown[1]),
             answers=self.text_view.answers(self.possible_agents[0]),
@@ -203,7 +203,7 @@ class SocialNegotiation(TalkingGame):
         return negotiation_rendering.rgb_array(
             negotiation_rendering.NegotiationPicture(
                 headline=self.headline(),
-                seats=tuple(self.possible_agents),
+                agents=tuple(self.possible_agents),
                 bargain=self.bargain,
                 said=tuple("-" if act is None else said[act].partition(" ")[0] for act in acted),
                 rewards=tuple(self._shown[1]),

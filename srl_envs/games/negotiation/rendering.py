@@ -34,7 +34,7 @@ class NegotiationPicture:
     """One moment of a negotiation; all tuples are in the agents' order."""
 
     headline: str
-    seats: tuple[str, ...]
+    agents: tuple[str, ...]
     bargain: Bargain
     said: tuple[str, ...]
     """What each agent did last, in a word; '-' before anyone has acted."""
@@ -52,8 +52,8 @@ def rgb_array(picture: NegotiationPicture) -> np.ndarray:
     Then a line per agent: its move, what its proposal is worth to everyone, and its reward; then
     what no deal is worth to them; and how it ended.
     """
-    bargain, agents = picture.bargain, len(picture.seats)
-    names = width_of("x" * (max(map(len, picture.seats)) + 4))
+    bargain, agents = picture.bargain, len(picture.agents)
+    names = width_of("x" * (max(map(len, picture.agents)) + 4))
     cells = [_cell(options) * len(options) for _, options in bargain.rules.issues]
     issue = width_of("x" * max(len(name) for name, _ in bargain.rules.issues))
     left = MARGIN + max(names, issue + 3 * MARGIN)
@@ -128,7 +128,7 @@ def _moves_width(agents: int) -> int:
 
 
 def _draw_moves(frame: Frame, picture: NegotiationPicture, top: int, left: int) -> None:
-    bargain, agents = picture.bargain, range(len(picture.seats))
+    bargain, agents = picture.bargain, range(len(picture.agents))
     worth_left = left + width_of(_MOVE)
     reward_left = worth_left + _WORTH * len(agents) + MARGIN
     for column, head in ((left, "move"), (worth_left, "worth to"), (reward_left, "reward")):
@@ -136,7 +136,7 @@ def _draw_moves(frame: Frame, picture: NegotiationPicture, top: int, left: int) 
     for agent in agents:
         y, proposal = top + (agent + 1) * LINE, bargain.proposals[agent]
         frame.box(y, MARGIN, LETTER, LETTER, colour_of(agent))
-        frame.write(picture.seats[agent], y, MARGIN + LETTER + 6)
+        frame.write(picture.agents[agent], y, MARGIN + LETTER + 6)
         frame.write(picture.said[agent], y, left)
         if proposal is not None:
             faded = not bargain.stands[agent] and bargain.agreed != proposal

@@ -242,7 +242,7 @@ class SocialTrading(TalkingGame):
         holdings = [" ".join(f"{units:>3}" for units in stock) for stock in self.market.stocks]
         return rendering.Scene(
             headline=self.headline(),
-            seats=tuple(f"{agent} {held}" for agent, held in zip(agents, holdings, strict=True)),
+            agents=tuple(f"{agent} {held}" for agent, held in zip(agents, holdings, strict=True)),
             # By agent, so that each has its colour.
             choices=tuple(None if act is None else agent for agent, act in enumerate(acted)),
             rewards=tuple(self._shown[1]),
@@ -256,7 +256,7 @@ class SocialTrading(TalkingGame):
         return trading_rendering.rgb_array(
             trading_rendering.TradePicture(
                 headline=scene.headline,
-                seats=tuple(self.possible_agents),
+                agents=tuple(self.possible_agents),
                 market=self.market,
                 said=tuple(answer.rstrip() for answer in scene.answers),
                 room=len(scene.answers[0]),  # all are padded to the longest

@@ -53,7 +53,7 @@ class TradePicture:
     """One moment of a market; all tuples are in agent order."""
 
     headline: str
-    seats: tuple[str, ...]
+    agents: tuple[str, ...]
     market: Market
     said: tuple[str, ...]
     """What each agent did last, in words; '-' before anyone has acted."""
@@ -70,7 +70,7 @@ def rgb_array(picture: TradePicture) -> np.ndarray:
     line per trader with what it did, and below it the last reward, what its goods have gained in
     value since the start, and its reputation. The colours' meaning stands below.
     """
-    agents, across = len(picture.seats), _across(picture.market)
+    agents, across = len(picture.agents), _across(picture.market)
     panel = max(width_of("x" * (picture.room + 2)), 400)
     height = MARGIN + LINE + max(across, (2 * agents + 8) * LINE) + MARGIN
     frame = Frame(height, across + panel + 2 * MARGIN)
@@ -87,7 +87,7 @@ def _across(market: Market) -> int:
 
 def _draw_network(frame: Frame, picture: TradePicture, middle: complex) -> None:
     """Traders on a circle, the first at its top, then clockwise; points are x + y * 1j."""
-    market, agents = picture.market, len(picture.seats)
+    market, agents = picture.market, len(picture.agents)
     places = [middle - 1j * rect(_RADIUS, 2 * pi * agent / agents) for agent in range(agents)]
     for one, row in enumerate(market.deals):
         for other in range(one):
@@ -137,7 +137,7 @@ def _draw_trader(
 
 def _draw_panel(frame: Frame, picture: TradePicture, left: int) -> None:
     market, top = picture.market, MARGIN + LINE + 2
-    for agent, (name, said) in enumerate(zip(picture.seats, picture.said, strict=True)):
+    for agent, (name, said) in enumerate(zip(picture.agents, picture.said, strict=True)):
         frame.box(top - 2, left, LETTER + 4, _TAG, colour_of(agent))
         frame.write(str(agent), top, left + 3, PAPER)
         frame.write(said, top, left + _TAG + 6)

@@ -171,7 +171,7 @@ class DebateEnv(FreeTextGame):
                 outcomes[agent] = self._debated(agent, text, turn, agent in speaking)
         return outcomes
 
-    def told(self, agent: str) -> str:
+    def prompt(self, agent: str) -> str:
         """The motion, the agent's side, the debate so far, and what is to be done now."""
         side = SIDE_OF[agent]
         lines = [f"Motion: {self.debate.motion}", *self._recalled()]

@@ -247,7 +247,7 @@ class ToolUseEnv(TaskEnv):
         turns = "one turn" if self.max_cycles == 1 else f"{self.max_cycles} turns"
         return TaskView(f"{task.rules()} {task.how_to_answer()} You have {turns}.", task=task)
 
-    def told(self, agent: str) -> str:
+    def prompt(self, agent: str) -> str:
         """The question, what was called before, and what the last turn brought."""
         attempt = self.attempt(agent)
         last = [LAST_TURN] if attempt.turns == self.rounds - 1 and not attempt.solved else []

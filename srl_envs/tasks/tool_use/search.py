@@ -154,7 +154,7 @@ def _hang_up(connected: socket.socket) -> None:
         connected.shutdown(socket.SHUT_RDWR)
 
 
-def told(documents: Sequence[Document]) -> str:
+def as_text(documents: Sequence[Document]) -> str:
     """What a search found, a paragraph for each."""
     if not documents:
         return "Nothing was found."

@@ -17,7 +17,7 @@ from srl_envs.tasks.tool_use.calculator import calculate
 from srl_envs.tasks.tool_use.file_store import FileStore, MemoryFiles
 from srl_envs.tasks.tool_use.registry import Tool, ToolRegistry
 from srl_envs.tasks.tool_use.schemas import function_schema
-from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, shipped, told
+from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, as_text, shipped
 from srl_envs.validation import check_choice
 
 TOOLS = ("calculator", "files", "search", "python")
@@ -98,7 +98,7 @@ def _search_function(provider: SearchProvider) -> Callable[..., Any]:
         Args:
             query: A few words.
         """
-        return told(provider.search(query, SHOWN))
+        return as_text(provider.search(query, SHOWN))
 
     return search
 

@@ -10,14 +10,14 @@ from srl_envs.games.rendering import COLOURS, INK, LINE, SHOWN_ROUNDS, Frame, Sc
 
 SCENE = Scene(
     headline="game_v0 round 1/9",
-    seats=("agent_0", "agent_10"),
+    agents=("agent_0", "agent_10"),
     choices=(1, 0),
     rewards=(0.5, 1.0),
     answers=("compete", "cooperate"),
     ceiling=1.0,
 )
 UNPLAYED = Scene(
-    SCENE.headline, SCENE.seats, (None, None), (None, None), SCENE.answers, SCENE.ceiling
+    SCENE.headline, SCENE.agents, (None, None), (None, None), SCENE.answers, SCENE.ceiling
 )
 
 
@@ -58,11 +58,11 @@ def test_names_of_colours(name, colour):
 def test_who_is_called_by_a_colour_is_drawn_in_it_whatever_he_chose():
     names = ("red_0", "blue_0")
     for choices in ((1, 0), (0, 1)):
-        frame = picture(seats=names, teams=("a", "b"), choices=choices)
+        frame = picture(agents=names, teams=("a", "b"), choices=choices)
         red, blue = frame[56:78].astype(int), frame[104:126].astype(int)
         filled = [line[(line.max(axis=2) - line.min(axis=2)) > 60] for line in (red, blue)]
         assert (filled[0].argmax(axis=1) == 0).all() and (filled[1].argmax(axis=1) == 2).all()
-    assert not np.array_equal(frame, picture(seats=names, teams=("a", "b"), choices=(1, 0)))
+    assert not np.array_equal(frame, picture(agents=names, teams=("a", "b"), choices=(1, 0)))
 
 
 def picture(**changes):

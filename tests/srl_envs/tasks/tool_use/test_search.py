@@ -20,9 +20,9 @@ from srl_envs.tasks.tool_use.search import (
     BM25Search,
     Document,
     SearxngSearch,
+    as_text,
     load_documents,
     shipped,
-    told,
 )
 
 DOCUMENTS = (
@@ -39,7 +39,7 @@ def test_the_most_fitting_comes_first():
 
 @pytest.mark.parametrize("query", ["zebra", "zebra \ud800"])
 def test_what_is_not_there_is_not_found(query):
-    assert told(BM25Search(DOCUMENTS).search(query, 3)) == "Nothing was found."
+    assert as_text(BM25Search(DOCUMENTS).search(query, 3)) == "Nothing was found."
 
 
 def test_a_query_needs_words():
