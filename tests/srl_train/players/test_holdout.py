@@ -147,4 +147,4 @@ def test_the_levels_of_the_other_scenarios_may_train(name):
 def test_the_documented_mazes_may_train():
     for layout in ("simple", "medium", "complex"):
         name = f"maze_{layout}_v0"
-        refuse_levels(EnvironmentConfig(name), registry.make(name))
+        refuse_levels(EnvironmentConfig(name=name), registry.make(name))
