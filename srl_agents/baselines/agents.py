@@ -20,7 +20,7 @@ from srl_agents.policy import AgentObservation
 from srl_agents.scripted.memory_one import START, SituationReader
 
 
-class SimplePGSeat:
+class SimplePGAgent:
     """Plays a SimplePG; its draws come from the episode's seed."""
 
     name = "simple_pg"
@@ -49,7 +49,7 @@ class SimplePGSeat:
         )
 
 
-class OurMethodSeat:
+class OurMethodAgent:
     """Plays an OurMethodPolicy. With several others, their majority is "the opponent".
 
     `reader` says where the round before stands in the observation; by default as in
