@@ -15,7 +15,7 @@ from srl_train import trainer
 from srl_train.checkpoints import checkpoint
 from srl_train.engine import resume as resuming
 from srl_train.engine.assemble import assemble
-from srl_train.engine.environment import environment_maker
+from srl_train.engine.environment import build_env
 from srl_train.engine.run_files import RunFiles
 from srl_train.engine.state import Run
 from srl_train.errors import ConfigError, TrainingError
@@ -59,7 +59,7 @@ class MultiModelTrainer(trainer.MultiModelTrainer):
         `max_cycles`, else by its own rules.
         """
         if not self._replaced:
-            self._shown = environment_maker(self.config.to_run_config())()
+            self._shown = build_env(self.config.to_run_config())
         return self._shown
 
     @environment.setter

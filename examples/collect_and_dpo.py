@@ -1,5 +1,6 @@
 """Record games, then let models learn from what was better and what was worse in them (DPO)."""
 
+from functools import partial
 from pathlib import Path
 
 from srl_agents.episode import write_jsonl
@@ -7,7 +8,7 @@ from srl_train.config.models import ModelsConfig
 from srl_train.config.offline import DpoConfig
 from srl_train.config.run import EnvironmentConfig, LoggingConfig, RunConfig
 from srl_train.data.collect import build_policies, play_games
-from srl_train.engine.environment import environment_maker
+from srl_train.engine.environment import build_env
 from srl_train.trainer import MultiModelTrainer
 
 GAME = EnvironmentConfig(
@@ -25,7 +26,7 @@ def main() -> None:
         rounds=1,
     )
     # The same as: srl collect CONFIG --episodes 64 --group-size 16 --out games.jsonl
-    make_env = environment_maker(config)
+    make_env = partial(build_env, config)
     games = play_games(make_env, build_policies(config, make_env, {}), 64, seed=0, group_size=16)
     path = Path("runs/collect_and_dpo/games.jsonl")
     write_jsonl(path, games)

@@ -7,6 +7,7 @@ is evaluated on problems that training never has, each sampled several times; th
 problems that training may have, and what it solved is kept to be learned from.
 """
 
+from functools import partial
 from pathlib import Path
 
 from srl_agents.episode import write_jsonl
@@ -15,7 +16,7 @@ from srl_envs.scenarios import lookup
 from srl_train.config.models import ModelsConfig, SamplingConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.data.collect import build_policies, filtered, play_games
-from srl_train.engine.environment import environment_maker
+from srl_train.engine.environment import build_env
 
 TASK = EnvironmentConfig(
     name="code_v0", options={"families": "returns", "difficulty": 1, "max_cycles": 1}
@@ -27,7 +28,7 @@ def main() -> None:
     """The embedded model in the seat."""
     models = ModelsConfig(count=1, sampling=SamplingConfig(max_new_tokens=24))
     config = RunConfig(environment=TASK, models=models)
-    make_env = environment_maker(config)
+    make_env = partial(build_env, config)
     policies = build_policies(config, make_env, {})
 
     # Much the same as: srl eval --scenario code_v0.one_line_unseen --policy tiny --episodes 12

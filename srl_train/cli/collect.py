@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,11 +87,11 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.data.chats import as_lines
     from srl_train.data.collect import build_policies, filtered, play_games
     from srl_train.data.demonstrations import parts_of
-    from srl_train.engine.environment import environment_maker
+    from srl_train.engine.environment import build_env
     from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
     from srl_train.players.trained_models import notes_of
 
-    make_env = environment_maker(config, trusted=trained is None or args.trust)
+    make_env = partial(build_env, config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:
         refuse_levels(config.environment, env)  # what is collected is trained on
         agents = list(env.possible_agents)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,15 +17,17 @@ from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.config.updates import CUSTOM, AsynchronousConfig
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.distributed import fsdp, processes
-from srl_train.engine.build_learner import joint_state, learner_of
-from srl_train.engine.environment import environment_maker
+from srl_train.engine.builders import (
+    build_backends,
+    build_learner,
+    build_policies,
+    build_sampling,
+    joint_state,
+)
+from srl_train.engine.engine import LocalEngine, ProcessesEngine
+from srl_train.engine.environment import build_env
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import ConfigError
-from srl_train.players.agents import (
-    load_players,
-    policies_of_seats,
-    sampling_of_seats,
-)
 from srl_train.players.assignment import players_by_agent
 from srl_train.players.holdout import refuse_levels
 from srl_train.players.player_spec import base_named
@@ -48,7 +51,7 @@ def assemble(
     _check_shares(config, started)
     processes.check_same("the configuration", config)
     config = resolved(_with_own_parts(config, make_env, strategy))
-    make_env = make_env or environment_maker(config)
+    make_env = make_env or partial(build_env, config)
     with closing(make_env()) as env:
         return _assembled(config, make_env, env, strategy, started)
 
@@ -68,19 +71,17 @@ def _assembled(
         )
     refuse_levels(config.environment, env)
     seats = players_by_agent(config, env)
-    sampling = sampling_of_seats(config, seats)
+    sampling = build_sampling(config, seats)
     with processes.main_first():
-        players = load_players(config, make_env)
+        players = build_backends(config, make_env)
     processes.check_equal("the weights to start from", players.modules)
     if config.parallel == "fsdp" and started > 1:
         for name, module in players.modules.items():
             fsdp.shard(name, module)
     joint = joint_state(config, make_env)
     learners = {
-        name: learner_of(
-            config, name, module, players.backends[name].tokenizer, seats, sampling, joint
-        )
-        for name, module in players.modules.items()
+        name: build_learner(config, name, players, seats, sampling, joint)
+        for name in players.modules
     }
     found = {n: own.parallelism() for n, own in learners.items()}
     processes.check_started(found, started, config.parallel)
@@ -96,11 +97,12 @@ def _assembled(
     baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)() if alone else {}
     run = Run(
         config=config,
+        engine=ProcessesEngine() if started > 1 else LocalEngine(),
         make_env=make_env,
         view=view,
         teams=teams,
         seats=seats,
-        policies=policies_of_seats(config, make_env, seats, players, view, sampling),
+        policies=build_policies(config, make_env, seats, players, view, sampling),
         learners=learners,
         buffers={
             name: SampleBuffer(
@@ -125,7 +127,7 @@ def _assembled(
         totals={name: ModelTotals() for name in learners},
     )
     for name in learners:
-        run.publish(name)
+        run.engine.publish(run, name)
     return run
 
 

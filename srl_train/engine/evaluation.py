@@ -10,7 +10,6 @@ import numpy as np
 from srl_agents.episode import Episode
 from srl_agents.evaluation import episode_stats
 from srl_agents.seeding import generator
-from srl_train.engine.rollout import play
 from srl_train.engine.state import Run
 
 
@@ -28,7 +27,7 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     policy_seeds = [int(s) for s in rng.integers(2**63, size=episodes)]
     run.meet_first_opponents()
     # Training's last warm-up is long over in an evaluation that starts at its last episode.
-    played = play(run, env_seeds, policy_seeds, [{"episode": 2**31}] * episodes)
+    played = run.engine.rollout(run, env_seeds, policy_seeds, [{"episode": 2**31}] * episodes)
     good = [episode for episode in played if episode.failure is None]
     steps = [step for episode in good for turn in episode.turns for step in turn]
     earned = [[s.reward for turn in e.turns for s in turn] for e in good]

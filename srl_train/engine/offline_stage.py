@@ -33,9 +33,9 @@ from srl_train.data.preferences import is_preference_file, preferences, read_pre
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed import processes
 from srl_train.engine.offline_progress import ORDER, planned
-from srl_train.engine.rollout import check_failures
+from srl_train.engine.rounds import check_failures
 from srl_train.engine.state import Run
-from srl_train.engine.update import UpdateStats, update_models
+from srl_train.engine.update import UpdateStats
 from srl_train.errors import ConfigError, DataError
 from srl_train.learners.trl_dpo import DpoLearner
 from srl_train.learners.trl_sft import SftLearner
@@ -120,7 +120,8 @@ class Stage:
         context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0))
         number = self._run.stages.passes
         update_index = STAGE_UPDATES + ORDER.index(self.name)
-        update_models(self._stepped, batches, context, update_index, updates)
+        stepped = self._stepped
+        stepped.engine.update(stepped, batches, context, update_index, updates)
         self.passes += 1
         for model, update in updates.items():
             if "loss" in update.metrics:  # not of a model that there is no data for

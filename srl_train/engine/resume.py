@@ -102,7 +102,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         run.buffers[model].load_state(state["buffers"][model])
         run.totals[model] = ModelTotals(**state["totals"][model])
         run.versions[model] = state["versions"][model]
-        run.publish(model)
+        run.engine.publish(run, model)
     run.strategy_state = state["strategy"]
     for name, pool in run.pools.items():
         pool.load_state(state["pools"][name])

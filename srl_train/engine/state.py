@@ -25,7 +25,8 @@ from srl_train.players.opponent_pool import OpponentPool
 from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:
-    from srl_train.players.agents import Players
+    from srl_train.engine.builders import Players
+    from srl_train.engine.engine import Engine
 
 
 @dataclass
@@ -46,9 +47,11 @@ class ModelTotals:
 
 @dataclass
 class Run:
-    """Built by `assembly.assemble`, changed by `rounds.run_round`."""
+    """Built by `assemble.assemble`, changed by `rounds.run_round`."""
 
     config: RunConfig
+    engine: Engine
+    """Carries out rollouts, updates and publication."""
     make_env: Callable[[], Any]
     view: TextView
     teams: Mapping[str, str] | None
@@ -119,16 +122,6 @@ class Run:
     def seating(self) -> Seating:
         """Who sits where, as far as credit may depend on it."""
         return Seating(tuple(self.seats), self.teams, self.speaks_first)
-
-    def new_version(self, model: str) -> None:
-        """Count an update that changed the model's weights."""
-        self.versions[model] += 1
-        self.publish(model)
-
-    def publish(self, model: str) -> None:
-        """Bring the model's weights, as they are, to whoever samples from it."""
-        weights = self.learners[model].weights()
-        self.players.publisher.publish(model, self.versions[model], weights)
 
     def draw_opponents(self, number: int, rng: np.random.Generator) -> dict[str, str]:
         """Load a past version into every pool for a round; returns pool -> the snapshot's name."""

@@ -83,7 +83,8 @@ def update_models(
         metrics = run.learners[model].end_update()
         changed = distance(before[model], run.learners[model].weights()) > 0
         if changed:
-            run.new_version(model)
+            run.versions[model] += 1
+            run.engine.publish(run, model)
         stats[model].add(taken, metrics, changed)
 
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.seating import assign_agents
-from srl_train.engine.environment import environment_maker
+from srl_train.engine.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_partners
 from srl_train.players.player_spec import base_named
@@ -32,5 +32,5 @@ def refuse_wrong_names(config: RunConfig) -> None:
         base_named("models.base", base)
     for name, base in config.models.frozen_models.items():
         base_named(f"models.frozen_models.{name}", base)
-    with closing(environment_maker(config)()) as env:
+    with closing(build_env(config)) as env:
         players_by_agent(config, env)

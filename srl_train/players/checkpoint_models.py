@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs import registry
 from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
-from srl_train.engine.environment import environment_maker
+from srl_train.engine.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.players.learning_models import learning_models
 from srl_train.players.player_spec import TINY
@@ -40,7 +41,7 @@ def checkpoint_modules(
             "object, and cannot be built again: give the models of the ended run"
         )
     if TINY in wanted.values() or models.opponent_notes:
-        make_env = environment_maker(config, trusted=trusted)
+        make_env: Callable[[], Any] = partial(build_env, config, trusted=trusted)
     else:
         make_env = _no_environment
     backends, modules = learning_models(models, wanted, make_env, config.seed)

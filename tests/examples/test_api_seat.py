@@ -1,10 +1,11 @@
 """The example with a model behind an API trains as it stands, in small, against a local server."""
 
+from functools import partial
 from pathlib import Path
 
 from srl_agents.llm import tiny
 from srl_train.config import yaml_file
-from srl_train.engine.environment import environment_maker
+from srl_train.engine.environment import build_env
 from srl_train.trainer import MultiModelTrainer
 from tests.chat_server import chat_server
 
@@ -14,7 +15,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "configs" / "api_seat.yaml"
 def test_api_seat(tmp_path):
     whole = yaml_file.load(EXAMPLE)
     # Shown the game for a moment only: it writes, but not always in form.
-    start = tiny.folder(environment_maker(whole), steps=4, turns=1)
+    start = tiny.folder(partial(build_env, whole), steps=4, turns=1)
     assert whole.rounds * whole.rollout.episodes == 40, "its comment counts the answers"
     assert whole.environment.options["max_cycles"] == 4
     smaller = {"rounds": 1, "rollout.group_size": 4, "models.base": str(start)}

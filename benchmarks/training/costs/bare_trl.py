@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_train.config.learners import GrpoConfig
 from srl_train.config.run import RunConfig
 from srl_train.data.samples import TokenSample
-from srl_train.engine.environment import environment_maker
+from srl_train.engine.environment import build_env
 from srl_train.learners.lora import adapter_models
 from srl_train.learners.upstream_warnings import quiet_upstream
 
@@ -88,7 +89,7 @@ def fresh_models(config: RunConfig) -> tuple[dict[str, Any], Any]:
     if len(set(config.models.bases)) > 1:
         raise ValueError(f"models.base lists {config.models.bases}: give one for all models")
     base = config.models.bases[0]
-    source = tiny.folder(environment_maker(config)) if base == "tiny" else base
+    source = tiny.folder(partial(build_env, config)) if base == "tiny" else base
 
     def load() -> HuggingFaceBackend:
         return HuggingFaceBackend.load(

@@ -10,6 +10,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 from srl_agents.llm import tiny
 from srl_train.config import yaml_file
 from srl_train.engine.assemble import assemble
-from srl_train.engine.environment import environment_maker
+from srl_train.engine.environment import build_env
 from srl_train.engine.rounds import run_round
 from srl_train.engine.state import Run
 from srl_train.trainer import MultiModelTrainer
@@ -43,7 +44,7 @@ def random_qwen2(folder: str, layers: int, width: int, settings: Mapping[str, An
     """Write a randomly initialised Qwen2 with the embedded model's tokenizer for this game's words;
     returns its number of parameters."""
     config = yaml_file.from_tree({}, settings)
-    tokenizer = AutoTokenizer.from_pretrained(tiny.folder(environment_maker(config)))
+    tokenizer = AutoTokenizer.from_pretrained(tiny.folder(partial(build_env, config)))
     torch.manual_seed(0)
     model = Qwen2ForCausalLM(
         Qwen2Config(

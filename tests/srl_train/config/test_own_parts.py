@@ -8,7 +8,8 @@ from srl_train.config import yaml_file
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
 from srl_train.config.updates import FederatedConfig
-from srl_train.engine.assemble import assemble, environment_maker
+from srl_train.engine.assemble import assemble
+from srl_train.engine.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.trainer import MultiModelTrainer
 from srl_train.updates import UpdateStrategy, chain, synchronized
@@ -107,4 +108,4 @@ def test_an_environment_of_ones_own_is_recorded_as_such(tmp_path):
     assert row["environment"]["name"] == "custom:coop_compete_v0"
     recorded = yaml_file.load(tmp_path / "config.yaml")
     with pytest.raises(ConfigError, match="there is no environment 'custom:coop_compete_v0'"):
-        environment_maker(recorded)
+        build_env(recorded)

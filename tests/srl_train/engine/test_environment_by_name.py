@@ -7,7 +7,7 @@ import pytest
 from srl_agents.episode import from_json
 from srl_train.cli import main
 from srl_train.config.run import EnvironmentConfig, RunConfig
-from srl_train.engine.assemble import environment_maker
+from srl_train.engine.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.metrics import read_metrics
 
@@ -61,7 +61,7 @@ def test_srl_train_reaches_it(my_games, tiny_folder, tmp_path):
 )
 def test_what_is_wrong_is_a_config_error(my_games, name, options, said):
     with pytest.raises(ConfigError) as refused:
-        environment_maker(RunConfig(environment=EnvironmentConfig(name, options)))
+        build_env(RunConfig(environment=EnvironmentConfig(name=name, options=options)))
     assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
 
 

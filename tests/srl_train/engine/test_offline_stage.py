@@ -1,6 +1,7 @@
 """Stages before the rounds: they run in order, resume to the bit, and teach."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -9,7 +10,7 @@ from srl_train.checkpoints import checkpoint
 from srl_train.cli import main
 from srl_train.config.yaml_file import dump, from_tree
 from srl_train.data.collect import filtered, play_games, scripted_player
-from srl_train.engine.environment import environment_maker
+from srl_train.engine.environment import build_env
 from srl_train.engine.offline_stage import Stage
 from srl_train.errors import CheckpointError, ConfigError, DataError, TrainingError
 from srl_train.metrics import read_metrics
@@ -186,7 +187,7 @@ def test_rounds_one_by_one_come_after_the_stages(short_run, tmp_path):
 
 
 def test_data_of_own_seats_or_of_all(short_run, tmp_path):
-    make_env = environment_maker(short_run())
+    make_env = partial(build_env, short_run())
     policies = {
         f"agent_{i}": scripted_player(name, make_env())
         for i, name in enumerate(("always_compete", "always_cooperate"))
@@ -304,7 +305,7 @@ def test_preferences_take_models_above_the_mean_of_their_games(short_run, tmp_pa
 
 
 def test_a_model_without_data_is_left_as_it_is(short_run, tmp_path):
-    make_env = environment_maker(short_run())
+    make_env = partial(build_env, short_run())
     expert = scripted_player("always_cooperate", make_env())
     policies = dict.fromkeys(("agent_0", "agent_1"), expert)
     games = filtered(play_games(make_env, policies, 4, 0), seats=["agent_0"])

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -200,17 +201,17 @@ def test_stages_before_the_rounds_keep_its_own_words(server, short_run):
 
 def test_collecting_seats_the_frozen_ones_of_a_config(server, short_run):
     from srl_train.data.collect import build_policies
-    from srl_train.engine.environment import environment_maker
+    from srl_train.engine.environment import build_env
 
     config = short_run(**COACH)
     found = build_policies(
-        config, environment_maker(config), dict.fromkeys(("agent_0", "agent_1"), "uniform")
+        config, partial(build_env, config), dict.fromkeys(("agent_0", "agent_1"), "uniform")
     )
     assert found["agent_2"].name == "openai:m"
     constrained = short_run(**GAME, models__constrained=True)
     everyone = dict.fromkeys(("agent_0", "agent_1", "agent_2"), "openai:m")
     with pytest.raises(ConfigError, match=r"models\.constrained"):
-        build_policies(constrained, environment_maker(constrained), everyone)
+        build_policies(constrained, partial(build_env, constrained), everyone)
 
 
 def test_sampling_of_the_run_is_the_default_of_its_seats(server, short_run):

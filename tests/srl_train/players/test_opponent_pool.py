@@ -126,7 +126,7 @@ def test_the_seated_snapshot_is_what_plays(adapters):
         for tensor in learner.weights().values():
             tensor.add_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(1)))
     run.versions["model_0"] = 1
-    run.publish("model_0")
+    run.engine.publish(run, "model_0")
     again = play_groups(run, 0)  # the same snapshot: only model_0 itself answers differently
     own, past = [[e.steps_of(s)[0].decision.tokens for e in first] for s in ("red_0", "blue_0")]
     own_now, past_now = ([[e.steps_of(s)[0].decision.tokens for e in again]

@@ -1,6 +1,7 @@
 """Adapters on a base in 4 or 8 bits: the base stays as it is, to the bit; the adapters learn."""
 
 import builtins
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.quantization import shared_states, weight_bytes
 from srl_train.config.models import AdapterConfig, ModelsConfig
 from srl_train.engine.assemble import assemble
-from srl_train.engine.environment import environment_maker
+from srl_train.engine.environment import build_env
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from srl_train.learners.critics import SeparateCritic
@@ -211,7 +212,7 @@ def test_resumed_to_the_bit_and_evaluated_on_the_same_base(kind, short_run, tmp_
 
     resolver, player = Resolver(), parse_player(f"{tmp_path / 'whole'}:model_1")
     assert resolver.record(player)["quantization"] == kind
-    [policy] = resolver.policies(player, environment_maker(config))
+    [policy] = resolver.policies(player, partial(build_env, config))
     backend, adapter = policy._backend, policy._adapter
     backend.model.set_adapter(adapter)
     trained = whole.run.learners["model_1"]._trainer.model.eval()

@@ -1,0 +1,132 @@
+"""Engines that carry out a round's heavy work: in this process, or in all that torchrun started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from srl_agents.episode import Episode
+from srl_agents.rollout import play_many
+from srl_train.data.sample_buffer import UpdateBatch
+from srl_train.distributed import processes
+from srl_train.engine.state import Run
+from srl_train.engine.update import UpdateStats, update_models
+from srl_train.updates import RoundContext
+
+
+class Engine(Protocol):
+    """What a round, a stage or an evaluation asks to be done with a run's models."""
+
+    def rollout(
+        self,
+        run: Run,
+        env_seeds: Sequence[int],
+        policy_seeds: Sequence[int],
+        options: Sequence[Mapping[str, Any]],
+        *,
+        extra: Mapping[str, Any] | None = None,
+        record_states: bool = False,
+    ) -> list[Episode]:
+        """One episode per entry of `env_seeds`, played by the run's policies.
+
+        env_seeds, policy_seeds, options: each episode's reset seed, the seed of its policies, and
+        its reset options.
+        """
+        ...
+
+    def update(
+        self,
+        run: Run,
+        batches: Mapping[str, UpdateBatch],
+        context: RoundContext,
+        update_index: int,
+        stats: Mapping[str, UpdateStats],
+    ) -> None:
+        """One update of every model in `batches`, counted in `stats`, published where it changed
+        weights."""
+        ...
+
+    def publish(self, run: Run, model: str) -> None:
+        """Bring the model's weights, as they are, to whoever samples from it."""
+        ...
+
+
+class LocalEngine:
+    """Everything in this process."""
+
+    def rollout(
+        self,
+        run: Run,
+        env_seeds: Sequence[int],
+        policy_seeds: Sequence[int],
+        options: Sequence[Mapping[str, Any]],
+        *,
+        extra: Mapping[str, Any] | None = None,
+        record_states: bool = False,
+    ) -> list[Episode]:
+        """See Engine."""
+        return play_many(
+            run.make_env,
+            run.policies,
+            env_seeds,
+            policy_seeds=policy_seeds,
+            speaks_first=run.speaks_first,
+            reset_options=options,
+            names=run.seats,
+            extra=extra,
+            record_states=record_states,
+        )
+
+    def update(
+        self,
+        run: Run,
+        batches: Mapping[str, UpdateBatch],
+        context: RoundContext,
+        update_index: int,
+        stats: Mapping[str, UpdateStats],
+    ) -> None:
+        """See Engine."""
+        update_models(run, batches, context, update_index, stats)
+
+    def publish(self, run: Run, model: str) -> None:
+        """See Engine."""
+        weights = run.learners[model].weights()
+        run.players.publisher.publish(model, run.versions[model], weights)
+
+
+class ProcessesEngine(LocalEngine):
+    """One of the processes that torchrun started, all of which call the same methods.
+
+    Updates need nothing here: learners average gradients over the processes themselves (DDP, FSDP).
+    """
+
+    def rollout(
+        self,
+        run: Run,
+        env_seeds: Sequence[int],
+        policy_seeds: Sequence[int],
+        options: Sequence[Mapping[str, Any]],
+        **recorded: Any,
+    ) -> list[Episode]:
+        """See Engine; every process gets all episodes.
+
+        Each plays its share and hands it round, except under fsdp, where no process has a whole
+        model: there all play everything, in step. Raises TrainingError where they part.
+        """
+        if run.config.parallel == "fsdp":
+            played = super().rollout(run, env_seeds, policy_seeds, options, **recorded)
+            processes.check_same("what was played", [_course(episode) for episode in played])
+            return played
+        share = processes.share_of
+        own = share(env_seeds), share(policy_seeds), share(options)
+        return processes.gather(super().rollout(run, *own, **recorded))
+
+
+def _course(episode: Episode) -> tuple[Any, ...]:
+    """What a game must have in common in all processes."""
+    answers = [
+        (step.agent, step.decision.text, str(step.decision.action), step.reward)
+        for turn in episode.turns
+        for step in turn
+    ]
+    return episode.seed, episode.failure, answers
