@@ -1,6 +1,8 @@
 """A run in an environment of one's own, from the configuration alone."""
 
 import json
+import pickle
+from functools import partial
 
 import pytest
 
@@ -63,6 +65,12 @@ def test_what_is_wrong_is_a_config_error(my_games, name, options, said):
     with pytest.raises(ConfigError) as refused:
         build_env(RunConfig(environment=EnvironmentConfig(name=name, options=options)))
     assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
+
+
+def test_what_makes_the_environment_can_be_sent_to_another_process():
+    environment = EnvironmentConfig(name="coop_compete_v0", options={"num_agents": 6})
+    make_env = partial(build_env, RunConfig(environment=environment))
+    assert len(pickle.loads(pickle.dumps(make_env))().possible_agents) == 6
 
 
 def test_srl_eval_plays_it_with_every_seat_focal(my_games, tiny_folder, tmp_path, capsys):
