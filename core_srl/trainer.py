@@ -127,7 +127,7 @@ class MultiModelTrainer(trainer.MultiModelTrainer):
 
 _NO_REWARD_FUNCTION = (
     "environment.reward_function is set: custom reward functions are not part of this release; "
-    "write them into an environment of your own (docs/environments.md)"
+    "write them into an environment of your own (docs/environments/games.md)"
 )
 
 

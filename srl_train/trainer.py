@@ -53,7 +53,7 @@ class MultiModelTrainer:
         own; `sinks` get what RUN/stages.jsonl and RUN/metrics.jsonl do, which
         `record_metrics=False` leaves out: a row per pass of a stage, which alone has the key
         `stage`, then a row per round. Under torchrun every process builds one of these and
-        calls the same methods; only the main process writes (docs/processes.md).
+        calls the same methods; only the main process writes (docs/training/processes.md).
         """
         self.config = config or RunConfig()
         folder = Path(run_dir)

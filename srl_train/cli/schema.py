@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from srl_train.cli.notices import tell
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
@@ -17,5 +19,5 @@ def run(args: argparse.Namespace) -> int:
     """Print it."""
     from srl_train.config import reference
 
-    print(reference.markdown() if args.markdown else json.dumps(reference.schema(), indent=2))
+    tell(reference.markdown() if args.markdown else json.dumps(reference.schema(), indent=2))
     return 0

@@ -21,7 +21,7 @@ class CooperativeConfig(ModeSection):
     """Each reward is blended with its team's mean."""
 
     name: Literal["cooperative"] = "cooperative"
-    """How rewards are shaped (docs/updates.md)."""
+    """How rewards are shaped (docs/training/updates.md)."""
     cooperation_strength: Fraction = 0.6
     """Share of the team's mean in each reward, 0 to 1."""
 
@@ -30,7 +30,7 @@ class CompetitiveConfig(ModeSection):
     """Each return gets a bonus for its rank."""
 
     name: Literal["competitive"] = "competitive"
-    """How rewards are shaped (docs/updates.md)."""
+    """How rewards are shaped (docs/training/updates.md)."""
     competition_intensity: Annotated[float, Field(ge=0)] = 0.4
     """Scale of the rank bonus, in units of an episode's return."""
 
@@ -39,7 +39,7 @@ class MixedConfig(ModeSection):
     """Both, with a balance that moves."""
 
     name: Literal["mixed"] = "mixed"
-    """How rewards are shaped (docs/updates.md)."""
+    """How rewards are shaped (docs/training/updates.md)."""
     cooperation_strength: Fraction = 0.6
     """Share of the team's mean in each reward, 0 to 1."""
     competition_intensity: Annotated[float, Field(ge=0)] = 0.4
@@ -50,7 +50,7 @@ class HierarchicalConfig(ModeSection):
     """A leader speaks first and is paid its team's mean."""
 
     name: Literal["hierarchical"] = "hierarchical"
-    """How rewards are shaped (docs/updates.md)."""
+    """How rewards are shaped (docs/training/updates.md)."""
     cooperation_strength: Fraction = 0.6
     """Share of the team's mean in each reward, 0 to 1."""
     leader: str | None = None
@@ -74,14 +74,14 @@ class PlainCredit(CreditSection):
     """Assignments without settings; per_agent has algorithm.scale_rewards."""
 
     name: Literal["per_agent", "leave_one_out"] = "per_agent"
-    """Which answer is paid for what (docs/credit.md)."""
+    """Which answer is paid for what (docs/training/credit.md)."""
 
 
 class ScaledCredit(CreditSection):
     """Assignments that scale their advantages."""
 
     name: Literal["agent_turn", "team_joint", "hierarchical", "opponent_model"]
-    """Which answer is paid for what (docs/credit.md)."""
+    """Which answer is paid for what (docs/training/credit.md)."""
     scale: Literal["group", "none"] = "group"
     """What advantages are divided by: the deviation of what they are compared with, or nothing."""
 
@@ -90,7 +90,7 @@ class RoleCredit(CreditSection):
     """Compared with the average of the agent's role."""
 
     name: Literal["role"] = "role"
-    """Which answer is paid for what (docs/credit.md)."""
+    """Which answer is paid for what (docs/training/credit.md)."""
     decay: Annotated[float, Field(ge=0, le=1)] = 0.95
     """Share of a role's average return that stays at each game, 0 to 1."""
 
@@ -99,7 +99,7 @@ class AlignmentCredit(CreditSection):
     """Advantage alignment."""
 
     name: Literal["advantage_alignment"] = "advantage_alignment"
-    """Which answer is paid for what (docs/credit.md)."""
+    """Which answer is paid for what (docs/training/credit.md)."""
     scale: Literal["group", "none"] = "group"
     """What advantages are divided by: the deviation of what they are compared with, or nothing."""
     alignment: Annotated[float, Field(ge=0)] = 1.0

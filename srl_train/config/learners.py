@@ -141,7 +141,7 @@ class PpoConfig(SurrogateConfig):
     """Proximal policy optimisation (Schulman et al. 2017): a critic in place of the group."""
 
     name: Literal["ppo"] = "ppo"
-    """What models learn by (docs/ppo.md)."""
+    """What models learn by (docs/training/ppo.md)."""
     minibatches: Count = 2
     """Parts an update's samples are split into, one optimizer step each; a divisor of
     rollout.group_size."""

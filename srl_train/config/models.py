@@ -58,7 +58,8 @@ class ModelsConfig(Section):
     a hub name (NAME or NAME@REVISION); or a list with one per model."""
     frozen_models: Mapping[str, str] = {}
     """Further models that play and never learn: name -> base, or a model behind an API, such as
-    openai:gpt-5-mini (docs/api_models.md); `seats` says where they sit (docs/self_play.md)."""
+    openai:gpt-5-mini (docs/agents/api_models.md); `seats` says where they sit
+    (docs/training/self_play.md)."""
     adapters: AdapterConfig | None = None
     """A section makes the models LoRA adapters on one shared base; null trains full models."""
     sampling: SamplingConfig = SamplingConfig(max_new_tokens=EMBEDDED_TOKENS)
@@ -69,7 +70,7 @@ class ModelsConfig(Section):
     """Sample only among the legal answers, and train with the same masking."""
     opponent_notes: bool = False
     """Tell every model, each turn, what the others did so far and what to expect
-    (docs/our_method.md)."""
+    (docs/agents/our_method.md)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes an accelerator where there is one."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -142,7 +143,7 @@ class ModelsConfig(Section):
 
 
 class PoolConfig(Section):
-    """Snapshots of models that learn, to play against (docs/self_play.md)."""
+    """Snapshots of models that learn, to play against (docs/training/self_play.md)."""
 
     of: Annotated[Names, Field(min_length=1)] = ("model_0",)
     """The models whose past versions are in the pool."""

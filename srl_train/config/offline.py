@@ -43,7 +43,7 @@ class OfflineConfig(OptimizerConfig):
 
 
 class SftConfig(OfflineConfig):
-    """Supervised learning from episodes, by TRL's SFTTrainer (docs/offline.md)."""
+    """Supervised learning from episodes, by TRL's SFTTrainer (docs/training/offline.md)."""
 
     where: ClassVar[str] = "sft"
 

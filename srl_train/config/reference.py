@@ -18,7 +18,9 @@ def markdown() -> str:
     """Every setting with its default and its meaning, as a table."""
     rows = ["| setting | default | meaning |", "|---|---|---|"]
     for path, default, meaning in _rows(RunConfig, "", RunConfig()):
-        linked = re.sub(r"docs/([\w]+\.md)", r"[\1](\1)", " ".join(meaning.split()))
+        # The table stands in docs/training/.
+        linked = re.sub(r"docs/training/(\w+\.md)", r"[\1](\1)", " ".join(meaning.split()))
+        linked = re.sub(r"docs/(\w+/(\w+\.md))", r"[\2](../\1)", linked)
         rows.append(f"| `{path}` | {default} | {linked.replace('|', chr(92) + '|')} |")
     return "\n".join(rows) + "\n"
 

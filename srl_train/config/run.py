@@ -31,7 +31,8 @@ class EnvironmentConfig(Section):
     name: str = "coop_compete_v0"
     """A name from the catalogue (`srl info` lists them), or module:function for one of yours."""
     options: Annotated[Mapping[str, Any], Field(validate_default=True)] = {}
-    """The environment's own arguments (docs/environments.md); max_cycles is the turns per episode.
+    """The environment's own arguments (docs/environments/games.md); max_cycles is the turns per
+    episode.
     Left out, it is 8 in games that would have 1000 (64 in bandit_v0), members of multitask_v0
     included, and the game's own elsewhere. A whole episode has to fit a model's context."""
 
@@ -97,7 +98,8 @@ class RunConfig(Section):
     """Agent -> model_<i>, a frozen model, a pool or a scripted policy; the others are dealt to the
     models that learn, in turn."""
     opponent_pools: Mapping[str, PoolConfig] = {}
-    """Name -> past versions of models to play against; `seats` says where (docs/self_play.md)."""
+    """Name -> past versions of models to play against; `seats` says where
+    (docs/training/self_play.md)."""
     mode: ModeConfig = MixedConfig()
     """How raw rewards become the rewards that are trained on."""
     updates: UpdatesConfig = AsynchronousConfig()
@@ -111,10 +113,10 @@ class RunConfig(Section):
     algorithms: Mapping[str, AlgorithmConfig] = {}
     """Model -> an algorithm section of its own, whole, in place of `algorithm`."""
     sft: SftConfig | None = None
-    """A section makes the models learn from games before the rounds (docs/offline.md)."""
+    """A section makes the models learn from games before the rounds (docs/training/offline.md)."""
     dpo: DpoConfig | None = None
     """A section makes the models learn from better and worse answers before the rounds, after
-    `sft` (docs/offline.md)."""
+    `sft` (docs/training/offline.md)."""
     checkpoints: CheckpointsConfig = CheckpointsConfig()
     """When the whole state is saved."""
     logging: LoggingConfig = LoggingConfig()
@@ -128,7 +130,7 @@ class RunConfig(Section):
     """CPU threads of torch; one is the fastest for the tiny model."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """How processes started by torchrun share a model: `ddp`, each holds it whole, or `fsdp`, each
-    holds a slice (docs/processes.md)."""
+    holds a slice (docs/training/processes.md)."""
     seed: Annotated[int, Field(ge=0, le=seeding.MOST)] = 0
     """All randomness of the run comes from it."""
 

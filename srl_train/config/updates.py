@@ -54,8 +54,8 @@ class AsynchronousConfig(UpdatesSection):
     """Each model updates when its own sample budget is full."""
 
     strategy: Literal["asynchronous", "custom"] = "asynchronous"
-    """How the models' updates are combined (docs/updates.md); `custom` is recorded where a strategy
-    was handed over as an object, and cannot be asked for by name."""
+    """How the models' updates are combined (docs/training/updates.md); `custom` is recorded where
+    a strategy was handed over as an object, and cannot be asked for by name."""
     sample_budget: Mapping[str, Annotated[int, Field(ge=2)]] = {}
     """Model -> samples it gathers before it updates, a multiple of rollout.group_size; a round's
     worth if not named."""
@@ -67,7 +67,7 @@ class SynchronizedConfig(UpdatesSection):
     """Every optimizer step, all models apply the mean gradient."""
 
     strategy: Literal["synchronized"] = "synchronized"
-    """How the models' updates are combined (docs/updates.md)."""
+    """How the models' updates are combined (docs/training/updates.md)."""
     groups: Groups = ()
     """Lists of models that are averaged among themselves; empty for all together."""
 
@@ -76,7 +76,7 @@ class FederatedConfig(UpdatesSection):
     """After every round, models take the weighted mean of the weights."""
 
     strategy: Literal["federated"] = "federated"
-    """How the models' updates are combined (docs/updates.md)."""
+    """How the models' updates are combined (docs/training/updates.md)."""
     groups: Groups = ()
     """Lists of models that are averaged among themselves; empty for all together."""
     weighting: Annotated[
@@ -91,7 +91,7 @@ class SelectiveConfig(UpdatesSection):
     """Only the best models of a round update."""
 
     strategy: Literal["selective"] = "selective"
-    """How the models' updates are combined (docs/updates.md)."""
+    """How the models' updates are combined (docs/training/updates.md)."""
     fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Of the models that update in a round, clearly higher returns first; 0 to 1."""
     patience: Annotated[int, Field(ge=1)] = 4

@@ -67,7 +67,7 @@ def _assembled(
     if view is None:
         raise ConfigError(
             f"{env.metadata['name']} has no text_view: language models cannot play it; "
-            "give the environment a TextView (docs/environments.md)"
+            "give the environment a TextView (docs/environments/games.md)"
         )
     refuse_levels(config.environment, env)
     seats = players_by_agent(config, env)

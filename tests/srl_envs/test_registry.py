@@ -108,10 +108,10 @@ def test_a_pettingzoo_without_a_registry_will_do():
 @pytest.mark.parametrize("name", registry.names())
 def test_the_documentation_names_every_parameter_and_field(name):
     module = importlib.import_module(registry.entry(name).module)
-    docs = Path(__file__).parents[2] / "docs"
-    pages = ("environments", "tasks", "tool_use", "debate")  # what has a page of its own
+    docs = Path(__file__).parents[2] / "docs" / "environments"
+    pages = ("games", "tasks", "tool_use", "debate")  # what has a page of its own
     text = "".join((docs / f"{page}.md").read_text(encoding="utf-8") for page in pages)
-    assert f"`{name}`" in (docs / "environments.md").read_text(encoding="utf-8")
+    assert f"`{name}`" in (docs / "games.md").read_text(encoding="utf-8")
     parameters = inspect.signature(module.parallel_env).parameters
     for word in (name, *parameters, *getattr(module, "OBSERVATION_FIELDS", ())):
         assert f"`{word}`" in text

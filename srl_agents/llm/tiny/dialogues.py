@@ -122,7 +122,7 @@ def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:
     if not offered:
         raise ValueError(
             f"{env.metadata['name']} takes any text and offers no sample_answers to start the "
-            "embedded model from: define them (docs/tasks.md), or train another model"
+            "embedded model from: define them (docs/environments/tasks.md), or train another model"
         )
     return tuple(offered)
 

@@ -2,7 +2,7 @@
 
 Problems are generated (srl_envs.tasks.programming.generators), each of difficulty 1 to 5, or come
 from a file in HumanEval's or MBPP's layout. Some tests are shown, the others are not. Nothing that
-a program does reaches this process (docs/sandbox.md).
+a program does reaches this process (docs/environments/sandbox.md).
 """
 
 from __future__ import annotations
@@ -222,7 +222,8 @@ def parallel_env(
 
     `families` are one or several of FAMILIES, all where not given. `path` is a file of problems in
     HumanEval's or MBPP's layout in their place. A program may take `wall` seconds with all its
-    tests, and runs at a level of protection of at least `sandbox_minimum` (docs/sandbox.md).
+    tests, and runs at a level of protection of at least `sandbox_minimum`
+    (docs/environments/sandbox.md).
     Raises EnvConfigError for wrong arguments, and SandboxError where that level is not to be had.
     """
     if path is not None and families is not None:

@@ -1,4 +1,5 @@
-"""The table: everyone plays legally what they are listed for, and docs/scenarios.md lists them."""
+"""The table: everyone plays legally what they are listed for, and docs/environments/scenarios.md
+lists them."""
 
 import re
 from pathlib import Path

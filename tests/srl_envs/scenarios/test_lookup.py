@@ -166,7 +166,7 @@ def test_no_training_scenario_plays_held_out_levels():
 
 
 def row(found):
-    """How docs/scenarios.md tells of a scenario."""
+    """How docs/environments/scenarios.md tells of a scenario."""
     seats = {}
     for seat, who in found.background.items():
         seats.setdefault(who, []).append(seat)

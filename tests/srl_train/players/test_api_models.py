@@ -10,6 +10,7 @@ import pytest
 
 from srl_agents.episode import read_jsonl
 from srl_train import cli
+from srl_train.advantages.estimate import shaped_game
 from srl_train.config.models import SamplingConfig
 from srl_train.data.demonstrations import demonstration
 from srl_train.data.preferences import preferences
@@ -181,10 +182,13 @@ def test_what_it_wrote_is_learned_from_as_text(server, tmp_path, short_run):
         token for s in steps for token in (*chat.answer(s.decision.text), chat.end_of_turn)
     ]
     parts = [(index, seat) for index in range(6) for seat in run.seats]
-    rewards = lambda episode: {  # noqa: E731
-        seat: [step.reward for step in episode.steps_of(seat)] for seat in episode.seats
-    }
-    pairs = preferences(parts, games, run.view, chat, rewards)
+    pairs = preferences(
+        parts,
+        games,
+        run.view,
+        chat,
+        lambda episode: shaped_game(episode, tuple(episode.seats), lambda rewards: rewards, 0.0),
+    )
     assert pairs and pairs[0].chosen_ids != pairs[0].rejected_ids
 
 

@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+from pydantic import TypeAdapter
 from torch import tensor
 from torch.testing import assert_close
 
@@ -20,6 +21,10 @@ from srl_train.updates import (
 
 MODELS = ("a", "b")
 CONTEXT = RoundContext(round=0, step=0, scores={"a": 9.0, "b": 1.0})
+
+
+def updates_section(**settings):
+    return TypeAdapter(UpdatesConfig).validate_python(settings)
 
 
 def doubled() -> UpdateStrategy:
@@ -113,7 +118,7 @@ def test_chain_checks_what_its_members_check():
 
 @pytest.mark.parametrize("name", ["synchronized", "asynchronous", "federated", "selective"])
 def test_every_named_strategy_builds_from_the_configuration_and_leaves_inputs_alone(name):
-    strategy = STRATEGIES[name](UpdatesConfig(strategy=name))
+    strategy = STRATEGIES[name](updates_section(strategy=name))
     values = {"a": {"w": tensor([1.0, 2.0])}, "b": {"w": tensor([3.0, 5.0])}}
     copies = {model: {"w": own["w"].clone()} for model, own in values.items()}
     state = strategy.init(MODELS)
@@ -126,12 +131,12 @@ def test_every_named_strategy_builds_from_the_configuration_and_leaves_inputs_al
 
 
 def test_the_table_hands_on_the_settings():
-    settings = UpdatesConfig(strategy="selective", fraction=1.0)
+    settings = updates_section(strategy="selective", fraction=1.0)
     gradients = {"a": {"w": tensor([1.0])}, "b": {"w": tensor([3.0])}}
     strategy = STRATEGIES["selective"](settings)
     gave, _ = strategy.on_gradients(gradients, strategy.init(MODELS), CONTEXT)
     assert gave["b"] is not None
-    settings = UpdatesConfig(strategy="federated", mix=0.0)
+    settings = updates_section(strategy="federated", mix=0.0)
     strategy = STRATEGIES["federated"](settings)
     gave, _ = strategy.on_weights(gradients, gradients, strategy.init(MODELS), CONTEXT)
     assert torch.equal(gave["b"]["w"], tensor([3.0]))

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from pydantic import TypeAdapter
 
 from srl_train.advantages.credit import ASSIGNMENTS, Seating
 from srl_train.config.credit import CreditConfig
@@ -17,8 +18,12 @@ OWN = sorted(set(ASSIGNMENTS) - {"per_agent"})
 PER_GROUP = sorted(set(OWN) - {"role"})
 
 
+def credit_section(**settings):
+    return TypeAdapter(CreditConfig).validate_python(settings)
+
+
 def assignment(name, discount=1.0, **settings):
-    return ASSIGNMENTS[name](CreditConfig(name=name, **settings), discount)
+    return ASSIGNMENTS[name](credit_section(name=name, **settings), discount)
 
 
 def advantages(name, groups, seating=ONE, discount=1.0, **settings):
