@@ -1,6 +1,5 @@
 """Every game of the catalogue through every framework's own wrapper for PettingZoo."""
 
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,8 +15,7 @@ NOT_INSTALLED = "is not installed: make test-interop"
 
 
 def in_turns(name, **parameters):
-    found = registry.entry(name)
-    return import_module(found.module).env(**{**found.defaults, **parameters})
+    return registry.as_module(name).env(**parameters)
 
 
 class OnlyMasks(BaseParallelWrapper):
