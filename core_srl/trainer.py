@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 CHECKPOINT_DIR = "./checkpoints/multimodel"
 
 
-class MultiModelTrainer(trainer.MultiModelTrainer):
+class MultiModelTrainer(trainer.Trainer):
     """The trainer for documented settings; everything it writes lies in their checkpoint_dir.
 
     A run that lies there already is moved beside it, unless a checkpoint of it is loaded first.
@@ -44,7 +44,7 @@ class MultiModelTrainer(trainer.MultiModelTrainer):
         if config is not None and not isinstance(config, MultiModelConfig):
             raise ConfigError(
                 f"config is a {type(config).__name__}: give a MultiModelConfig, or a RunConfig to "
-                "srl_train.trainer.MultiModelTrainer"
+                "srl_train.Trainer"
             )
         self.config = config or MultiModelConfig()
         self._shown: Any = None

@@ -9,7 +9,7 @@ from srl_train.config.offline import DpoConfig
 from srl_train.config.run import EnvironmentConfig, LoggingConfig, RunConfig
 from srl_train.data.collect import build_policies, play_games
 from srl_train.engine.environment import build_env
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 GAME = EnvironmentConfig(
     name="coop_compete_v0",
@@ -34,7 +34,7 @@ def main() -> None:
     # Every model learns from all four seats, and no round follows.
     dpo = DpoConfig(data=(str(path),), seats="all", epochs=6, batch_size=8, learning_rate=1e-3)
     config = config.replaced(dpo=dpo, rounds=0)
-    results = MultiModelTrainer(config, path.parent / "run").fit()
+    results = Trainer(config, path.parent / "run").fit()
     [stage] = results["stages"]
     before, after = (results["evaluation"][when]["raw_reward"] for when in ("before", "after"))
     print(f"{stage['games']} games gave {stage['models']['model_0']['samples']} pairs")

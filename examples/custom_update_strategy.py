@@ -11,7 +11,7 @@ import sys
 
 from srl_train.config.run import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
 from srl_train.metrics import read_metrics
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from srl_train.updates import UpdateStrategy, chain, synchronized
 
 
@@ -34,7 +34,7 @@ def lookahead(rounds=2, share=0.5):
     return UpdateStrategy(init, on_weights=on_weights)
 
 
-trainer = MultiModelTrainer(
+trainer = Trainer(
     RunConfig(
         environment=EnvironmentConfig(
             name="coop_compete_v0", options={"num_agents": 4, "max_cycles": 8}

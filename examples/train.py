@@ -9,7 +9,7 @@ from srl_train.config.credit import CooperativeConfig
 from srl_train.config.learners import GrpoConfig
 from srl_train.config.run import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
 from srl_train.metrics import Progress
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 config = RunConfig(
     environment=EnvironmentConfig(
@@ -21,7 +21,7 @@ config = RunConfig(
     logging=LoggingConfig(evaluation_episodes=32),
     rounds=5,
 )
-trainer = MultiModelTrainer(
+trainer = Trainer(
     config,
     run_dir=sys.argv[1] if len(sys.argv) > 1 else "runs/train",
     sinks=(Progress(config.rounds),),

@@ -8,8 +8,8 @@ from typing import Any
 # kernel is missing, which quantised bases do not use either. Said here: before PEFT is imported.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
-_HOMES = {"MultiModelTrainer": "srl_train.trainer", "RunConfig": "srl_train.config.run"}
-__all__ = ["MultiModelTrainer", "RunConfig"]
+_HOMES = {"Trainer": "srl_train.trainer", "RunConfig": "srl_train.config.run"}
+__all__ = ["RunConfig", "Trainer"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""MultiModelTrainer: training of several models together, over all rounds."""
+"""Trainer: training of several models together, over all rounds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from srl_train.metrics import JsonlSink, Sink, Tee, unreadable_answers
 from srl_train.updates import UpdateStrategy
 
 
-class MultiModelTrainer:
+class Trainer:
     """Several models, one environment, one loop of rounds.
 
     Everything is built at the first use, so the configuration can still be replaced before it.
@@ -84,7 +84,7 @@ class MultiModelTrainer:
         if self._run is not None and changed and self._has_begun(self._run):
             raise TrainingError(
                 "the configuration was changed after training began: build a new "
-                "MultiModelTrainer with it and load a checkpoint"
+                "Trainer with it and load a checkpoint"
             )
         if self._run is None or changed:
             self._run = self._assemble()

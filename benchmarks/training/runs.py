@@ -15,7 +15,7 @@ from srl_train.config import yaml_file
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.rounds import RoundResult
 from srl_train.engine.state import Run
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 Settings = Mapping[str, Any]
 """What replaces a configuration's own, by dotted name."""
@@ -90,7 +90,7 @@ def last_info(episode: Episode) -> Mapping[str, Any]:
     return episode.turns[-1][0].info
 
 
-class _WatchedTrainer(MultiModelTrainer):
+class _WatchedTrainer(Trainer):
     """Keeps what was trained on, as the last info of each episode names it."""
 
     def __init__(self, *arguments: Any, named_by: str, **named: Any) -> None:

@@ -18,7 +18,7 @@ from srl_envs.wrappers.text_adapter import with_text
 from srl_train.config.credit import CooperativeConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import LoggingConfig, RolloutConfig, RunConfig
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 ROUNDS = 4
 SIGNS = ("rock", "paper", "scissors")
@@ -69,7 +69,7 @@ for answer in ("Paper.", "I cannot decide"):
     observations, rewards, *_ = env.step({"player_0": answer})
     print(f"\n> {answer}\n{rewards['player_0']:+g}. {observations['player_0']}")
 
-trainer = MultiModelTrainer(
+trainer = Trainer(
     RunConfig(
         models=ModelsConfig(count=1),
         mode=CooperativeConfig(cooperation_strength=0.0),  # one seat: its own reward

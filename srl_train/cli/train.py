@@ -15,7 +15,7 @@ from srl_train.players.assignment import refuse_wrong_names
 
 if TYPE_CHECKING:
     from srl_train.config.run import RunConfig
-    from srl_train.trainer import MultiModelTrainer
+    from srl_train.trainer import Trainer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,12 +54,12 @@ def run(args: argparse.Namespace) -> int:
         prepare_torch()
         from srl_train.distributed import processes
         from srl_train.metrics import Progress
-        from srl_train.trainer import MultiModelTrainer
+        from srl_train.trainer import Trainer
 
     progress = Progress(config.rounds, log_every=config.logging.every)
     sinks = () if args.quiet else (progress,)
     args.notices.screen = None if args.quiet else progress
-    trainer = MultiModelTrainer(config, folder, sinks=sinks)
+    trainer = Trainer(config, folder, sinks=sinks)
     if args.resume:
         trainer.load_checkpoint()
     if processes.is_main():
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _announce(trainer: MultiModelTrainer, resumed: bool) -> None:
+def _announce(trainer: Trainer, resumed: bool) -> None:
     """What really started, where several processes were asked for, and from where it goes on."""
     from srl_train.checkpoints.checkpoint import not_whole
 

@@ -186,6 +186,6 @@ def _with_own_parts(
     elif updates.strategy == CUSTOM:
         raise ConfigError(
             "updates.strategy: got 'custom', which was handed over as an object and has no name: "
-            "hand it over again (MultiModelTrainer's strategy)"
+            "hand it over again (Trainer's strategy)"
         )
     return config

@@ -6,7 +6,7 @@ from pathlib import Path
 from srl_agents.llm import tiny
 from srl_train.config import yaml_file
 from srl_train.engine.environment import build_env
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from tests.chat_server import chat_server
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "configs" / "api_seat.yaml"
@@ -20,7 +20,7 @@ def test_api_seat(tmp_path):
     assert whole.environment.options["max_cycles"] == 4
     smaller = {"rounds": 1, "rollout.group_size": 4, "models.base": str(start)}
     with chat_server() as server:
-        MultiModelTrainer(yaml_file.load(EXAMPLE, smaller), tmp_path / "run").fit()
+        Trainer(yaml_file.load(EXAMPLE, smaller), tmp_path / "run").fit()
     assert len(server.bodies) == 4 * 4
     assert {(b["model"], b["max_tokens"]) for b in server.bodies} == {("gpt-5-mini", 1024)}
     assert {path.name for path in (tmp_path / "run" / "models").iterdir()} == {"model_0", "model_1"}

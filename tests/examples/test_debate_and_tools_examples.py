@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from srl_envs import debate_v0, tool_use_v0
 from srl_train.config import yaml_file
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CONFIGS = EXAMPLES / "configs"
@@ -36,7 +36,7 @@ def test_weights_change(name, make, tmp_path, embedded_models):
     # Shown the game for a moment only: it writes, but not always in form.
     start = tiny.folder(make, steps=4, turns=1)
     config = yaml_file.load(CONFIGS / name, {**SMALLER, "models.base": str(start)})
-    MultiModelTrainer(config, tmp_path / "run").fit()
+    Trainer(config, tmp_path / "run").fit()
     before = load_file(start / "model.safetensors")
     for folder in (tmp_path / "run" / "models").iterdir():
         after = load_file(folder / "model.safetensors")

@@ -5,7 +5,7 @@ from pathlib import Path
 from srl_envs import make
 from srl_train.config import yaml_file
 from srl_train.metrics.run_folder import load
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 CONFIG = Path(__file__).parents[2] / "examples" / "configs" / "several_tasks.yaml"
@@ -27,7 +27,7 @@ def test_one_model_trains_on_three_tasks(tmp_path, embedded_models):
         "logging.evaluation_episodes": 0,
         "rounds": 1,
     }
-    MultiModelTrainer(yaml_file.load(CONFIG, here | smaller), tmp_path / "run").fit()
+    Trainer(yaml_file.load(CONFIG, here | smaller), tmp_path / "run").fit()
     [row] = load(tmp_path / "run").rows
     told = row["by_environment"]
     assert set(told) == {"sums", "programs", "tools"}

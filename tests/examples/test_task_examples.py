@@ -10,7 +10,7 @@ import pytest
 from srl_agents.episode import from_json
 from srl_envs import make
 from srl_train.config import yaml_file
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +45,7 @@ def test_a_custom_task_is_trained_on_by_its_name(steps, tmp_path, monkeypatch, e
             "rounds": 1,
         }
     )
-    MultiModelTrainer(config, tmp_path).fit()
+    Trainer(config, tmp_path).fit()
     [kept] = (tmp_path / "episodes").glob("*.jsonl")
     episodes = [from_json(line) for line in kept.read_text("utf-8").splitlines()]
     assert episodes and all(episode.failure is None for episode in episodes)

@@ -100,7 +100,7 @@ def test_tic_tac_toe_is_the_game_that_is_shown():
 def test_two_models_play_and_learn(game, tmp_path):
     config = pytest.importorskip("srl_train.config.run")
     trainer_module = pytest.importorskip("srl_train.trainer")
-    trainer = trainer_module.MultiModelTrainer(
+    trainer = trainer_module.Trainer(
         config.RunConfig(
             models=config.ModelsConfig(count=2, constrained=True),
             rollout=config.RolloutConfig(group_size=4, groups_per_round=2),

@@ -24,7 +24,7 @@ from srl_train.engine.assemble import assemble
 from srl_train.engine.environment import build_env
 from srl_train.engine.rounds import run_round
 from srl_train.engine.state import Run
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from srl_train.updates import RoundContext
 
 HEAD = 64  # width of an attention head
@@ -34,7 +34,7 @@ def round_seconds(settings: Mapping[str, Any]) -> dict[str, list[float]]:
     """Seconds of every round but the first: "round", and of it "rollout" and "train"."""
     with tempfile.TemporaryDirectory(prefix="round-seconds-") as folder:
         config = yaml_file.from_tree({}, settings)
-        trainer = MultiModelTrainer(config, folder, record_metrics=False)
+        trainer = Trainer(config, folder, record_metrics=False)
         rows = [trainer.train_round().row["seconds"] for _ in range(config.rounds)][1:]
     parts = {part: [row[part] for row in rows] for part in ("rollout", "train")}
     return {"round": [sum(row.values()) for row in rows], **parts}

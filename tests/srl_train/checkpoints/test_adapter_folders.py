@@ -12,7 +12,7 @@ from srl_agents.llm.sampling import Sampling
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 SAME = {"rank": 4, "alpha": 8.0}
 CONTEXT = tuple(range(5, 25))
@@ -49,7 +49,7 @@ def loaded(base, adapter):
 
 
 def started(config, tmp_path):
-    return MultiModelTrainer(config, tmp_path / "run").run
+    return Trainer(config, tmp_path / "run").run
 
 
 def test_training_goes_on_from_the_adapter(adapter, theirs, short_run, tmp_path, tiny_folder):
@@ -120,12 +120,12 @@ def test_a_frozen_adapter_plays_as_it_is(adapter, theirs, short_run, tmp_path):
 
 def test_a_run_that_went_on_from_an_adapter_resumes_to_the_bit(adapter, short_run, tmp_path):
     config = short_run(models__base=adapter, models__adapters=SAME, rounds=2)
-    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole = Trainer(config, tmp_path / "whole")
     whole.fit()
-    begun = MultiModelTrainer(config, tmp_path / "begun")
+    begun = Trainer(config, tmp_path / "begun")
     begun.train_round()
     asyncio.run(begun.shutdown())
-    resumed = MultiModelTrainer(config, tmp_path / "begun")
+    resumed = Trainer(config, tmp_path / "begun")
     resumed.load_checkpoint()
     resumed.fit()
     for name, learner in whole.run.learners.items():

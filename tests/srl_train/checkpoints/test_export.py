@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from srl_train.checkpoints import export as exporting
 from srl_train.cli import main
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 CONTEXT = torch.tensor([list(range(5, 25))])
 
@@ -30,7 +30,7 @@ def trained(tmp_path_factory, tiny_folder):
             "logging": {"evaluation_episodes": 0, "episodes": 0},
             "rounds": 1,
         })  # fmt: skip
-        trainer = MultiModelTrainer(config, tmp_path_factory.mktemp("runs") / kind)
+        trainer = Trainer(config, tmp_path_factory.mktemp("runs") / kind)
         trainer.fit()
         modules = trainer.run.players.modules
         found[kind] = trainer.files, {n: logprobs(m.eval()) for n, m in modules.items()}

@@ -6,7 +6,7 @@ from srl_agents.episode import read_jsonl
 from srl_train.cli import main
 from srl_train.config.yaml_file import from_tree
 from srl_train.data.demonstrations import KEPT, read_episodes
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 ONE_LINE = {"families": "returns", "difficulty": 1, "max_cycles": 1}
 
@@ -29,7 +29,7 @@ def imitated(folder, environment, options, data, base, **sft):
         "logging": {"evaluation_episodes": 0, "episodes": 0},
         "rounds": 0,
     }
-    [stage] = MultiModelTrainer(from_tree(tree), folder).fit()["stages"]
+    [stage] = Trainer(from_tree(tree), folder).fit()["stages"]
     return stage
 
 

@@ -11,7 +11,7 @@ import pytest
 from srl_agents.episode import read_jsonl
 from srl_envs.scenarios import lookup
 from srl_train import cli
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from tests.chat_server import chat_server
 
 PAVLOV = "coop_compete_pair_v0.pavlov"
@@ -43,7 +43,7 @@ def trained(tmp_path_factory, tiny_folder):
             "logging": {"evaluation_episodes": 0, "episodes": 0},
             "rounds": 1,
         }
-        MultiModelTrainer(from_tree(tree), folder).fit()
+        Trainer(from_tree(tree), folder).fit()
         return folder
 
     return {"full": train("full"), "adapters": train("adapters", adapters={"rank": 2})}

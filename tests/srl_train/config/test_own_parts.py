@@ -11,7 +11,7 @@ from srl_train.config.updates import FederatedConfig
 from srl_train.engine.assemble import assemble
 from srl_train.engine.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from srl_train.updates import UpdateStrategy, chain, synchronized
 
 CONFIG = RunConfig(
@@ -42,7 +42,7 @@ def game():
 
 
 def trainer_in(folder, **parts):
-    return MultiModelTrainer(CONFIG, folder, **parts)
+    return Trainer(CONFIG, folder, **parts)
 
 
 def test_a_strategy_of_ones_own_is_used_and_recorded_as_such(tmp_path):
@@ -94,7 +94,7 @@ def test_resuming_without_it_is_refused(tmp_path):
 
 def test_settings_that_it_would_not_read_are_refused(tmp_path):
     config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
-    trainer = MultiModelTrainer(config, tmp_path, strategy=fading())
+    trainer = Trainer(config, tmp_path, strategy=fading())
     with pytest.raises(
         ConfigError, match=r"updates: got 'federated' beside a strategy handed over"
     ):

@@ -11,7 +11,7 @@ from srl_train.data.chats import as_lines, lesson, messages_of, read_chats
 from srl_train.data.collect import play_games, scripted_player
 from srl_train.data.demonstrations import demonstration
 from srl_train.errors import ConfigError, DataError
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same
 
 CHAT = [
@@ -81,7 +81,7 @@ def test_collect_writes_messages_and_sft_learns_from_them(short_run, tmp_path, c
     assert main(words) == 0
     assert len(out.read_text().splitlines()) == 8  # a part a line
     config = short_run(sft={"data": [str(out)], "epochs": 2, "batch_size": 4}, rounds=0)
-    results = MultiModelTrainer(config, tmp_path / "run").fit()
+    results = Trainer(config, tmp_path / "run").fit()
     [stage] = results["stages"]
     for model in stage["models"].values():
         assert model["samples"] == 8
@@ -93,9 +93,9 @@ def test_a_stage_on_chats_resumes_to_the_bit(short_run, tmp_path):
     config = short_run(
         sft={"data": [path], "epochs": 2, "batch_size": 2}, rounds=1, checkpoints__every=1
     )
-    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole = Trainer(config, tmp_path / "whole")
     whole.fit()
-    again = MultiModelTrainer(config, tmp_path / "whole")
+    again = Trainer(config, tmp_path / "whole")
     again.load_checkpoint("round_00000000")
     again.fit()
     assert same(everything(whole.run), everything(again.run))
@@ -127,12 +127,12 @@ def test_a_file_of_something_else_says_what_is_wanted(line, short_run, tmp_path)
     path.write_text(line + "\n")
     config = short_run(sft={"data": [str(path)], "epochs": 1}, rounds=0)
     with pytest.raises(DataError, match=r"data.jsonl.*give a line of JSON per game, .*messages"):
-        MultiModelTrainer(config, tmp_path / "run").fit()
+        Trainer(config, tmp_path / "run").fit()
 
 
 def test_what_chooses_among_games_is_refused_for_chats(short_run, tmp_path):
     path = written(tmp_path / "chats.jsonl", [CHAT])
     with pytest.raises(ConfigError, match=r"top_fraction is 0.5, and .* holds chats"):
-        MultiModelTrainer(
+        Trainer(
             short_run(sft={"data": [path], "top_fraction": 0.5}, rounds=0), tmp_path / "run"
         ).fit()

@@ -107,10 +107,10 @@ def test_a_model_that_writes_nonsense_is_kept_only_where_it_was_read(tmp_path, t
 
 
 def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder, capsys):
-    from srl_train.trainer import MultiModelTrainer
+    from srl_train.trainer import Trainer
 
     folder = tmp_path / "run"
-    MultiModelTrainer(short_run(rounds=1), folder).fit()
+    Trainer(short_run(rounds=1), folder).fit()
     out = tmp_path / "games.jsonl"
     assert run(folder, "--episodes", 2, "--out", out) == 0
     [game, _] = read_jsonl(out)

@@ -19,7 +19,7 @@ from srl_train.config.learners import PpoConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.learners.critics import JointState
 from srl_train.learners.trl_ppo import PpoLearner
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from tests.srl_train.learners.reference.grpo import (
     END,
     sample,
@@ -152,14 +152,14 @@ def do_runs(folder):
         if begun.is_dir():
             resumed(config, begun, folder / "resumed" / path.stem)
         if several or config.parallel == "ddp":
-            trainer = MultiModelTrainer(config, folder / path.stem)
+            trainer = Trainer(config, folder / path.stem)
             trainer.fit()
             kept(trainer.run, folder / path.stem)
 
 
 def resumed(config, checkpoint_dir, folder):
     """The run from its first checkpoint to its end, in `folder`."""
-    trainer = MultiModelTrainer(config, folder, checkpoint_dir=checkpoint_dir)
+    trainer = Trainer(config, folder, checkpoint_dir=checkpoint_dir)
     trainer.load_checkpoint(checkpoint.list_checkpoints(checkpoint_dir)[-1])
     trainer.fit()
     kept(trainer.run, folder)

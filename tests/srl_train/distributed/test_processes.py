@@ -269,7 +269,7 @@ def test_announced_processes_that_cannot_meet_are_refused(monkeypatch, environme
 def test_a_run_that_was_never_joined_is_refused(monkeypatch, short_run, tmp_path):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(TrainingError, match="RANK"):
-        _ = work.MultiModelTrainer(short_run(), tmp_path).run
+        _ = work.Trainer(short_run(), tmp_path).run
     with pytest.raises(TrainingError, match="never joined"):
         processes.wait()
 

@@ -14,7 +14,7 @@ from srl_train.engine.environment import build_env
 from srl_train.engine.offline_stage import Stage
 from srl_train.errors import CheckpointError, ConfigError, DataError, TrainingError
 from srl_train.metrics import read_metrics
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same, weights, without_times
 
 SFT = {"data_policy": "always_cooperate", "episodes": 6, "epochs": 2, "batch_size": 4}
@@ -33,7 +33,7 @@ def test_sft_then_dpo_then_rounds(short_run, tmp_path):
     config = short_run(
         sft=SFT, dpo=DPO, logging__evaluation_episodes=4, sft__observation_weight=0.1
     )
-    trainer = MultiModelTrainer(config, tmp_path)
+    trainer = Trainer(config, tmp_path)
     results = trainer.fit()
     assert results["training_completed"]
     assert list(results["evaluation"]) == ["before", "after_sft", "after_dpo", "after"]
@@ -74,7 +74,7 @@ def test_sft_then_dpo_then_rounds(short_run, tmp_path):
 )
 def test_stopped_after_every_pass_and_resumed(settings, short_run, tmp_path, monkeypatch):
     config = short_run(**settings, rounds=1, checkpoints__every=0)
-    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     total = whole.run.stages.passes
     assert total == 2 * len(whole.run.stages.reports)
@@ -88,12 +88,12 @@ def test_stopped_after_every_pass_and_resumed(settings, short_run, tmp_path, mon
     with monkeypatch.context() as patch:
         patch.setattr(Stage, "train_pass", one_pass)
         for done in range(total):
-            trainer = MultiModelTrainer(config, tmp_path / "parts")
+            trainer = Trainer(config, tmp_path / "parts")
             if done:
                 trainer.load_checkpoint()
             assert trainer.run.stages.passes == done
             assert not trainer.fit()["training_completed"]
-    resumed = MultiModelTrainer(config, tmp_path / "parts")
+    resumed = Trainer(config, tmp_path / "parts")
     resumed.load_checkpoint()
     assert resumed.run.stages.passes == total
     assert resumed.fit()["training_completed"]
@@ -104,7 +104,7 @@ def test_stopped_after_every_pass_and_resumed(settings, short_run, tmp_path, mon
 
 def test_passes_after_the_last_checkpoint_are_done_again(short_run, tmp_path, monkeypatch):
     config = short_run(sft={**SFT, "epochs": 5}, rounds=0, checkpoints__every=2)
-    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     train_pass = Stage.train_pass
 
@@ -113,13 +113,13 @@ def test_passes_after_the_last_checkpoint_are_done_again(short_run, tmp_path, mo
             raise TrainingError("the power went")
         return train_pass(stage)
 
-    cut = MultiModelTrainer(config, tmp_path / "cut")
+    cut = Trainer(config, tmp_path / "cut")
     with monkeypatch.context() as patch:
         patch.setattr(Stage, "train_pass", killed)
         with pytest.raises(TrainingError, match="power"):
             cut.fit()
     assert len(rows(tmp_path / "cut")) == 3
-    resumed = MultiModelTrainer(config, tmp_path / "cut")
+    resumed = Trainer(config, tmp_path / "cut")
     resumed.load_checkpoint()
     assert resumed.run.stages.passes == 2
     resumed.fit()
@@ -139,7 +139,7 @@ def test_sinks_get_every_pass_before_the_rounds(short_run, tmp_path):
             pass
 
     kept = Kept()
-    MultiModelTrainer(short_run(sft=SFT, dpo=DPO), tmp_path, sinks=(kept,)).fit()
+    Trainer(short_run(sft=SFT, dpo=DPO), tmp_path, sinks=(kept,)).fit()
     assert [row.get("stage") for row in kept.rows] == ["sft", "sft", "dpo", "dpo", None, None]
     assert kept.rows[:4] == read_metrics(tmp_path / "stages.jsonl")
     sft, dpo = (kept.rows[i]["models"]["model_0"] for i in (0, 2))
@@ -169,18 +169,18 @@ def test_a_run_of_stages_alone_goes_on_with_rounds(short_run, tmp_path, capsys):
     assert main(["train", str(config), "--out", str(out), *more]) == 0
     assert len(read_metrics(out / "metrics.jsonl")) == 1
 
-    two = MultiModelTrainer(short_run(sft=SFT, rounds=1), tmp_path / "two")
+    two = Trainer(short_run(sft=SFT, rounds=1), tmp_path / "two")
     two.fit()
-    again = MultiModelTrainer(short_run(sft=SFT, rounds=1), out)
+    again = Trainer(short_run(sft=SFT, rounds=1), out)
     again.load_checkpoint()
     assert same(weights(two.run), weights(again.run))
-    other = MultiModelTrainer(short_run(sft={**SFT, "epochs": 3}, rounds=1), out)
+    other = Trainer(short_run(sft={**SFT, "epochs": 3}, rounds=1), out)
     with pytest.raises(CheckpointError, match=r"sft\.epochs = 2"):
         other.load_checkpoint()
 
 
 def test_rounds_one_by_one_come_after_the_stages(short_run, tmp_path):
-    trainer = MultiModelTrainer(short_run(sft=SFT), tmp_path)
+    trainer = Trainer(short_run(sft=SFT), tmp_path)
     trainer.train_round()
     assert trainer.run.stages.passes == 2 and trainer.run.next_round == 1
     trainer._close()
@@ -199,7 +199,7 @@ def test_data_of_own_seats_or_of_all(short_run, tmp_path):
             sft={**data, "seats": seats}, rounds=0, logging__evaluation_episodes=8,
             updates__strategy="synchronized" if seats == "all" else "asynchronous",
         )  # fmt: skip
-        trainer = MultiModelTrainer(config, tmp_path / seats)
+        trainer = Trainer(config, tmp_path / seats)
         trainer.fit()
         played = trainer.run.stages.reports[0]["models"]
         samples = 8 if seats == "own" else 16
@@ -212,12 +212,10 @@ def test_data_of_own_seats_or_of_all(short_run, tmp_path):
 
 def test_filters_of_a_stage(short_run, tmp_path):
     everyone = {"episodes": 8, "epochs": 1}
-    trainer = MultiModelTrainer(short_run(sft=everyone, rounds=0), tmp_path / "every")
+    trainer = Trainer(short_run(sft=everyone, rounds=0), tmp_path / "every")
     trainer.fit()
     every = trainer.run.stages.reports[0]
-    best = MultiModelTrainer(
-        short_run(sft={**everyone, "top_fraction": 0.25}, rounds=0), tmp_path / "best"
-    )
+    best = Trainer(short_run(sft={**everyone, "top_fraction": 0.25}, rounds=0), tmp_path / "best")
     best.fit()
     [few] = best.run.stages.reports
     assert [own["samples"] for own in few["models"].values()] == [2, 2]
@@ -226,13 +224,11 @@ def test_filters_of_a_stage(short_run, tmp_path):
 
 
 def test_nothing_to_learn_from(short_run, tmp_path):
-    trainer = MultiModelTrainer(
-        short_run(sft={**SFT, "min_return": 99.0}, rounds=0), tmp_path / "none"
-    )
+    trainer = Trainer(short_run(sft={**SFT, "min_return": 99.0}, rounds=0), tmp_path / "none")
     with pytest.raises(DataError, match=r"sft: nothing in 6 games is left to learn"):
         trainer.fit()
     only_one_answer = {"data": [str(tmp_path / "none" / "data" / "sft.jsonl")]}
-    trainer = MultiModelTrainer(short_run(dpo=only_one_answer, rounds=0), tmp_path / "same")
+    trainer = Trainer(short_run(dpo=only_one_answer, rounds=0), tmp_path / "same")
     with pytest.raises(DataError, match=r"dpo: nothing in 6 games is left to learn"):
         trainer.fit()
 
@@ -247,7 +243,7 @@ def test_preferences_of_a_file(short_run, tmp_path):
     path = tmp_path / "pairs.jsonl"
     path.write_text((json.dumps(row) + "\n") * 4)
     dpo = {"data": [str(path)], "epochs": 3, "batch_size": 2}
-    trainer = MultiModelTrainer(short_run(dpo=dpo, rounds=0), tmp_path / "run")
+    trainer = Trainer(short_run(dpo=dpo, rounds=0), tmp_path / "run")
     trainer.fit()
     written = read_metrics(tmp_path / "run" / "stages.jsonl")
     margins = [row["models"]["model_0"]["rewards/margins"] for row in written]
@@ -258,10 +254,10 @@ def test_preferences_of_a_file(short_run, tmp_path):
     for name, value in (("min_return_gap", 3.0), ("seats", "all")):
         unread = short_run(dpo={**dpo, name: value}, rounds=0)
         with pytest.raises(ConfigError, match=f"dpo.{name} is {value!r}, and dpo.data holds"):
-            MultiModelTrainer(unread, tmp_path / name).fit()
+            Trainer(unread, tmp_path / name).fit()
 
     path.write_text("{}\n")
-    broken = MultiModelTrainer(short_run(dpo=dpo, rounds=0), tmp_path / "broken")
+    broken = Trainer(short_run(dpo=dpo, rounds=0), tmp_path / "broken")
     with pytest.raises(DataError, match=r"pairs\.jsonl, line 1: a preference has exactly"):
         broken.fit()
 
@@ -273,7 +269,7 @@ def test_imitation_takes_the_models_to_their_expert(short_run, tmp_path):
     config = short_run(
         sft={**SFT, "episodes": 16, "epochs": 6}, rounds=0, logging__evaluation_episodes=32
     )
-    results = MultiModelTrainer(config, tmp_path).fit()
+    results = Trainer(config, tmp_path).fit()
     before, after = (results["evaluation"][when]["raw_reward"] for when in ("before", "after"))
     expert = results["stages"][0]["games_reward"]
     assert expert == pytest.approx(0.85, abs=0.02)
@@ -283,7 +279,7 @@ def test_imitation_takes_the_models_to_their_expert(short_run, tmp_path):
 def test_the_best_of_their_own_games_take_models_above_them(short_run, tmp_path):
     sft = {"episodes": 96, "epochs": 12, "top_fraction": 0.25, "learning_rate": 5e-3}
     config = short_run(sft=sft, rounds=0, rollout__group_size=8, logging__evaluation_episodes=32)
-    results = MultiModelTrainer(config, tmp_path).fit()
+    results = Trainer(config, tmp_path).fit()
     mean = results["stages"][0]["games_reward"]
     assert results["evaluation"]["after"]["raw_reward"] > mean + 0.01
 
@@ -298,7 +294,7 @@ def test_preferences_take_models_above_the_mean_of_their_games(short_run, tmp_pa
         rounds=0,
         logging__evaluation_episodes=32,
     )
-    results = MultiModelTrainer(config, tmp_path).fit()
+    results = Trainer(config, tmp_path).fit()
     mean = results["stages"][0]["games_reward"]
     assert mean < 0.86
     assert results["evaluation"]["after"]["raw_reward"] > mean + 0.05
@@ -311,7 +307,7 @@ def test_a_model_without_data_is_left_as_it_is(short_run, tmp_path):
     games = filtered(play_games(make_env, policies, 4, 0), seats=["agent_0"])
     write_jsonl(tmp_path / "games.jsonl", games)
     sft = {"data": [str(tmp_path / "games.jsonl")]}
-    trainer = MultiModelTrainer(short_run(sft=sft, rounds=0), tmp_path / "run")
+    trainer = Trainer(short_run(sft=sft, rounds=0), tmp_path / "run")
     before = weights(trainer.run)
     trainer.fit()
     after = weights(trainer.run)
@@ -319,7 +315,7 @@ def test_a_model_without_data_is_left_as_it_is(short_run, tmp_path):
     assert not same(before["model_0"], after["model_0"])
     assert trainer.run.versions == {"model_0": 1, "model_1": 0}
     shared = short_run(sft=sft, rounds=0, updates__strategy="synchronized")
-    together = MultiModelTrainer(shared, tmp_path / "together")
+    together = Trainer(shared, tmp_path / "together")
     together.fit()
     one, other = weights(together.run).values()
     assert same(one, other) and same(one, after["model_0"])
@@ -338,7 +334,7 @@ def test_imitation_and_then_grpo(game, tmp_path, monkeypatch):
         "logging": {"evaluation_episodes": 64, "episodes": 0},
         "rounds": 10,
     }
-    results = MultiModelTrainer(from_tree(settings), tmp_path / "run").fit()
+    results = Trainer(from_tree(settings), tmp_path / "run").fit()
     measured = {when: found["raw_reward"] for when, found in results["evaluation"].items()}
     [stage] = results["stages"]
     assert measured["after_sft"] > stage["games_reward"]
@@ -354,7 +350,7 @@ def test_games_beyond_a_models_context_are_refused_before_the_first_step(short_r
     for stage in ("sft", "dpo"):
         data = write_preferences(tmp_path) if stage == "dpo" else path
         config = short_run(rounds=0, **{stage: {"data": [str(data)]}})
-        trainer = MultiModelTrainer(config, tmp_path / stage)
+        trainer = Trainer(config, tmp_path / stage)
         with pytest.raises(DataError, match=rf"{stage}: a conversation of \d+ tokens .* 4096 "):
             trainer.fit()
         assert not (tmp_path / stage / "stages.jsonl").read_text()
@@ -370,5 +366,5 @@ def write_preferences(folder):
 def test_data_that_is_not_there_is_noticed_before_anything_is_played(short_run, tmp_path):
     config = short_run(sft={"data": [str(tmp_path / "gone.jsonl")]}, rounds=0)
     with pytest.raises(ConfigError, match=r"sft\.data: there is no file .*gone\.jsonl"):
-        MultiModelTrainer(config, tmp_path / "run").fit()
+        Trainer(config, tmp_path / "run").fit()
     assert not (tmp_path / "run").exists()

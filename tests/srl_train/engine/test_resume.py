@@ -14,7 +14,7 @@ from srl_train.checkpoints.checkpoint import list_checkpoints
 from srl_train.config import yaml_file
 from srl_train.errors import CheckpointError
 from srl_train.metrics import read_metrics
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same, weights, without_times
 
 ADAPTERS = {"models__adapters": {"rank": 2}}
@@ -50,18 +50,18 @@ def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
         algorithm__schedule="linear",
         logging__evaluation_episodes=2,
     )
-    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole = Trainer(config, tmp_path / "whole")
     expected = whole.fit()
 
     for number in range(3):
-        trainer = MultiModelTrainer(config, tmp_path / "parts")
+        trainer = Trainer(config, tmp_path / "parts")
         if number:
             assert trainer.load_checkpoint() is True
         assert trainer.run.next_round == number
         trainer.train_round()
         trainer.save_checkpoint()
         trainer._close()  # the process ends here
-    resumed = MultiModelTrainer(config, tmp_path / "parts")
+    resumed = Trainer(config, tmp_path / "parts")
     resumed.load_checkpoint()
     results = resumed.fit()
 
@@ -74,14 +74,14 @@ def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
 
 def test_rounds_after_the_last_checkpoint_are_played_again_and_told_once(short_run, tmp_path):
     config = short_run(rounds=5, checkpoints__every=2, logging__episodes=1)
-    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole = Trainer(config, tmp_path / "whole")
     whole.fit()
-    cut = MultiModelTrainer(config, tmp_path / "cut")
+    cut = Trainer(config, tmp_path / "cut")
     for _ in range(3):
         cut.train_round()
     cut._close()
     assert [row["round"] for row in metrics_of(tmp_path / "cut")] == [0, 1, 2]
-    resumed = MultiModelTrainer(config, tmp_path / "cut")
+    resumed = Trainer(config, tmp_path / "cut")
     resumed.load_checkpoint()
     assert resumed.run.next_round == 2
     resumed.fit()
@@ -91,9 +91,9 @@ def test_rounds_after_the_last_checkpoint_are_played_again_and_told_once(short_r
 
 def test_an_earlier_checkpoint_may_be_chosen(short_run, tmp_path):
     config = short_run(rounds=3, checkpoints__every=1)
-    first = MultiModelTrainer(config, tmp_path / "run")
+    first = Trainer(config, tmp_path / "run")
     first.fit()
-    again = MultiModelTrainer(config, tmp_path / "run")
+    again = Trainer(config, tmp_path / "run")
     again.load_checkpoint("round_00000001")
     assert again.run.next_round == 1
     again.fit()
@@ -102,19 +102,19 @@ def test_an_earlier_checkpoint_may_be_chosen(short_run, tmp_path):
 
 
 def test_a_finished_run_goes_on_with_more_rounds(short_run, tmp_path):
-    MultiModelTrainer(short_run(rounds=2), tmp_path / "run").fit()
-    longer = MultiModelTrainer(short_run(rounds=3), tmp_path / "run")
+    Trainer(short_run(rounds=2), tmp_path / "run").fit()
+    longer = Trainer(short_run(rounds=3), tmp_path / "run")
     longer.load_checkpoint()
     assert longer.fit()["training_metrics"]["episodes"] == [2]
-    whole = MultiModelTrainer(short_run(rounds=3), tmp_path / "whole")
+    whole = Trainer(short_run(rounds=3), tmp_path / "whole")
     whole.fit()
     assert same(everything(longer.run), everything(whole.run))
 
 
 def test_a_finished_run_is_done(short_run, tmp_path):
-    first = MultiModelTrainer(short_run(), tmp_path / "run")
+    first = Trainer(short_run(), tmp_path / "run")
     first.fit()
-    again = MultiModelTrainer(short_run(), tmp_path / "run")
+    again = Trainer(short_run(), tmp_path / "run")
     again.load_checkpoint()
     results = again.fit()
     assert results["training_completed"] and results["training_metrics"]["episodes"] == []
@@ -124,7 +124,7 @@ def test_a_finished_run_is_done(short_run, tmp_path):
 
 def test_only_the_newest_checkpoints_are_kept(short_run, tmp_path):
     config = short_run(rounds=4, checkpoints={"every": 1, "keep": 2})
-    results = MultiModelTrainer(config, tmp_path / "run").fit()
+    results = Trainer(config, tmp_path / "run").fit()
     kept = list_checkpoints(tmp_path / "run" / "checkpoints")
     assert kept == ["final_round_00000004", "round_00000003"]
     assert sorted(results["checkpoints_saved"]) == sorted(kept)
@@ -132,7 +132,7 @@ def test_only_the_newest_checkpoints_are_kept(short_run, tmp_path):
 
 def test_what_a_checkpoint_tells(short_run, tmp_path):
     config = short_run(mode__name="mixed")
-    trainer = MultiModelTrainer(config, tmp_path / "run")
+    trainer = Trainer(config, tmp_path / "run")
     trainer.fit()
     metadata = checkpoint.load_metadata(tmp_path / "run" / "checkpoints", "final_round_00000002")
     assert metadata["round"] == 2
@@ -155,16 +155,16 @@ def test_what_a_checkpoint_tells(short_run, tmp_path):
     ],
 )
 def test_another_configuration_is_refused(settings, says, short_run, tmp_path):
-    MultiModelTrainer(short_run(rounds=1), tmp_path / "run").fit()
-    other = MultiModelTrainer(short_run(rounds=1, **settings), tmp_path / "run")
+    Trainer(short_run(rounds=1), tmp_path / "run").fit()
+    other = Trainer(short_run(rounds=1, **settings), tmp_path / "run")
     with pytest.raises(CheckpointError, match=f"final_round_00000001 was {says}") as error:
         other.load_checkpoint()
     assert "\n" not in str(error.value)
 
 
 def test_what_changes_no_number_may_differ(short_run, tmp_path):
-    MultiModelTrainer(short_run(rounds=1), tmp_path / "run").fit()
-    other = MultiModelTrainer(
+    Trainer(short_run(rounds=1), tmp_path / "run").fit()
+    other = Trainer(
         short_run(rounds=7, checkpoints={"every": 3}, logging={"episodes": 1}, threads=2),
         tmp_path / "run",
     )
@@ -172,15 +172,15 @@ def test_what_changes_no_number_may_differ(short_run, tmp_path):
 
 
 def test_a_schedule_fixes_the_number_of_rounds(short_run, tmp_path):
-    MultiModelTrainer(short_run(rounds=1, algorithm__schedule="linear"), tmp_path / "run").fit()
-    other = MultiModelTrainer(short_run(rounds=2, algorithm__schedule="linear"), tmp_path / "run")
+    Trainer(short_run(rounds=1, algorithm__schedule="linear"), tmp_path / "run").fit()
+    other = Trainer(short_run(rounds=2, algorithm__schedule="linear"), tmp_path / "run")
     with pytest.raises(CheckpointError, match="saved with rounds = 1, the configuration has 2"):
         other.load_checkpoint()
 
 
 def test_fewer_rounds_than_were_played_are_refused(short_run, tmp_path):
-    MultiModelTrainer(short_run(rounds=2), tmp_path / "run").fit()
-    other = MultiModelTrainer(short_run(rounds=1), tmp_path / "run")
+    Trainer(short_run(rounds=2), tmp_path / "run").fit()
+    other = Trainer(short_run(rounds=1), tmp_path / "run")
     says = "rounds is 1, and final_round_00000002 was saved after 2: give 2 or more"
     with pytest.raises(CheckpointError, match=says):
         other.load_checkpoint()
@@ -190,7 +190,7 @@ def test_fewer_rounds_than_were_played_are_refused(short_run, tmp_path):
 @pytest.mark.parametrize("summary", [None, "{", "{}"], ids=["gone", "cut", "empty"])
 def test_what_was_evaluated_before_training_is_kept(summary, short_run, tmp_path):
     config = short_run(rounds=2, checkpoints__every=1, logging__evaluation_episodes=2)
-    stopped = MultiModelTrainer(config, tmp_path / "run")
+    stopped = Trainer(config, tmp_path / "run")
     stopped.train_round()
     stopped._close()
     before = dict(stopped.run.evaluations)
@@ -198,7 +198,7 @@ def test_what_was_evaluated_before_training_is_kept(summary, short_run, tmp_path
     told.unlink()
     if summary is not None:
         told.write_text(summary)
-    resumed = MultiModelTrainer(config, tmp_path / "run")
+    resumed = Trainer(config, tmp_path / "run")
     resumed.load_checkpoint()
     measured = resumed.fit()["evaluation"]
     assert list(measured) == ["before", "after"] and measured["before"] == before["before"]
@@ -210,7 +210,7 @@ def test_an_evaluation_that_fails_loses_nothing_learned(stage, short_run, tmp_pa
     settings = {} if stage is None else {"sft": {"data_policy": "uniform", "episodes": 2}}
     when = "after" if stage is None else "after_sft"
     config = short_run(rounds=1, checkpoints__every=5, logging__evaluation_episodes=2, **settings)
-    evaluate = MultiModelTrainer._evaluate
+    evaluate = Trainer._evaluate
 
     def failing(trainer, now):
         if now == when:
@@ -218,16 +218,16 @@ def test_an_evaluation_that_fails_loses_nothing_learned(stage, short_run, tmp_pa
         evaluate(trainer, now)
 
     with monkeypatch.context() as patch:
-        patch.setattr(MultiModelTrainer, "_evaluate", failing)
+        patch.setattr(Trainer, "_evaluate", failing)
         with pytest.raises(RolloutError, match="gone"):
-            MultiModelTrainer(config, tmp_path / "run").fit()
-    resumed = MultiModelTrainer(config, tmp_path / "run")
+            Trainer(config, tmp_path / "run").fit()
+    resumed = Trainer(config, tmp_path / "run")
     resumed.load_checkpoint()
     position = (0, 1) if stage else (1, 0)
     assert resumed.run.position == position
     assert (tmp_path / "run" / "models" / "model_0").exists() == (stage is None)
     assert set(resumed.fit()["evaluation"]) == {"before", when, "after"}
-    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     assert same(everything(resumed.run), everything(whole.run))
 
@@ -251,7 +251,7 @@ def killed_and_resumed(config, tmp_path, kills, seed):
 
 
 def check_nothing_was_lost(config, tmp_path):
-    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     folder = tmp_path / "killed" / "checkpoints"
     found = checkpoint.load(folder / list_checkpoints(folder)[0])
@@ -259,7 +259,7 @@ def check_nothing_was_lost(config, tmp_path):
     for model, expected in weights(whole.run).items():
         assert same(found.tensors(f"models/{model}"), expected)
     assert metrics_of(tmp_path / "killed") == metrics_of(tmp_path / "whole")
-    resumed = MultiModelTrainer(config, tmp_path / "killed")
+    resumed = Trainer(config, tmp_path / "killed")
     resumed.load_checkpoint()
     assert same(everything(resumed.run), everything(whole.run))
 

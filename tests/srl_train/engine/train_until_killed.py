@@ -18,12 +18,12 @@ from pathlib import Path
 
 from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 
 def train(config, folder: Path) -> None:
     """Begin, or go on from the newest checkpoint."""
-    trainer = MultiModelTrainer(config, folder)
+    trainer = Trainer(config, folder)
     if checkpoint.list_checkpoints(folder / "checkpoints"):
         trainer.load_checkpoint()
     else:

@@ -10,13 +10,13 @@ from srl_train.metrics.report.build import notes
 from srl_train.metrics.report.document import Notes
 from srl_train.metrics.report.headline import in_words
 from srl_train.metrics.run_folder import load
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 NOISE = {"temperature": 1000.0}  # any token is as good as another
 
 
 def trained(config, folder):
-    MultiModelTrainer(config, folder).fit()
+    Trainer(config, folder).fit()
     rows = read_metrics(folder / "metrics.jsonl")
     return json.loads((folder / "summary.json").read_text())["warnings"], rows
 

@@ -19,7 +19,7 @@ from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import parse_player
 from srl_train.players.resolver import Resolver, SamplingOverrides
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from tests.chat_server import chat_server
 from tests.srl_train.engine.run_state import same, weights
 
@@ -226,7 +226,7 @@ def test_sampling_of_the_run_is_the_default_of_its_seats(server, short_run):
 
 
 def test_what_was_asked_is_in_the_summary(server, short_run, tmp_path):
-    MultiModelTrainer(short_run(**COACH, rounds=1), tmp_path / "run").fit()
+    Trainer(short_run(**COACH, rounds=1), tmp_path / "run").fit()
     summary = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
     assert summary["api_usage"]["coach"]["answers"] == len(server.bodies) > 0
     assert summary["api_usage"]["coach"]["prompt_tokens"] == 10 * len(server.bodies)

@@ -13,7 +13,7 @@ from srl_train.errors import CheckpointError, ConfigError
 from srl_train.players.load_all import load_all
 from srl_train.players.player_spec import parse_player
 from srl_train.players.trained_models import Loading, settings_of_run
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 ADAPTERS = {"rank": 2}
 
@@ -26,7 +26,7 @@ def make_env():
 def trained(request, short_run, tmp_path):
     """(A trainer after two rounds, the folder of the checkpoint after the first, its weights)."""
     own = {"models__adapters": ADAPTERS} if request.param == "adapters" else {}
-    trainer = MultiModelTrainer(short_run(**own), tmp_path / "run")
+    trainer = Trainer(short_run(**own), tmp_path / "run")
     trainer.train_round()
     then = {
         name: {key: value.clone() for key, value in learner.weights().items()}
@@ -76,7 +76,7 @@ def test_damaged_weights_are_refused(trained):
 
 def test_models_answer_as_they_trained_there(short_run, tmp_path):
     config = short_run(models__seat_sampling={"agent_1": {"top_k": 2}}, rounds=1)
-    trainer = MultiModelTrainer(config, tmp_path / "run")
+    trainer = Trainer(config, tmp_path / "run")
     trainer.fit()
     [saved] = trainer.files.checkpoints.iterdir()
     own = settings_of_run(saved).as_trained(saved, "model_1")
@@ -84,7 +84,7 @@ def test_models_answer_as_they_trained_there(short_run, tmp_path):
 
 
 def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_path):
-    trainer = MultiModelTrainer(short_run(rounds=1), tmp_path / "run")
+    trainer = Trainer(short_run(rounds=1), tmp_path / "run")
     trainer.fit()
     [saved] = trainer.files.checkpoints.iterdir()
     shutil.rmtree(trainer.files.models)
@@ -109,7 +109,7 @@ def test_an_environment_of_its_own_code_is_made_only_for_those_who_trust_it(
         models__base="tiny",
         rounds=1,
     )
-    trainer = MultiModelTrainer(config, tmp_path / "run")
+    trainer = Trainer(config, tmp_path / "run")
     trainer.fit()
     [saved] = trainer.files.checkpoints.iterdir()
     monkeypatch.setattr("builtins.input", lambda prompt="": "cooperate")

@@ -14,7 +14,7 @@ from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import play_groups, run_round
 from srl_train.errors import ConfigError
 from srl_train.players.opponent_pool import OpponentPool
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 SELF_PLAY = {
     "environment": {"name": "team_battle_v0", "options": {"team_size": 2, "max_cycles": 2}},
@@ -152,13 +152,13 @@ def test_a_frozen_model_plays_and_keeps_its_weights():
 
 def test_resuming_meets_the_same_opponents(tmp_path):
     config = from_tree({**SELF_PLAY, "checkpoints": {"every": 3}})
-    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole = Trainer(config, tmp_path / "whole")
     whole.fit()
-    part = MultiModelTrainer(config, tmp_path / "part")
+    part = Trainer(config, tmp_path / "part")
     for _ in range(3):
         part.train_round()
     asyncio.run(part.shutdown())
-    rest = MultiModelTrainer(config, tmp_path / "part")
+    rest = Trainer(config, tmp_path / "part")
     rest.load_checkpoint()
     rest.fit()
     for name, learner in whole.run.learners.items():

@@ -10,7 +10,7 @@ from srl_train.cli import main
 from srl_train.engine.assemble import assemble
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import base_named, parse_player
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_relative_bases_and_data_are_recorded_by_their_whole_path(
         models__base="base", models__frozen_models={"old": "base"}, seats={"agent_1": "old"},
         models__count=1, sft={"data": ["games.jsonl"]},
     )  # fmt: skip
-    recorded = MultiModelTrainer(config, tmp_path / "run").run.config
+    recorded = Trainer(config, tmp_path / "run").run.config
     assert recorded.models.base == str(tmp_path / "base")
     assert recorded.models.frozen_models == {"old": str(tmp_path / "base")}
     assert recorded.sft.data == (str(Path(tmp_path / "games.jsonl")),)

@@ -18,7 +18,7 @@ from srl_train.learners.critics import SeparateCritic
 from srl_train.learners.lora import adapter_models, side_by_side
 from srl_train.players.player_spec import parse_player
 from srl_train.players.resolver import Resolver
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same
 from tests.srl_train.players.test_agents_at_work import sampled_and_recomputed
 
@@ -153,7 +153,7 @@ RUNS = {
 @pytest.mark.parametrize("name", RUNS)
 def test_training_moves_adapters_alone(name, short_run, tmp_path):
     config = short_run(models__adapters=ADAPTERS, **RUNS[name])
-    trainer = MultiModelTrainer(config, tmp_path)
+    trainer = Trainer(config, tmp_path)
     modules = {m: one._trainer.model for m, one in trainer.run.learners.items()}
     bases = {m: held(model) for m, model in modules.items()}
     before = everything(trainer.run)["weights"]
@@ -174,7 +174,7 @@ def test_training_on_an_accelerator(kind, dtype, short_run, tmp_path):
         models__dtype=dtype,
         models__device="cuda",
     )
-    trainer = MultiModelTrainer(config, tmp_path)
+    trainer = Trainer(config, tmp_path)
     modules = {m: one._trainer.model for m, one in trainer.run.learners.items()}
     assert {p.device.type for model in modules.values() for p in model.parameters()} == {"cuda"}
     bases = {m: held(model) for m, model in modules.items()}
@@ -199,13 +199,13 @@ def test_what_was_sampled_is_what_the_learner_computes(kind, short_run):
 @each_kind
 def test_resumed_to_the_bit_and_evaluated_on_the_same_base(kind, short_run, tmp_path):
     config = short_run(models__adapters=ADAPTERS, models__quantization=kind, rounds=3)
-    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole = Trainer(config, tmp_path / "whole")
     whole.fit()
-    cut = MultiModelTrainer(config, tmp_path / "cut")
+    cut = Trainer(config, tmp_path / "cut")
     cut.train_round()
     cut.save_checkpoint()
     cut._close()
-    resumed = MultiModelTrainer(config, tmp_path / "cut")
+    resumed = Trainer(config, tmp_path / "cut")
     resumed.load_checkpoint()
     resumed.fit()
     assert same(everything(resumed.run), everything(whole.run))

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from srl_train.config import yaml_file
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 
 def trainer_for(config, folder, **settings):
-    return MultiModelTrainer(config, folder / "run", **settings)
+    return Trainer(config, folder / "run", **settings)
 
 
 LEARNING = {

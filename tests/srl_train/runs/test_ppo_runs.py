@@ -11,7 +11,7 @@ from srl_train.engine.rounds import play_groups, run_round
 from srl_train.errors import ConfigError, UpdateError
 from srl_train.learners.trl_grpo import GrpoLearner
 from srl_train.learners.trl_ppo import PpoLearner
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same, weights
 
 PPO = {"algorithm": {"name": "ppo"}}
@@ -129,16 +129,16 @@ def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
         algorithm__num_iterations=2,
         algorithm__target_kl=0.05,
     )
-    whole = MultiModelTrainer(config, tmp_path / "whole")
+    whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     for number in range(2):
-        trainer = MultiModelTrainer(config, tmp_path / "parts")
+        trainer = Trainer(config, tmp_path / "parts")
         if number:
             trainer.load_checkpoint()
         trainer.train_round()
         trainer.save_checkpoint()
         trainer._close()
-    resumed = MultiModelTrainer(config, tmp_path / "parts")
+    resumed = Trainer(config, tmp_path / "parts")
     resumed.load_checkpoint()
     resumed.fit()
     assert same(everything(resumed.run), everything(whole.run))
@@ -214,7 +214,7 @@ def test_the_return_rises(critic, short_run, tmp_path):
         logging__evaluation_episodes=64,
         rounds=10,
     )
-    trainer = MultiModelTrainer(config, tmp_path / "run")
+    trainer = Trainer(config, tmp_path / "run")
     measured = trainer.fit()["evaluation"]
     low, high = trainer.run.baselines["uniform"], trainer.run.baselines["optimum"]
     before, after = (measured[when]["raw_reward"] for when in ("before", "after"))

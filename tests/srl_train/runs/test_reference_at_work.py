@@ -2,7 +2,7 @@
 
 import pytest
 
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import same, weights
 
 SFT = {"data_policy": "uniform", "episodes": 6, "epochs": 2, "batch_size": 4, "learning_rate": 5e-3}
@@ -19,7 +19,7 @@ def test_rounds_are_held_to_the_models_as_the_stages_left_them(adapters, short_r
         rounds=3,
         checkpoints__every=1,
     )
-    whole = MultiModelTrainer(config, tmp_path / "whole", record_metrics=False)
+    whole = Trainer(config, tmp_path / "whole", record_metrics=False)
     loaded = {name: own.clone() for name, own in whole.run.learners["model_0"].reference().items()}
     whole.train_stages()
     left = whole.run.learners["model_0"]
@@ -32,7 +32,7 @@ def test_rounds_are_held_to_the_models_as_the_stages_left_them(adapters, short_r
     name = whole.save_checkpoint()
     assert same(left.reference(), held) and not same(left.reference(), left.weights())
 
-    again = MultiModelTrainer(config, tmp_path / "whole", record_metrics=False)
+    again = Trainer(config, tmp_path / "whole", record_metrics=False)
     again.load_checkpoint(name)
     assert same(again.run.learners["model_0"].reference(), held)
     end = whole.train_round().row["models"]["model_0"]

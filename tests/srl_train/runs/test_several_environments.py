@@ -8,7 +8,7 @@ from srl_train.config import yaml_file
 from srl_train.metrics.report.build import report
 from srl_train.metrics.report.document import to_json
 from srl_train.metrics.run_folder import load
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 
 GAMES = {
     label: {
@@ -32,7 +32,7 @@ def finished(tiny_folder, tmp_path_factory):
             "rounds": 3,
         }
     )
-    return MultiModelTrainer(config, folder).fit(), folder
+    return Trainer(config, folder).fit(), folder
 
 
 def test_each_round_tells_of_each_environment(finished):
@@ -67,6 +67,6 @@ def test_evaluations_and_the_report_tell_of_each(finished):
 
 
 def test_a_run_with_one_environment_has_no_such_part(short_run, tmp_path):
-    results = MultiModelTrainer(short_run(rounds=1), tmp_path / "run").fit()
+    results = Trainer(short_run(rounds=1), tmp_path / "run").fit()
     assert "Each environment" not in to_json(report(load(tmp_path / "run")))
     assert not results["evaluation"] or "by_environment" in results["evaluation"]["after"]

@@ -1,4 +1,4 @@
-"""MultiModelTrainer: what it returns, writes, refuses, and that returns rise."""
+"""Trainer: what it returns, writes, refuses, and that returns rise."""
 
 import asyncio
 import json
@@ -18,13 +18,13 @@ from srl_train.config import yaml_file
 from srl_train.engine.assemble import assemble
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.metrics import read_metrics
-from srl_train.trainer import MultiModelTrainer
+from srl_train.trainer import Trainer
 from srl_train.updates import STRATEGIES, UpdateStrategy, no_state
 from tests.srl_train.engine.run_state import everything, same, weights, without_times
 
 
 def trainer_for(config, folder, **settings):
-    return MultiModelTrainer(config, folder / "run", **settings)
+    return Trainer(config, folder / "run", **settings)
 
 
 # ---- a whole run ---------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(short_run, t
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(ConfigError, match=r"the run's folder: cannot write .*config\.yaml"):
-            MultiModelTrainer(short_run(), folder, record_metrics=False).train_round()
+            Trainer(short_run(), folder, record_metrics=False).train_round()
 
 
 def test_the_configuration_is_settled_once_training_began(short_run, tmp_path):
