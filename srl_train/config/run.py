@@ -10,6 +10,12 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from srl_agents import seeding
 from srl_agents.llm.backends.registry import is_api_name
 from srl_envs import registry
+from srl_train.config.backend import (
+    BackendConfig,
+    PublishUpdatesConfig,
+    TransformersBackendConfig,
+    VLLMBackendConfig,
+)
 from srl_train.config.bounds import MOST_THREADS
 from srl_train.config.credit import CreditConfig, MixedConfig, ModeConfig, PlainCredit
 from srl_train.config.learners import AlgorithmConfig, GrpoConfig, PpoConfig
@@ -94,6 +100,8 @@ class RunConfig(Section):
     """Which game is played."""
     models: ModelsConfig = ModelsConfig()
     """Which models learn, and how all of them answer."""
+    backend: BackendConfig = TransformersBackendConfig()
+    """What samples for the models that learn."""
     seats: Mapping[str, str] = {}
     """Agent -> model_<i>, a frozen model, a pool or a scripted policy; the others are dealt to the
     models that learn, in turn."""
@@ -143,6 +151,7 @@ class RunConfig(Section):
         self._check_players()
         self._check_credit()
         self._check_parallel()
+        self._check_backend()
         return self
 
     def algorithm_of(self, model: str) -> GrpoConfig | PpoConfig:
@@ -165,6 +174,12 @@ class RunConfig(Section):
         """Model -> samples it gathers before it updates, for those that have a budget."""
         updates = self.updates
         return updates.sample_budget if isinstance(updates, AsynchronousConfig) else {}
+
+    @property
+    def max_staleness(self) -> int:
+        """A model's own updates after which its samples are dropped."""
+        own = self.updates
+        return (own if isinstance(own, AsynchronousConfig) else AsynchronousConfig()).max_staleness
 
     def _check_names(self) -> None:
         groups: tuple[tuple[str, ...], ...] = ()
@@ -268,3 +283,32 @@ class RunConfig(Section):
                 raise ConfigError(
                     f"parallel: got 'fsdp', which {what} cannot be trained with: leave it at 'ddp'"
                 )
+
+    def _check_backend(self) -> None:
+        if not isinstance(self.backend, VLLMBackendConfig):
+            return
+        models, backend = self.models, self.backend
+        if self.parallel == "fsdp":
+            raise ConfigError("backend.name: got 'vllm', for models of one process: see parallel")
+        if models.quantization is not None:
+            raise ConfigError(
+                f"models.quantization: got {models.quantization!r} where backend.name is 'vllm', "
+                "whose servers hold the base as it is: the two would differ; leave it out"
+            )
+        if models.adapters is None and self.opponent_pools:
+            raise ConfigError(
+                "opponent_pools: past versions play through vllm as adapters: give models.adapters"
+            )
+        if models.adapters is None and backend.servers and len(backend.servers) != models.count:
+            raise ConfigError(
+                f"backend.servers: got {len(backend.servers)} where {models.count} whole models "
+                "train: give one for each, in order, or models.adapters for models on one base"
+            )
+        bound = self.max_staleness
+        rule = backend.publish
+        if isinstance(rule, PublishUpdatesConfig) and rule.every - 1 > bound:
+            raise ConfigError(
+                f"backend.publish.every: got {rule.every}: samples would be {rule.every - 1} "
+                f"updates old and are dropped after {bound} (updates.max_staleness): give "
+                f"{bound + 1} or less"
+            )

@@ -89,8 +89,6 @@ def _assembled(
     strategy.check({name: learner.weights() for name, learner in learners.items()})
     mode = MODES[config.mode.name](config.mode)
     credit = ASSIGNMENTS[config.credit.name](config.credit, config.rollout.discount)
-    own = config.updates
-    gathering = own if isinstance(own, AsynchronousConfig) else AsynchronousConfig()
     teams = getattr(env.unwrapped, "teams", None)
     # Those are of all agents together: beside a partner that stays as it is they say nothing.
     alone = set(seats.values()) <= learners.keys()
@@ -108,7 +106,7 @@ def _assembled(
             name: SampleBuffer(
                 config.rollout.group_size,
                 config.sample_budget.get(name),
-                gathering.max_staleness,
+                config.max_staleness,
             )
             for name in learners
         },

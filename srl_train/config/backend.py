@@ -1,0 +1,131 @@
+"""Backends that sample for the models in training: their configuration section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from srl_train.config.section import Names, Section, chosen_by
+from srl_train.errors import ConfigError
+
+
+class ManagedServersConfig(Section):
+    """Servers that the run starts, watches and ends itself."""
+
+    python: str | None = None
+    """Interpreter of the environment in which vLLM is installed; null takes the trainer's own."""
+    host: str = "127.0.0.1"
+    """Address that the servers listen on."""
+    base_port: Annotated[int, Field(ge=1, le=65535)] = 8001
+    """Port of the first server; the next ones have the following ports."""
+    replicas: Annotated[int, Field(ge=1)] = 1
+    """Servers for each base, among which requests are shared."""
+    max_model_len: Annotated[int, Field(ge=1)] | None = None
+    """Longest context in tokens; null takes the model's own."""
+    memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Of a GPU's memory that the servers on it may fill, in all."""
+    max_restarts: Annotated[int, Field(ge=0)] = 10
+    """Of each server in a run; where it dies once more, the run stops."""
+    start_timeout: Annotated[float, Field(gt=0)] = 600.0
+    """Seconds until a started server has to answer."""
+    options: Mapping[str, str | int | float | bool] = {}
+    """Further options of `vllm serve`, by their names without dashes in front."""
+
+
+class PublishSection(Section):
+    """What the rules of publication share."""
+
+    CHOICE: ClassVar = "when"
+
+
+class PublishUpdatesConfig(PublishSection):
+    """New weights are published after a number of updates."""
+
+    when: Literal["updates"] = "updates"
+    """When new weights reach the servers: after a number of `updates`, or where they bring a
+    `gain` in evaluation."""
+    every: Annotated[int, Field(ge=1)] = 1
+    """The model's updates between two publications; samples are off-policy in between."""
+
+
+class PublishGainConfig(PublishSection):
+    """New weights are published where they do better than those that play."""
+
+    when: Literal["gain"] = "gain"
+    """When new weights reach the servers: after a number of `updates`, or where they bring a
+    `gain` in evaluation."""
+    min_gain: float = 0.0
+    """Least gain in mean raw reward of the model's agents, per turn; without it the servers go
+    back to the weights before, unless samples of those would be too stale to train on."""
+    episodes: Annotated[int, Field(ge=1)] = 16
+    """Games of an evaluation, the same games every time."""
+
+
+class BackendSection(Section):
+    """What the backends share."""
+
+    CHOICE: ClassVar = "name"
+
+
+class TransformersBackendConfig(BackendSection):
+    """Models sample in the trainer's process, by transformers."""
+
+    name: Literal["transformers"] = "transformers"
+    """What samples for the models in training: `transformers` in the trainer's process, or `vllm`
+    in servers (docs/agents/serving.md)."""
+
+
+class VLLMBackendConfig(BackendSection):
+    """Models sample in vLLM servers, to which every update is published."""
+
+    name: Literal["vllm"] = "vllm"
+    """What samples for the models in training: `transformers` in the trainer's process, or `vllm`
+    in servers (docs/agents/serving.md)."""
+    servers: Names = ()
+    """Addresses of running servers, such as http://127.0.0.1:8001: of adapters any number that
+    serve their base, of whole models one for each, in order."""
+    managed: ManagedServersConfig | None = None
+    """Servers that the run starts itself, in place of `servers`."""
+    seeded: bool = False
+    """Every answer has a seed of its own: repeatable as far as vLLM is, and slower, for answers
+    are no longer asked for in groups."""
+    concurrency: Annotated[int, Field(ge=1)] = 64
+    """Calls under way at once to each server."""
+    deadline: Annotated[float, Field(gt=0)] = 600.0
+    """Seconds in which a call is answered, all retries and restarts included; then its episode
+    fails."""
+    max_divergence: Annotated[float, Field(gt=0)] = 0.1
+    """Between sampler and trainer, in log-probability: the mean absolute difference over the
+    tokens of an update at which training stops."""
+    probe_tolerance: Annotated[float, Field(gt=0)] = 1e-3
+    """Largest difference in log-probability between learner and server on the tokens that check a
+    publication; give about 0.5 for bfloat16."""
+    publish: Annotated[
+        PublishUpdatesConfig | PublishGainConfig,
+        Field(discriminator="when"),
+        chosen_by("when", "updates"),
+    ] = PublishUpdatesConfig()
+    """When new weights reach the servers."""
+    keep_versions: Annotated[int, Field(ge=1)] = 1
+    """Past versions of each model that stay loaded beside the newest, for going back."""
+    folder: str | None = None
+    """Where published weights are written; servers on other machines must see it under the same
+    path. null takes a temporary folder."""
+
+    @model_validator(mode="after")
+    def _check(self) -> VLLMBackendConfig:
+        if bool(self.servers) == (self.managed is not None):
+            raise ConfigError(
+                "servers: give addresses of running servers here, or a section `managed` for "
+                "servers that the run starts, and not both"
+            )
+        return self
+
+
+BackendConfig = Annotated[
+    TransformersBackendConfig | VLLMBackendConfig,
+    Field(discriminator="name"),
+    chosen_by("name", "transformers"),
+]
