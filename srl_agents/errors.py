@@ -5,6 +5,18 @@ class BackendError(RuntimeError):
     """A language-model backend could not answer: its episode is spoilt, the run goes on."""
 
 
+class ServerUnavailable(BackendError):
+    """A model server cannot be reached or is going down: another one may answer."""
+
+
+class QueueFull(BackendError):
+    """More requests of one owner wait for a model server than its queue may hold."""
+
+
+class PlacementError(ValueError):
+    """The models that are to be served do not fit the GPUs, memory or ports there are."""
+
+
 class EpisodeError(ValueError):
     """A recorded episode cannot be read: wrong schema version or a damaged line."""
 
