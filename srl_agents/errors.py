@@ -13,7 +13,11 @@ class QueueFull(BackendError):
     """More requests of one owner wait for a model server than its queue may hold."""
 
 
-class PlacementError(ValueError):
+class ServingError(ValueError):
+    """Model servers, or how they are shared, are set up with values that are none."""
+
+
+class PlacementError(ServingError):
     """The models that are to be served do not fit the GPUs, memory or ports there are."""
 
 

@@ -1,0 +1,1 @@
+"""Parts of the scheduler: requests and their counts, fair queues, routing."""
