@@ -18,6 +18,7 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "bitsandbytes": "quantization",
     "openai": "openai",
     "anthropic": "anthropic",
+    "tenacity": "openai",  # which every extra that asks servers brings
 }
 """Package, as it is imported -> the extra that brings it."""
 

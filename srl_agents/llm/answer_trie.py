@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,10 @@ def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> AnswerTri
         if sequences.index(sequence) != index:
             raise ValueError(f"legal answer number {index} repeats the tokens {list(sequence)}")
     return _grow([(*sequence, end_of_turn) for sequence in sequences])
+
+
+known_trie = functools.lru_cache(maxsize=1024)(answer_trie)
+"""`answer_trie` of tuples, remembered: agents choose among the same answers turn after turn."""
 
 
 def _grow(tails: Sequence[tuple[int, ...]]) -> AnswerTrie:

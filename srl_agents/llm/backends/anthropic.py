@@ -13,9 +13,8 @@ from srl_agents.llm.backends.chat_backend import (
     ChatAnswer,
     ChatRequest,
     Usage,
-    no_answer,
-    told,
 )
+from srl_agents.llm.backends.retrying import RetryPolicy, failures_of, no_answer, told
 from srl_agents.llm.sampling import Sampling
 from srl_envs.extras import needed_by
 
@@ -38,23 +37,23 @@ class AnthropicModel:
         api_key: str | None = None,
         base_url: str | None = None,
         concurrency: int = CONCURRENCY,
-        max_retries: int = RETRIES,
         timeout: float = TIMEOUT,
+        retries: RetryPolicy = RETRIES,
     ) -> None:
-        """`timeout` is in seconds, for one attempt.
+        """`timeout` is in seconds, for one attempt; `retries` bounds all of them together.
 
         Raises BackendError where the SDK or a key is missing.
         """
         self.name = f"anthropic:{model}"
         self.usage = Usage()
         self._model = model
-        self._asking = Asking(self._ask, self.usage, concurrency)
+        self._asking = Asking(self.name, self._ask, self.usage, concurrency, retries)
         with needed_by(self.name, BackendError):
             import anthropic
-        self._failures = (anthropic.AnthropicError, ValueError)  # ValueError: no JSON
+        self._sdk = anthropic
         try:
             self._client: Any = anthropic.AsyncAnthropic(
-                api_key=api_key, base_url=base_url, max_retries=max_retries, timeout=timeout
+                api_key=api_key, base_url=base_url, max_retries=0, timeout=timeout
             )
         except anthropic.AnthropicError as error:  # credentials that are there and of no use
             raise told(self.name, error) from error
@@ -89,15 +88,13 @@ class AnthropicModel:
             if said["role"] != "system" and said["content"].strip()
         ]
         system = {"system": "\n\n".join(rules)} if rules else {}
-        try:
+        with failures_of(self._sdk, self._sdk.AnthropicError, self.name):
             came = await self._client.messages.create(
                 model=self._model,
                 messages=turns,
                 max_tokens=request.sampling.max_new_tokens,
                 **system,
             )
-        except self._failures as error:
-            raise told(self.name, error) from error
         try:
             return _answer_of(came)
         except (AttributeError, TypeError, ValueError) as error:

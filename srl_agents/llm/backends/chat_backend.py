@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from srl_agents.errors import BackendError
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""
 CONCURRENCY = 16  # requests under way at once
-RETRIES = 5  # by the SDK, which waits longer each time: one failed request spoils an episode
 TIMEOUT = 600.0  # seconds for one attempt; a model that reasons takes minutes
+RETRIES = RetryPolicy(deadline=900.0, unreachable=30.0)
+"""Patient, for one failed request spoils an episode; a server that is not there is soon told."""
 
 
 @dataclass(frozen=True)
@@ -118,44 +118,26 @@ def seed_from(rng: np.random.Generator) -> int:
 
 
 class Asking:
-    """Asks an API for answers, a bounded number of them at once, and counts what they took.
-
-    An SDK's client belongs to the event loop that its connections were opened in, and episodes are
-    played in many: all requests of a process run in one loop, in a thread of its own.
-    """
+    """Asks an API for answers, a bounded number of them at once, and counts what they took."""
 
     def __init__(
-        self, ask: Callable[[ChatRequest], Awaitable[ChatAnswer]], usage: Usage, concurrency: int
+        self,
+        name: str,
+        attempt: Callable[[ChatRequest], Awaitable[ChatAnswer]],
+        usage: Usage,
+        concurrency: int,
+        retries: RetryPolicy,
     ) -> None:
-        """`ask` sends one request; at most `concurrency` are under way."""
-        self._ask, self._usage = ask, usage
+        """`attempt` sends a request once; at most `concurrency` requests are under way."""
+        self._name, self._attempt, self._usage, self._retries = name, attempt, usage, retries
         self._free = asyncio.Semaphore(concurrency)
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """What `ask` gives for the request; awaited in any event loop."""
-        asked = asyncio.run_coroutine_threadsafe(self._answer(request), _loop_of_apis())
-        return await asyncio.wrap_future(asked)
+        """What came for the request; awaited in any event loop."""
+        return await background_loop.await_(self._answer(request))
 
     async def _answer(self, request: ChatRequest) -> ChatAnswer:
         async with self._free:
-            answer = await self._ask(request)
+            answer = await self._retries.run(self._name, lambda: self._attempt(request))
         self._usage.add(answer)
         return answer
-
-
-@functools.cache
-def _loop_of_apis() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="requests to APIs", daemon=True).start()
-    return loop
-
-
-def told(name: str, error: BaseException) -> BackendError:
-    """An SDK's error as ours, with what is behind it."""
-    cause = "" if error.__cause__ is None else f" ({error.__cause__})"
-    return BackendError(f"{name}: {type(error).__name__}: {error}{cause}")
-
-
-def no_answer(name: str, came: Any) -> BackendError:
-    """For a reply that is no answer, from a server that does not keep to its API."""
-    return BackendError(f"{name}: the server's reply holds no answer: {str(came)[:200]!r}")

@@ -14,9 +14,8 @@ from srl_agents.llm.backends.chat_backend import (
     ChatAnswer,
     ChatRequest,
     Usage,
-    no_answer,
-    told,
 )
+from srl_agents.llm.backends.retrying import RetryPolicy, failures_of, no_answer
 from srl_agents.llm.sampling import Sampling
 from srl_envs.extras import needed_by
 
@@ -41,17 +40,17 @@ class OpenAIModel:
         api_key: str | None = None,
         base_url: str | None = None,
         concurrency: int = CONCURRENCY,
-        max_retries: int = RETRIES,
         timeout: float = TIMEOUT,
+        retries: RetryPolicy = RETRIES,
     ) -> None:
-        """`timeout` is in seconds, for one attempt.
+        """`timeout` is in seconds, for one attempt; `retries` bounds all of them together.
 
         Raises BackendError where the SDK or a key is missing.
         """
         self.name = f"openai:{model}"
         self.usage = Usage()
         self._model = model
-        self._asking = Asking(self._ask, self.usage, concurrency)
+        self._asking = Asking(self.name, self._ask, self.usage, concurrency, retries)
         with needed_by(self.name, BackendError):
             import openai
         if not (api_key or os.environ.get("OPENAI_API_KEY")):
@@ -59,9 +58,9 @@ class OpenAIModel:
                 f"{self.name} needs a key: set OPENAI_API_KEY (any text for a server of your own, "
                 "in OPENAI_BASE_URL, that asks for none)"
             )
-        self._failures = (openai.OpenAIError, ValueError)  # ValueError: a reply that is no JSON
+        self._sdk = openai
         self._client: Any = openai.AsyncOpenAI(
-            api_key=api_key, base_url=base_url, max_retries=max_retries, timeout=timeout
+            api_key=api_key, base_url=base_url, max_retries=0, timeout=timeout
         )
         self._at_openai = str(self._client.base_url.host).endswith(HOSTS)
 
@@ -86,12 +85,10 @@ class OpenAIModel:
         settings = arguments(request.sampling, at_openai=self._at_openai)
         if request.seed is not None:
             settings["seed"] = request.seed
-        try:
+        with failures_of(self._sdk, self._sdk.OpenAIError, self.name):
             came = await self._client.chat.completions.create(
                 model=self._model, messages=list(map(dict, request.messages)), **settings
             )
-        except self._failures as error:
-            raise told(self.name, error) from error
         try:
             return _answer_of(came)
         except (AttributeError, TypeError, ValueError) as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from srl_agents.episode import ModelVersion
+from srl_agents.errors import BackendError
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
 
@@ -79,3 +80,26 @@ class Backend(Protocol):
     def release(self, conversation: int) -> None:
         """The conversation is over: what was kept of it may go."""
         ...
+
+
+def check_room(request: Request, positions: int | None, name: str) -> None:
+    """Raise BackendError for a request that the model `name` cannot answer within its `positions`
+    (the longest context in tokens; None where there is no limit)."""
+    length = len(request.context)
+    if not length:
+        raise BackendError("a request has an empty context; there is nothing to answer")
+    if positions is not None and length + request.longest > positions:
+        raise BackendError(
+            f"a context of {length} tokens and an answer of up to {request.longest} exceed the "
+            f"{positions} positions of {name}; play fewer turns, shorten the texts "
+            "or lower max_new_tokens"
+        )
+
+
+def check_version(request: Request, here: ModelVersion) -> None:
+    """Raise BackendError for a request of another version than the one that is here."""
+    if request.version is not None and request.version != here.version:
+        raise BackendError(
+            f"version {request.version} of the weights was asked for, and {here} is here: "
+            "publish it before it is asked"
+        )

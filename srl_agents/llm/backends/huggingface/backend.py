@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import functools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +14,14 @@ import numpy as np
 
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
-from srl_agents.llm.answer_trie import answer_trie
+from srl_agents.llm.answer_trie import known_trie
 from srl_agents.llm.backends.batching import Batcher
-from srl_agents.llm.backends.token_backend import Completion, Request
+from srl_agents.llm.backends.token_backend import (
+    Completion,
+    Request,
+    check_room,
+    check_version,
+)
 from srl_agents.llm.chat_format import ChatFormat
 from srl_envs.extras import needed_by
 
@@ -73,7 +77,7 @@ class HuggingFaceBackend:
         self.positions: int | None = getattr(text, "max_position_embeddings", None)
         """The longest context in tokens; None where the model names none."""
         self._takes_additive_mask = _takes_additive_mask(model)
-        self._batcher = Batcher(self.sample)
+        self._batcher: Batcher[Request, Completion] = Batcher(self.sample)
         self._caches: dict[int, CacheHandle] = {}
 
     @classmethod
@@ -235,15 +239,7 @@ class HuggingFaceBackend:
 
     def _check(self, request: Request) -> None:
         """Raise BackendError for what cannot be answered."""
-        length = len(request.context)
-        if not length:
-            raise BackendError("a request has an empty context; there is nothing to answer")
-        if self.positions is not None and length + request.longest > self.positions:
-            raise BackendError(
-                f"a context of {length} tokens and an answer of up to {request.longest} exceed the "
-                f"{self.positions} positions of {self.name}; play fewer turns, shorten the texts "
-                "or lower max_new_tokens"
-            )
+        check_room(request, self.positions, self.name)
         there = list(getattr(self.model, "peft_config", {}))
         if request.adapter is not None and (
             not there or request.adapter not in ("__base__", *there)
@@ -252,12 +248,7 @@ class HuggingFaceBackend:
                 f"{self.name} lacks the adapter {request.adapter!r}; "
                 f"it has {there or 'none, for it is no PeftModel'}"
             )
-        here = self.identity(request.adapter)
-        if request.version is not None and request.version != here.version:
-            raise BackendError(
-                f"version {request.version} of the weights was asked for, and {here} is here: "
-                "publish it before it is asked"
-            )
+        check_version(request, self.identity(request.adapter))
 
     def _adapter_names(self, requests: Sequence[Request]) -> list[str] | None:
         """One adapter per row for PEFT's mixed batches; None where the model serves as it is."""
@@ -285,7 +276,9 @@ class _Row:
 
     def __init__(self, request: Request, chat: ChatFormat):
         self.request = request
-        self.tree = None if request.answers is None else _tree(request.answers, chat.end_of_turn)
+        self.tree = (
+            None if request.answers is None else known_trie(request.answers, chat.end_of_turn)
+        )
         self.limit = request.longest
         self.context = list(request.context)
         self._stop_ids = chat.stop_ids
@@ -335,9 +328,6 @@ class _Row:
             self._allowed.append(self.tree.allowed)
             self.tree = self.tree.children[token]
             self._ended = not self.tree.allowed
-
-
-_tree = functools.lru_cache(maxsize=1024)(answer_trie)
 
 
 @contextmanager
