@@ -1,4 +1,4 @@
-"""Validation of constructor arguments: each check returns the value or says what is allowed."""
+"""Validation of arguments: each check returns the value or says what is allowed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
-from srl_envs.errors import EnvConfigError
+from srl_envs.errors import EnvConfigError, EnvError
 
 LARGEST = 1e30
 """Where a number has no limit of its own: sums of several still fit into a float32 observation."""
@@ -136,9 +136,22 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
     """Whether a step has nothing to do: no actions after an episode's end.
 
     As in PettingZoo's own games it brings five empty dicts; wrappers that make up the actions of
-    agents that have left rely on it.
+    agents that have left rely on it. Raises EnvError where no episode is running, and where a step
+    is not given one action for each of `agents` and nobody else.
     """
-    return begun and not agents and isinstance(actions, Mapping) and not actions
+    if begun and not agents and isinstance(actions, Mapping) and not actions:
+        return True
+    if not agents:
+        raise EnvError("step() without a running episode: call reset() first")
+    if not isinstance(actions, Mapping):
+        raise EnvError(f"actions must be a mapping agent -> action, got {shown(actions)}")
+    for agent in agents:
+        if agent not in actions:
+            raise EnvError(f"no action for {agent}: step() needs one for each of {list(agents)}")
+    if len(actions) > len(agents):
+        unknown = next(agent for agent in actions if agent not in agents)
+        raise EnvError(f"an action for {unknown!r}, who is not among {list(agents)}")
+    return False
 
 
 def parallel_form(

@@ -1,47 +1,30 @@
-"""Base class of games of simultaneous discrete choices: seeding, spaces, rounds, rendering.
+"""Base class of games of simultaneous discrete choices: masks, noise, rounds, pictures.
 
-Seeding in `reset(seed)`, spaces made once, three observation modes, the end at `max_cycles`,
-the refusal of impossible actions, and rendering. A game says who sees and earns what.
+A game says who sees and earns what; the rest is here and in srl_envs.games.round_game.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from operator import index
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from pettingzoo import ParallelEnv
 
 from srl_envs.errors import EnvError
 from srl_envs.games import rendering
-from srl_envs.loading.untrusted import printable
-from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
-from srl_envs.text.view import TextView
-from srl_envs.validation import (
-    Step,
-    asks_nothing,
-    check_choice,
-    number_between,
-    reset_arguments,
-    unchanged_if_refused,
-    whole_number,
-)
+from srl_envs.games.round_game import FLOAT, RoundGame, Row, metadata_of
+from srl_envs.validation import Step, asks_nothing, number_between
 
-OBSERVATION_MODES = ("vector", "dict", "llm")
-RENDER_MODES = ("human", "ansi", "rgb_array")
+__all__ = ["NOISE_LIMIT", "Row", "SimultaneousGame", "metadata_of", "vector_of"]
 
 NOISE_LIMIT = 8.0  # standard deviations; clipped there so that observed rewards have a true bound
 
 NOISE_BLOCK = 256  # numbers that are drawn at a time
 
-Row = Sequence[float]
-FLOAT = np.dtype(np.float32)
 
-
-class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class SimultaneousGame(RoundGame):
     """A PettingZoo ParallelEnv in which every agent picks one of the same actions each round.
 
     Observations, by `obs_mode`:
@@ -62,11 +45,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
     `masks`, `phase`, `notes`, `drawn_in_text` and `drawn_in_pixels`.
     """
 
-    metadata: ClassVar[dict[str, Any]]
-    text_view: TextView
-    """How this environment reads and is answered."""
-    teams: Mapping[str, str] | None = None
-    """Agent -> team, where the game has teams."""
+    _restored = (*RoundGame._restored, "finished")
 
     def __init__(
         self,
@@ -81,33 +60,24 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         obs_mode: str,
         render_mode: str | None,
     ) -> None:
-        self.possible_agents = list(agents)
-        self.agents: list[str] = []
-        self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
-        self.obs_mode: str = check_choice("obs_mode", obs_mode, OBSERVATION_MODES)
-        self.render_mode: str | None = check_choice(
-            "render_mode", render_mode, (None, *RENDER_MODES)
-        )
         self.noise_std = number_between("noise_std", noise_std, 0.0)
         self.reward_ceiling = reward_ceiling
         self._answers = tuple(answers)
-        self.action_spaces = {agent: spaces.Discrete(len(answers)) for agent in agents}
-        self.observation_spaces = {agent: self._space_of(low, high) for agent in agents}
-        size = len(self.possible_agents)
-        self.state_space = spaces.Box(
-            np.tile(np.asarray(low, np.float32), size), np.tile(np.asarray(high, np.float32), size)
-        )
-        self._every_action = np.ones((size, len(answers)), np.int8)
-        self._generator = np.random.default_rng()
+        self._every_action = np.ones((len(agents), len(answers)), np.int8)
         self._noise: list[float] = []  # drawn and not yet used, the next one last
-        self.played = 0
-        self.rounds = self.max_cycles
         self.finished = False
         self._rows: Sequence[Row] = ()
         self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
         self._shown_phase = ""
         self._past: list[tuple[Sequence[int], Sequence[float]]] = []  # kept for pictures only
-        self.text_view = self.make_view()
+        super().__init__(
+            {agent: spaces.Discrete(len(answers)) for agent in agents},
+            low,
+            high,
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
 
     # What a game defines.
 
@@ -119,10 +89,6 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         self, chosen: Sequence[int], over: bool
     ) -> tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]:
         """One round: observations, rewards and infos in agent order."""
-        raise NotImplementedError
-
-    def make_view(self) -> TextView:
-        """The view for episodes of `self.max_cycles` rounds."""
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
@@ -166,51 +132,21 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         """`count` clipped normal numbers times `noise_std`, from this environment's generator."""
         if len(self._noise) < count:
             # In blocks: one call of the generator takes longer than the rest of a round's rules.
-            block = self._generator.standard_normal(count + NOISE_BLOCK)
+            block = self.generator.standard_normal(count + NOISE_BLOCK)
             block = block.clip(-NOISE_LIMIT, NOISE_LIMIT) * self.noise_std
             self._noise = block.tolist()[::-1] + self._noise
         return [self._noise.pop() for _ in range(count)]
 
     # PettingZoo's interface.
 
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The agent's observation space, the same object on every call."""
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> spaces.Discrete:
-        """The agent's action space, the same object on every call."""
-        return self.action_spaces[agent]
-
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Start an episode; a seed restarts all randomness, None carries on from the last.
-
-        Options that the game does not know are ignored, as PettingZoo's own tests want. Raises
-        EnvConfigError for a wrong seed, options or `max_cycles`; then nothing has changed.
-        """
-        seed, given = reset_arguments(seed, options)
-        rounds = whole_number("max_cycles", self.max_cycles, low=1)
-        viewed = self.rounds
-        with unchanged_if_refused(self, "_generator", "rounds", "played", "finished"):
-            if seed is not None:
-                self._generator = np.random.default_rng(seed)
-            self.rounds, self.played, self.finished = rounds, 0, False
-            self._rows = self.first_rows(given)
-        if rounds != viewed:
-            self.text_view = self.make_view()
+        """Start an episode; see RoundGame."""
+        first = super().reset(seed, options)
         if seed is not None:
             self._noise = []
-        self.agents = list(self.possible_agents)
-        nothing = [None] * len(self.agents)
-        self._shown, self._past, self._shown_phase = (nothing, nothing), [], self.phase()
-        infos = dict(zip(self.agents, self.first_infos(), strict=True))
-        for info, mask in zip(infos.values(), np.array(self.masks()), strict=True):
-            info["action_mask"] = mask
-        if self.render_mode == "human":
-            self.render()
-        vectors = dict(zip(self.agents, np.array(self._rows, FLOAT), strict=True))
-        return self._observations(vectors), infos
+        return first
 
     def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one round with one action per agent.
@@ -218,7 +154,7 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
         Raises EnvError for a missing or unknown agent, an action outside the space, or no episode;
         after the end of one, no actions bring nothing.
         """
-        if asks_nothing(bool(self._rows), self.agents, actions):
+        if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         chosen, agents = self._chosen(actions), self.agents
         if self.render_mode is not None:
@@ -249,42 +185,28 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             infos,
         )
 
-    def state(self) -> np.ndarray:
-        """All agents' observation vectors one after another (float32), for centralised critics."""
-        if not self._rows:
-            raise EnvError("state() before the first reset(): call reset() first")
-        return np.array(self._rows, FLOAT).ravel()
-
-    def render(self) -> np.ndarray | str | None:
-        """The last round as this environment's render mode wants it; "human" writes to stdout."""
-        if self.render_mode is None:
-            raise EnvError(
-                f"render() needs a render_mode: construct with one of {', '.join(RENDER_MODES)}"
-            )
-        if not self._rows:
-            raise EnvError("render() before the first reset(): call reset() first")
-        if self.render_mode == "rgb_array":
-            return self.drawn_in_pixels()
-        if self.render_mode == "ansi":
-            return self.drawn_in_text()
-        sys.stdout.write(printable(self.drawn_in_text()))
-        return None
-
-    def close(self) -> None:
-        """Nothing is held open."""
-
     # The machinery.
 
-    def _chosen(self, actions: Any) -> list[int]:
-        """The actions in agent order; raises EnvError where one is missing, unknown or illegal."""
-        if not self.agents:
-            raise EnvError("step() without a running episode: call reset() first")
-        if not isinstance(actions, Mapping):
-            raise EnvError(f"actions must be a mapping agent -> action, got {actions!r}")
+    def _begin(self, options: Mapping[str, Any]) -> None:
+        self.finished = False
+        self._rows = self.first_rows(options)
+
+    def _first(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        nothing = [None] * len(self.agents)
+        self._shown, self._past, self._shown_phase = (nothing, nothing), [], self.phase()
+        infos = dict(zip(self.agents, self.first_infos(), strict=True))
+        for info, mask in zip(infos.values(), np.array(self.masks()), strict=True):
+            info["action_mask"] = mask
+        vectors = dict(zip(self.agents, np.array(self._rows, FLOAT), strict=True))
+        return self._observations(vectors), infos
+
+    def _vectors(self) -> Sequence[Row]:
+        return self._rows
+
+    def _chosen(self, actions: Mapping[str, Any]) -> list[int]:
+        """The actions in agent order; raises EnvError where one is illegal."""
         chosen = []
         for agent in self.agents:
-            if agent not in actions:
-                raise EnvError(f"no action for {agent}: step() needs one for each of {self.agents}")
             try:
                 action = index(actions[agent])
             except TypeError:  # no whole number
@@ -295,9 +217,6 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
                     f"{self.action_spaces[agent]}: give an int from 0 to {len(self._answers) - 1}"
                 )
             chosen.append(action)
-        if len(actions) > len(chosen):
-            unknown = next(agent for agent in actions if agent not in self.agents)
-            raise EnvError(f"an action for {unknown!r}, who is not among {self.agents}")
         return chosen
 
     def _scene(self) -> rendering.Scene:
@@ -314,17 +233,12 @@ class SimultaneousGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships n
             teams=tuple(self.teams[agent] for agent in self.possible_agents) if self.teams else (),
         )
 
-    def _space_of(self, low: Row, high: Row) -> spaces.Space[Any]:
-        vector = spaces.Box(np.asarray(low, np.float32), np.asarray(high, np.float32))
-        if self.obs_mode == "vector":
-            return vector
-        parts: dict[str, spaces.Space[Any]] = {
-            "observation": vector,
-            "action_mask": spaces.Box(0, 1, (len(self._answers),), np.int8),
-        }
-        if self.obs_mode == "llm":
-            parts["text"] = TextSpace(TEXT_LENGTH)
-        return spaces.Dict(parts)
+    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
+        space = super()._space_of(vector)
+        if not isinstance(space, spaces.Dict):
+            return space
+        mask = spaces.Box(0, 1, (len(self._answers),), np.int8)
+        return spaces.Dict({**space.spaces, "action_mask": mask})
 
     def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
         """The agents' observations: their vectors, with the rest of `obs_mode`."""

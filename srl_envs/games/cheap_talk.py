@@ -116,8 +116,8 @@ class TalkingGame(base.SimultaneousGame):
                     rewards[agent] = KEYWORD_REWARDS[self.scenario](words[agent])
         return outcome
 
-    def _space_of(self, low: base.Row, high: base.Row) -> spaces.Space[Any]:
-        space = super()._space_of(low, high)
+    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
+        space = super()._space_of(vector)
         if self.messages and isinstance(space, spaces.Dict):
             return spaces.Dict({**space.spaces, "messages": TextSpace(TEXT_LENGTH)})
         return space

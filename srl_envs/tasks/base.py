@@ -30,7 +30,14 @@ import numpy as np
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.maze.level import SPLITS
-from srl_envs.tasks.free_text_game import FreeTextGame, FreeTextView, Outcome, readable_text
+from srl_envs.games.round_game import metadata_of
+from srl_envs.tasks.free_text_game import (
+    RENDER_MODES,
+    FreeTextGame,
+    FreeTextView,
+    Outcome,
+    readable_text,
+)
 from srl_envs.tasks.grading.extract import final_answer
 from srl_envs.tasks.problem import Attempt, Grade, Problem
 from srl_envs.text.spaces import TEXT_LENGTH
@@ -128,12 +135,7 @@ class TaskEnv(FreeTextGame):
     get the same. Raises EnvConfigError for arguments out of range.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "task_v0",
-        "render_modes": ["human", "ansi"],
-        "render_fps": 1,
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = metadata_of("task_v0", render_modes=RENDER_MODES)
 
     def __init__(
         self,

@@ -6,28 +6,18 @@ what an answer does, and who has finished. srl_envs.tasks.base builds on it, and
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium import spaces
-from pettingzoo import ParallelEnv
 
 from srl_envs.errors import EnvError
-from srl_envs.games.base import OBSERVATION_MODES
+from srl_envs.games.round_game import FLOAT, RoundGame
 from srl_envs.loading.untrusted import printable
-from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH, TextSpace
-from srl_envs.text.view import ParseFailure, TextView
-from srl_envs.validation import (
-    Step,
-    asks_nothing,
-    check_choice,
-    reset_arguments,
-    unchanged_if_refused,
-    whole_number,
-)
+from srl_envs.text.spaces import ANSWER_LENGTH, TextSpace
+from srl_envs.text.view import ParseFailure
+from srl_envs.validation import Step, asks_nothing
 
 RENDER_MODES = ("human", "ansi")
 ONLY_IN_WORDS = "What is asked is only told with obs_mode='llm'."
@@ -44,7 +34,7 @@ class Outcome:
     """Plain data."""
 
 
-class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class FreeTextGame(RoundGame):
     """A PettingZoo ParallelEnv whose agents write.
 
     Actions are texts of up to ANSWER_LENGTH characters, as written: reading them is the game's
@@ -63,9 +53,7 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
     this one included), `rounds` (of this episode) and `generator`.
     """
 
-    metadata: ClassVar[dict[str, Any]]
-    text_view: TextView
-    teams: Mapping[str, str] | None = None
+    render_modes: ClassVar[Sequence[str]] = RENDER_MODES
 
     def __init__(
         self,
@@ -77,24 +65,15 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         obs_mode: str,
         render_mode: str | None,
     ) -> None:
-        self.possible_agents = list(agents)
-        self.agents: list[str] = []
-        self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
-        self.obs_mode: str = check_choice("obs_mode", obs_mode, OBSERVATION_MODES)
-        self.render_mode: str | None = check_choice(
-            "render_mode", render_mode, (None, *RENDER_MODES)
-        )
-        size = len(self.possible_agents)
-        bounds = np.asarray(low, np.float32), np.asarray(high, np.float32)
-        self.state_space = spaces.Box(np.tile(bounds[0], size), np.tile(bounds[1], size))
-        self.observation_spaces = {agent: self._space_of(spaces.Box(*bounds)) for agent in agents}
-        self.action_spaces = {agent: TextSpace(ANSWER_LENGTH) for agent in agents}
-        self.generator = np.random.default_rng()
-        self.played = 0
-        self.rounds = self.max_cycles
-        self._begun = False
         self._shown: dict[str, tuple[str, float]] = {}
-        self.text_view = self.make_view()
+        super().__init__(
+            {agent: TextSpace(ANSWER_LENGTH) for agent in agents},
+            low,
+            high,
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
 
     # What a game defines.
 
@@ -114,10 +93,6 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         """The agent's observation vector now, of any agent, also one that has left."""
         raise NotImplementedError
 
-    def make_view(self) -> TextView:
-        """The view for episodes of `self.max_cycles` turns."""
-        raise NotImplementedError
-
     # What a game may say besides.
 
     def first_info(self, agent: str) -> dict[str, Any]:
@@ -130,41 +105,6 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
 
     # PettingZoo's interface.
 
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The agent's observation space, the same object on every call."""
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> TextSpace:
-        """The agent's action space, the same object on every call."""
-        return self.action_spaces[agent]
-
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Start an episode; a seed restarts all randomness, None carries on from the last.
-
-        Options that the game does not know are ignored, as PettingZoo's own tests want. Raises
-        EnvConfigError for a wrong seed, options or `max_cycles`; then nothing has changed.
-        """
-        seed, given = reset_arguments(seed, options)
-        rounds = whole_number("max_cycles", self.max_cycles, low=1)
-        viewed = self.rounds
-        with unchanged_if_refused(self, "generator", "rounds"):
-            if seed is not None:
-                self.generator = np.random.default_rng(seed)
-            self.rounds = rounds
-            self.begin(given)
-        if rounds != viewed:
-            self.text_view = self.make_view()
-        self.agents = list(self.possible_agents)
-        self.played = 0
-        self._begun = True
-        self._shown = {}
-        infos = {agent: self.first_info(agent) for agent in self.agents}
-        if self.render_mode == "human":
-            self.render()
-        return {agent: self._observed(agent) for agent in self.agents}, infos
-
     def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one turn with one text per playing agent.
 
@@ -173,8 +113,13 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         """
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
-        self._refuse(actions)
         agents = list(self.agents)
+        for agent in agents:
+            if not self.action_spaces[agent].contains(actions[agent]):
+                said = f"{actions[agent]!r:.80}"
+                raise EnvError(
+                    f"action {said} of {agent} must be a text of at most {ANSWER_LENGTH} characters"
+                )
         self.played += 1
         over = self.played >= self.rounds
         outcomes = self.take({agent: actions[agent] for agent in agents}, over)
@@ -190,71 +135,37 @@ class FreeTextGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no ty
             {agent: dict(outcomes[agent].info) for agent in agents},
         )
 
-    def state(self) -> np.ndarray:
-        """All agents' observation vectors one after another (float32), for centralised critics."""
-        if not self._begun:
-            raise EnvError("state() before the first reset(): call reset() first")
-        rows = [self.numbers(agent) for agent in self.possible_agents]
-        return np.asarray(rows, np.float32).ravel()
-
-    def render(self) -> str | None:
-        """What each agent was told last, and wrote before; "human" writes it to stdout."""
-        if self.render_mode is None:
-            raise EnvError(
-                f"render() needs a render_mode: construct with one of {', '.join(RENDER_MODES)}"
-            )
-        if not self._begun:
-            raise EnvError("render() before the first reset(): call reset() first")
+    def drawn_in_text(self) -> str:
+        """What each agent was told last, and wrote before."""
         lines = [f"{self.metadata['name']} turn {self.played}/{self.rounds}"]
         for agent in self.possible_agents:
             if agent in self._shown:
                 answer, reward = self._shown[agent]
                 lines.append(f"{agent} wrote ({reward:+.2f}): {printable(answer)}")
             lines.append(f"{agent} is told: {printable(self.prompt(agent))}")
-        picture = "\n".join(lines) + "\n"
-        if self.render_mode == "ansi":
-            return picture
-        sys.stdout.write(picture)
-        return None
-
-    def close(self) -> None:
-        """Nothing is held open."""
+        return "\n".join(lines) + "\n"
 
     # The machinery.
 
-    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
-        if self.obs_mode == "vector":
-            return vector
-        parts: dict[str, spaces.Space[Any]] = {"observation": vector}
-        if self.obs_mode == "llm":
-            parts["text"] = TextSpace(TEXT_LENGTH)
-        return spaces.Dict(parts)
+    def _begin(self, options: Mapping[str, Any]) -> None:
+        self.begin(options)
+
+    def _first(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        self._shown = {}
+        infos = {agent: self.first_info(agent) for agent in self.agents}
+        return {agent: self._observed(agent) for agent in self.agents}, infos
+
+    def _vectors(self) -> Sequence[Sequence[float]]:
+        return [self.numbers(agent) for agent in self.possible_agents]
 
     def _observed(self, agent: str) -> Any:
-        vector = np.array(self.numbers(agent), np.float32)
+        vector = np.array(self.numbers(agent), FLOAT)
         if self.obs_mode == "vector":
             return vector
         seen: dict[str, Any] = {"observation": vector}
         if self.obs_mode == "llm":
             seen["text"] = self.prompt(agent)
         return seen
-
-    def _refuse(self, actions: Any) -> None:
-        if not self.agents:
-            raise EnvError("step() without a running episode: call reset() first")
-        if not isinstance(actions, Mapping):
-            raise EnvError(f"actions must be a mapping agent -> text, got {actions!r}")
-        for agent in self.agents:
-            if agent not in actions:
-                raise EnvError(f"no action for {agent}: step() needs one for each of {self.agents}")
-        for agent, action in actions.items():
-            if agent not in self.agents:
-                raise EnvError(f"an action for {agent!r}, who is not among {self.agents}")
-            if not self.action_spaces[agent].contains(action):
-                said = f"{action!r:.80}" if isinstance(action, str) else repr(action)
-                raise EnvError(
-                    f"action {said} of {agent} must be a text of at most {ANSWER_LENGTH} characters"
-                )
 
 
 @dataclass(frozen=True)

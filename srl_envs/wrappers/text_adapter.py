@@ -286,13 +286,6 @@ class GameWithText(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         return mask
 
     def _chosen(self, actions: Mapping[str, Any]) -> dict[str, int]:
-        if not self.agents:
-            raise EnvError("step() without a running episode: call reset() first")
-        if not isinstance(actions, Mapping):
-            raise EnvError(f"actions must be a mapping agent -> action, got {shown(actions)}")
-        if set(actions) != set(self.agents):
-            agents = sorted(map(str, actions))
-            raise EnvError(f"actions are for {agents}: give one for each of {self.agents}")
         for agent, action in actions.items():
             if not self.action_spaces[agent].contains(action):
                 raise EnvError(

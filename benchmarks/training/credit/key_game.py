@@ -35,12 +35,7 @@ def rewards(chosen_AT: NDArray[np.int64], weather_AT: NDArray[np.float64]) -> ND
 class KeyGame(base.SimultaneousGame):
     """The environment; observations are (seat, turn), both as shares of their number."""
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "key_game",
-        "render_modes": list(base.RENDER_MODES),
-        "render_fps": 4,
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("key_game", fps=4)
 
     def __init__(self) -> None:
         super().__init__(

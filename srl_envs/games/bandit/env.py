@@ -40,12 +40,7 @@ class Bandit(base.SimultaneousGame):
     and `regret`, what the better arm would have won more often than the one that was pulled.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "bandit_v0",
-        "render_modes": list(base.RENDER_MODES),
-        "render_fps": 1,
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("bandit_v0")
 
     def __init__(
         self,
@@ -109,7 +104,7 @@ class Bandit(base.SimultaneousGame):
         chances = self._chances[after]
         rewards = [
             WIN if luck < chances[arm] else LOSS
-            for arm, luck in zip(chosen, self._generator.random(len(chosen)).tolist(), strict=True)
+            for arm, luck in zip(chosen, self.generator.random(len(chosen)).tolist(), strict=True)
         ]
         time, switched, others = self.played / self.rounds, self._switched(), len(chosen) - 1
         pulled, won = sum(chosen), sum(rewards)

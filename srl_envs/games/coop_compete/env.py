@@ -44,12 +44,7 @@ class CoopCompete(base.SimultaneousGame):
     `observe_parameters=False` the cooperation level and the difficulty stay hidden from the agents.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "coop_compete_v0",
-        "render_modes": list(base.RENDER_MODES),
-        "render_fps": 1,
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("coop_compete_v0")
 
     def __init__(
         self,

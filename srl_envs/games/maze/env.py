@@ -64,12 +64,7 @@ class Maze(base.SimultaneousGame):
     `reset(options={"level_seed": k})` names one for that episode.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "maze_v0",
-        "render_modes": list(base.RENDER_MODES),
-        "render_fps": 4,
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("maze_v0", fps=4)
 
     level: Level
     """The maze of this episode."""
@@ -176,7 +171,7 @@ class Maze(base.SimultaneousGame):
         if seed is not None:
             self.level = self.named_level(seed)
         else:
-            self.level = self.draw_level(self._generator)
+            self.level = self.draw_level(self.generator)
         self._board = board_of(self.level, self.view_radius)
         starts, goals, self._fewest = seating(self.level, self.task, agents)
         self._places = list(starts)

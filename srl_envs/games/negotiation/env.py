@@ -41,12 +41,7 @@ class SocialNegotiation(TalkingGame):
     bargaining.assessment reports, `utilities` and `individually_rational` per agent.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "social_negotiation_v0",
-        "render_modes": list(base.RENDER_MODES),
-        "render_fps": 1,
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_negotiation_v0")
     scenario = "negotiation"
 
     def __init__(
@@ -109,12 +104,12 @@ class SocialNegotiation(TalkingGame):
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         """Begin a negotiation; the agents' first observations."""
         rules = self.rules
-        points, reservations = rules.draw(self._generator)
+        points, reservations = rules.draw(self.generator)
         if "points" in options:
             points = rules.checked_points(options["points"])
         if "reservations" in options:
             reservations = rules.checked_reservations(options["reservations"])
-        bargain = Bargain(rules, points, reservations, self._generator)
+        bargain = Bargain(rules, points, reservations, self.generator)
         if "first" in options:
             bargain.mover = rules.checked_first(options["first"])
         self.bargain = bargain

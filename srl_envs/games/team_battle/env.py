@@ -57,12 +57,7 @@ class TeamBattle(base.SimultaneousGame):
     k < warmup_episodes; `reset(options={"episode": k})` sets the count.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "team_battle_v0",
-        "render_modes": list(base.RENDER_MODES),
-        "render_fps": 1,
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("team_battle_v0")
 
     def __init__(
         self,

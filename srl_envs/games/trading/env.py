@@ -37,12 +37,7 @@ class SocialTrading(TalkingGame):
     `reputation` and `network`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "social_trading_v0",
-        "render_modes": list(base.RENDER_MODES),
-        "render_fps": 1,
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_trading_v0")
     scenario = "trading"
 
     def __init__(
@@ -102,7 +97,7 @@ class SocialTrading(TalkingGame):
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         """Open a new market; the agents' first observations."""
-        values, stocks = self.rules.draw(self._generator)
+        values, stocks = self.rules.draw(self.generator)
         if "values" in options:
             values = self.rules.table("values", options["values"], market_rules.LARGEST_VALUE)
         if "stocks" in options:

@@ -20,6 +20,7 @@ import numpy as np
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games.maze.level import SPLITS
+from srl_envs.games.round_game import metadata_of
 from srl_envs.loading import references
 from srl_envs.tasks.debate.heuristic_judge import RuleJudge, words_of
 from srl_envs.tasks.debate.judging import (
@@ -37,7 +38,13 @@ from srl_envs.tasks.debate.judging import (
 )  # fmt: skip
 from srl_envs.tasks.debate.sample_speeches import sample_speeches
 from srl_envs.tasks.debate.topics import SHIPPED, checked_all, load_topics, split_of
-from srl_envs.tasks.free_text_game import FreeTextGame, FreeTextView, Outcome, readable_text
+from srl_envs.tasks.free_text_game import (
+    RENDER_MODES,
+    FreeTextGame,
+    FreeTextView,
+    Outcome,
+    readable_text,
+)
 from srl_envs.text.view import ParseFailure, parse_choice
 from srl_envs.validation import check_choice, parallel_form, whole_number
 
@@ -81,12 +88,7 @@ class DebateEnv(FreeTextGame):
     wrong arguments.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "debate_v0",
-        "render_modes": ["human", "ansi"],
-        "render_fps": 1,
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = metadata_of("debate_v0", render_modes=RENDER_MODES)
 
     def __init__(
         self,

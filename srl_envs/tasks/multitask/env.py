@@ -24,7 +24,9 @@ from pettingzoo import ParallelEnv
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.games.base import OBSERVATION_MODES, vector_of
+from srl_envs.games.base import vector_of
+from srl_envs.games.round_game import OBSERVATION_MODES, metadata_of
+from srl_envs.tasks.free_text_game import RENDER_MODES
 from srl_envs.tasks.multitask.view import MultitaskView
 from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
 from srl_envs.text.view import TextView
@@ -63,12 +65,7 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     their agents, teams, actions or in what an unreadable answer costs; EnvError for wrong use.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "name": "multitask_v0",
-        "render_modes": ["human", "ansi"],
-        "render_fps": 1,
-        "is_parallelizable": True,
-    }
+    metadata: ClassVar[dict[str, Any]] = metadata_of("multitask_v0", render_modes=RENDER_MODES)
 
     def __init__(
         self,
@@ -81,7 +78,7 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     ) -> None:
         self.obs_mode: str = check_choice("obs_mode", obs_mode, OBSERVATION_MODES)
         self.render_mode: str | None = check_choice(
-            "render_mode", render_mode, (None, "human", "ansi")
+            "render_mode", render_mode, (None, *RENDER_MODES)
         )
         chosen = DEFAULT if environments is None else environments
         given = {} if max_cycles is None else {"max_cycles": max_cycles}

@@ -303,7 +303,7 @@ def test_what_does_not_fit_is_refused_in_one_line(env, settings, said):
 def test_wrong_use_is_refused():
     game = never_twice()
     game.reset(seed=0)
-    with pytest.raises(EnvError, match="give one for each of"):
+    with pytest.raises(EnvError, match="needs one for each of"):
         game.step({"player_0": 0})
     with pytest.raises(EnvError, match="must be a mapping agent -> action, got 5"):
         game.step(5)

@@ -1,0 +1,182 @@
+"""Base class of games in rounds, whatever an action is: seeding, spaces, refusals, rendering."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from srl_envs.errors import EnvError
+from srl_envs.loading.untrusted import printable
+from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
+from srl_envs.text.view import TextView
+from srl_envs.validation import (
+    check_choice,
+    reset_arguments,
+    unchanged_if_refused,
+    whole_number,
+)
+
+OBSERVATION_MODES = ("vector", "dict", "llm")
+RENDER_MODES = ("human", "ansi", "rgb_array")
+
+Row = Sequence[float]
+FLOAT = np.dtype(np.float32)
+
+
+def metadata_of(
+    name: str, *, render_modes: Sequence[str] = RENDER_MODES, fps: int = 1
+) -> dict[str, Any]:
+    """PettingZoo's `metadata` of a game in rounds; `fps` is rounds per second of a recording."""
+    return {
+        "name": name,
+        "render_modes": list(render_modes),
+        "render_fps": fps,
+        "is_parallelizable": True,
+    }
+
+
+class RoundGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+    """A PettingZoo ParallelEnv in rounds, until it is decided or `max_cycles` are over.
+
+    SimultaneousGame and FreeTextGame are the two kinds; what a game of theirs defines is said
+    there. `low` and `high` bound an agent's observation vector.
+    """
+
+    metadata: ClassVar[dict[str, Any]]
+    render_modes: ClassVar[Sequence[str]] = RENDER_MODES
+    text_view: TextView
+    """How this environment reads and is answered."""
+    teams: Mapping[str, str] | None = None
+    """Agent -> team, where the game has teams."""
+    _restored: ClassVar[Sequence[str]] = ("rounds", "played")
+    """Attributes that a refused reset leaves as they were."""
+
+    def __init__(
+        self,
+        action_spaces: Mapping[str, spaces.Space[Any]],
+        low: Row,
+        high: Row,
+        *,
+        max_cycles: int,
+        obs_mode: str,
+        render_mode: str | None,
+    ) -> None:
+        self.possible_agents = list(action_spaces)
+        self.agents: list[str] = []
+        self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
+        self.obs_mode: str = check_choice("obs_mode", obs_mode, OBSERVATION_MODES)
+        self.render_mode: str | None = check_choice(
+            "render_mode", render_mode, (None, *self.render_modes)
+        )
+        bounds = np.asarray(low, FLOAT), np.asarray(high, FLOAT)
+        self.action_spaces = action_spaces
+        self.observation_spaces = {
+            agent: self._space_of(spaces.Box(*bounds)) for agent in action_spaces
+        }
+        size = len(self.possible_agents)
+        self.state_space = spaces.Box(np.tile(bounds[0], size), np.tile(bounds[1], size))
+        self.generator = np.random.default_rng()
+        self.played = 0
+        self.rounds = self.max_cycles
+        self._begun = False
+        self.text_view = self.make_view()
+
+    # What a kind of game defines.
+
+    def make_view(self) -> TextView:
+        """The view for episodes of `self.max_cycles` rounds."""
+        raise NotImplementedError
+
+    def drawn_in_text(self) -> str:
+        """The last round as lines of plain text, the last one ended."""
+        raise NotImplementedError
+
+    def drawn_in_pixels(self) -> np.ndarray:
+        """The last round as a uint8 array (height, width, 3)."""
+        raise NotImplementedError
+
+    def _begin(self, options: Mapping[str, Any]) -> None:
+        """Start an episode; what is wrong with the options is refused here."""
+        raise NotImplementedError
+
+    def _first(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """The first observations and infos of an episode that has begun."""
+        raise NotImplementedError
+
+    def _vectors(self) -> Sequence[Row]:
+        """The observation vectors of all agents now, also of those that have left."""
+        raise NotImplementedError
+
+    # PettingZoo's interface.
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """The agent's observation space, the same object on every call."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Any:
+        """The agent's action space, the same object on every call."""
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode; a seed restarts all randomness, None carries on from the last.
+
+        Options that the game does not know are ignored, as PettingZoo's own tests want. Raises
+        EnvConfigError for a wrong seed, options or `max_cycles`; then nothing has changed.
+        """
+        seed, given = reset_arguments(seed, options)
+        rounds = whole_number("max_cycles", self.max_cycles, low=1)
+        viewed = self.rounds
+        with unchanged_if_refused(self, "generator", *self._restored):
+            if seed is not None:
+                self.generator = np.random.default_rng(seed)
+            self.rounds, self.played = rounds, 0
+            self._begin(given)
+        if rounds != viewed:
+            self.text_view = self.make_view()
+        self.agents = list(self.possible_agents)
+        self._begun = True
+        first = self._first()
+        if self.render_mode == "human":
+            self.render()
+        return first
+
+    def state(self) -> np.ndarray:
+        """All agents' observation vectors one after another (float32), for centralised critics."""
+        if not self._begun:
+            raise EnvError("state() before the first reset(): call reset() first")
+        return np.array(self._vectors(), FLOAT).ravel()
+
+    def render(self) -> np.ndarray | str | None:
+        """The last round as this environment's render mode wants it; "human" writes to stdout."""
+        if self.render_mode is None:
+            raise EnvError(
+                f"render() needs a render_mode: construct with one of "
+                f"{', '.join(self.render_modes)}"
+            )
+        if not self._begun:
+            raise EnvError("render() before the first reset(): call reset() first")
+        if self.render_mode == "rgb_array":
+            return self.drawn_in_pixels()
+        if self.render_mode == "ansi":
+            return self.drawn_in_text()
+        sys.stdout.write(printable(self.drawn_in_text()))
+        return None
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
+        """What an agent observes whose vector is in `vector`, by `obs_mode`."""
+        if self.obs_mode == "vector":
+            return vector
+        parts: dict[str, spaces.Space[Any]] = {"observation": vector}
+        if self.obs_mode == "llm":
+            parts["text"] = TextSpace(TEXT_LENGTH)
+        return spaces.Dict(parts)
