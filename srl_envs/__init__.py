@@ -2,12 +2,14 @@
 
     from srl_envs import make, maze_v0
     env = make("coop_compete_v0", num_agents=4)    # a PettingZoo ParallelEnv
-    env = maze_v0.parallel_env(size=5)             # the same by module, as in PettingZoo
+    env = maze_v0.parallel_env(width=5, height=5)  # the same by module, as in PettingZoo
 
-Every registered name is a module here, loaded when it is first asked for. Importing this package
-also registers the environments with PettingZoo, as "srl/<name>".
+Every registered name is a module here, also to `import srl_envs.maze_v0`; its game is imported when
+the first one is made. Importing this package also registers the environments with PettingZoo, as
+"srl/<name>".
 """
 
+import sys
 from types import ModuleType
 
 from srl_envs import registry
@@ -18,12 +20,10 @@ from srl_envs.validation import nearest
 __all__ = ["check_environment", "make", "names"]
 
 
+for _name in registry.names():
+    globals()[_name] = sys.modules[f"{__name__}.{_name}"] = registry.as_module(_name)
+
+
 def __getattr__(name: str) -> ModuleType:
-    if name not in registry.ENTRIES:
-        known = [*registry.names(), *__all__]
-        raise AttributeError(f"srl_envs has no {name!r}{nearest(name, known)}")
-    return registry.as_module(name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *registry.names()})
+    known = [*registry.names(), *__all__]
+    raise AttributeError(f"srl_envs has no {name!r}{nearest(name, known)}")

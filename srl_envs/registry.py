@@ -192,11 +192,11 @@ ENTRIES: dict[str, Entry] = {
 }
 
 
-@functools.cache
 def as_module(name: str) -> ModuleType:
     """The entry as a module with `parallel_env`, `env` and `raw_env`, its defaults filled in.
 
-    This is what `from srl_envs import maze_race_v0` gives, as in PettingZoo.
+    This is what `import srl_envs.maze_race_v0` and `from srl_envs import maze_race_v0` give, as
+    in PettingZoo.
     """
     module = ModuleType(f"srl_envs.{name}", entry(name).description)
     module.__dict__.update(

@@ -85,8 +85,19 @@ def run(code):
 
 
 def test_importing_takes_no_torch_and_no_game():
-    code = "import sys, srl_envs; print(*(m for m in sys.modules if 'torch' in m or '_v0' in m))"
+    games = "('torch', 'srl_envs.games', 'srl_envs.tasks')"
+    code = f"import sys, srl_envs; print(*(m for m in sys.modules if m.startswith({games})))"
     assert run(code).strip() == ""
+
+
+def test_an_entry_is_imported_as_a_module_by_either_statement():
+    code = (
+        "import srl_envs.maze_race_v0, srl_envs.bandit_v0 as bandit_v0;"
+        "from srl_envs import maze_race_v0;"
+        "assert srl_envs.maze_race_v0 is maze_race_v0;"
+        "print(len(maze_race_v0.parallel_env().possible_agents), bandit_v0.env())"
+    )
+    assert run(code).split() == ["2", "bandit_v0"]
 
 
 def test_importing_again_registers_once_and_without_a_warning():
