@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from srl_envs.text.answer_extraction import readings, statements_in
 
@@ -89,16 +89,19 @@ class TextView(Protocol):
         ...
 
 
-class BinaryChoice:
-    """The part of a TextView in which every agent may always compete or cooperate."""
+class FixedChoices:
+    """The part of a TextView in which every agent always has the same `choices`."""
+
+    choices: ClassVar[tuple[str, ...]] = BINARY_ANSWERS
+    """In action order."""
 
     def answers(self, agent: str) -> tuple[str, ...]:
         """The legal answers, in action order."""
-        return BINARY_ANSWERS
+        return self.choices
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
         """The action an answer names. Never raises."""
-        return parse_choice(answer, BINARY_ANSWERS)
+        return parse_choice(answer, self.choices)
 
 
 def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
@@ -141,6 +144,11 @@ def parse_statement(
     if len(found) == 1:
         return found.pop()
     return ParseFailure("two different choices were stated") if found else failure
+
+
+def round_of(time: float, rounds: int) -> str:
+    """'Round 3 of 8' where the share `time` of the rounds has been played."""
+    return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
 
 
 def any_of(forms: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_envs.games import base
-from srl_envs.text.view import ParseFailure, any_of, parse_choice
+from srl_envs.text.view import FixedChoices, any_of
 
 SEATS, TURNS = 16, 8
 COLOURS = ("red", "green", "blue", "white")
@@ -77,9 +77,10 @@ class KeyGame(base.SimultaneousGame):
 
 
 @dataclass(frozen=True)
-class KeyGameView:
+class KeyGameView(FixedChoices):
     """How the game reads and is answered."""
 
+    choices: ClassVar[tuple[str, ...]] = COLOURS
     default_action: int = 0
     parse_penalty: float = 0.0
 
@@ -90,11 +91,3 @@ class KeyGameView:
     def describe(self, agent: str, observation: Any) -> str:
         """The number of the turn."""
         return f"{agent}, turn {round(float(observation[1]) * TURNS) + 1} of {TURNS}."
-
-    def answers(self, agent: str) -> tuple[str, ...]:
-        """The colours."""
-        return COLOURS
-
-    def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """The colour an answer names. Never raises."""
-        return parse_choice(answer, COLOURS)

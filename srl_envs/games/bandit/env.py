@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from srl_envs.games import base
-from srl_envs.text.view import ParseFailure, parse_choice
+from srl_envs.text.view import FixedChoices, round_of
 from srl_envs.validation import number_between, parallel_form, true_or_false, whole_number
 
 ANSWERS = ("left", "right")
@@ -128,8 +128,10 @@ class Bandit(base.SimultaneousGame):
 
 
 @dataclass(frozen=True)
-class BanditView:
+class BanditView(FixedChoices):
     """Text view of the bandit."""
+
+    choices: ClassVar[tuple[str, ...]] = ANSWERS
 
     players: int
     rounds: int
@@ -158,8 +160,7 @@ class BanditView:
         first, arm, reward, others, their_reward, time, switched = base.vector_of(
             observation
         ).tolist()
-        played = round(time * self.rounds)
-        parts = [f"Round {min(played + 1, self.rounds)} of {self.rounds}."]
+        parts = [f"{round_of(time, self.rounds)}."]
         if first:
             parts.append("Nobody has pulled yet.")
         else:
@@ -171,14 +172,6 @@ class BanditView:
         if switched != HIDDEN:
             parts.append(f"The right arm has {'' if switched else 'not '}changed.")
         return " ".join(parts)
-
-    def answers(self, agent: str) -> tuple[str, ...]:
-        """The legal answers, in action order."""
-        return ANSWERS
-
-    def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """The action an answer names. Never raises."""
-        return parse_choice(answer, ANSWERS)
 
 
 parallel_env = parallel_form(Bandit)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from srl_envs.games import base
 from srl_envs.games.coop_compete.payoffs import VARIANTS, CoopCompeteRules
-from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
+from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import check_choice, number_between, parallel_form, true_or_false
 
 HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
@@ -133,7 +133,7 @@ class CoopCompete(base.SimultaneousGame):
 
 
 @dataclass(frozen=True)
-class CoopCompeteView(BinaryChoice):
+class CoopCompeteView(FixedChoices):
     """Text view of coop_compete."""
 
     players: int
@@ -168,8 +168,7 @@ class CoopCompeteView(BinaryChoice):
     def describe(self, agent: str, observation: Any) -> str:
         """The agent's situation, from its observation vector (or the dict that holds it)."""
         first, own, others, reward, time, level, difficulty = base.vector_of(observation).tolist()
-        played = round(time * self.rounds)
-        parts = [f"Round {min(played + 1, self.rounds)} of {self.rounds}."]
+        parts = [f"{round_of(time, self.rounds)}."]
         if first:
             parts.append("Nobody has chosen yet.")
         else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from srl_envs.games.base import vector_of
 from srl_envs.games.maze.level import ANSWERS
-from srl_envs.text.view import ParseFailure, parse_choice
+from srl_envs.text.view import FixedChoices
 
 OBSERVATION_FIELDS = (
     "x",  # own column, from 0 (left) to 1 (right)
@@ -33,8 +33,10 @@ FARTHEST_VIEW = 40  # view_radius at most: a map that wide still fits into an ob
 
 
 @dataclass(frozen=True)
-class MazeView:
+class MazeView(FixedChoices):
     """Text view of a maze."""
+
+    choices: ClassVar[tuple[str, ...]] = ANSWERS
 
     width: int
     height: int
@@ -87,14 +89,6 @@ class MazeView:
         if self.view_radius > 1:
             said += "\nAround you (A you, # wall, . free):\n" + self._map(walls)
         return said
-
-    def answers(self, agent: str) -> tuple[str, ...]:
-        """The legal answers, in action order."""
-        return ANSWERS
-
-    def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """The action an answer names. Never raises."""
-        return parse_choice(answer, ANSWERS)
 
     def _open(self, visits: Sequence[float], walls: Sequence[float]) -> str:
         across = 2 * self.view_radius + 1

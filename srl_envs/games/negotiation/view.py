@@ -10,7 +10,14 @@ from srl_envs.games import base
 from srl_envs.games.cheap_talk import MESSAGE_RULE, heard
 from srl_envs.games.negotiation import bargaining
 from srl_envs.games.negotiation.bargaining import NegotiationRules
-from srl_envs.text.view import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement
+from srl_envs.text.view import (
+    LISTED,
+    ParseFailure,
+    any_of,
+    cost_of_unread,
+    parse_statement,
+    round_of,
+)
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
@@ -94,8 +101,7 @@ class NegotiationView:
     def describe(self, agent: str, observation: Any) -> str:
         """The agent's situation, from its observation vector (or the dict that holds it)."""
         seen = self._fields(observation)
-        played = round(seen["time"][0] * self.rounds)
-        parts = [f"Round {min(played + 1, self.rounds)} of {self.rounds}."]
+        parts = [f"{round_of(seen['time'][0], self.rounds)}."]
         if seen["settled"][0]:
             parts.append("There is a deal." if seen["settled"][0] > 0 else "Somebody walked away.")
         elif seen["may_move"][0]:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from srl_envs.games import base
 from srl_envs.games.staged.payoffs import PREY, StagedRules
-from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
+from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import number_between, parallel_form, true_or_false, whole_number
 
 HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
@@ -152,7 +152,7 @@ class Staged(base.SimultaneousGame):
 
 
 @dataclass(frozen=True)
-class StagedView(BinaryChoice):
+class StagedView(FixedChoices):
     """Text view of the staged game."""
 
     players: int
@@ -180,8 +180,7 @@ class StagedView(BinaryChoice):
         first, own, share, reward, time, warmup, _, adversary, difficulty = base.vector_of(
             observation
         ).tolist()
-        played = round(time * self.rounds)
-        parts = [f"Round {min(played + 1, self.rounds)} of {self.rounds}."]
+        parts = [f"{round_of(time, self.rounds)}."]
         if warmup:
             parts.append("Warm-up: all earn the same.")
         if adversary and self.players > 1:

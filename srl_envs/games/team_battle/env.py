@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
 from srl_envs.games.team_battle.payoffs import RAID, TeamBattleRules
-from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, BinaryChoice
+from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import number_between, parallel_form, true_or_false, whole_number
 
 DRAW = 1e-9  # difference in mean reward per member that still counts as equal
@@ -185,7 +185,7 @@ def _sizes(team_size: int | Sequence[int]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class TeamBattleView(BinaryChoice):
+class TeamBattleView(FixedChoices):
     """Text view of team_battle."""
 
     team_sizes: tuple[int, int]
@@ -208,8 +208,7 @@ class TeamBattleView(BinaryChoice):
         vector = base.vector_of(observation).tolist()
         first, action, own, rival, reward, time, warmup, _, difficulty = vector
         _, mine, _, theirs = self._sides(agent)
-        played = round(time * self.rounds)
-        parts = [f"Round {min(played + 1, self.rounds)} of {self.rounds}."]
+        parts = [f"{round_of(time, self.rounds)}."]
         if warmup:
             parts.append("Warm-up: all earn the same.")
         if first:

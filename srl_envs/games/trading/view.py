@@ -12,7 +12,14 @@ from srl_envs.games import base
 from srl_envs.games.cheap_talk import MESSAGE_RULE, heard
 from srl_envs.games.trading import market as market_rules
 from srl_envs.games.trading.market import TradingRules
-from srl_envs.text.view import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement
+from srl_envs.text.view import (
+    LISTED,
+    ParseFailure,
+    any_of,
+    cost_of_unread,
+    parse_statement,
+    round_of,
+)
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
@@ -146,7 +153,6 @@ class TradingView:
     def describe(self, agent: str, observation: Any) -> str:
         """The agent's situation, from its observation vector (or the dict that holds it)."""
         seen = self._fields(observation)
-        played = round(seen["time"][0] * self.rounds)
         phase = seen["phase"].index(1)
         others = self._others(agent)
         holdings = ", ".join(
@@ -156,7 +162,7 @@ class TradingView:
             )
         )
         parts = [
-            f"Round {min(played + 1, self.rounds)} of {self.rounds}.",
+            f"{round_of(seen['time'][0], self.rounds)}.",
             f"Now {market_rules.PHASES[phase]}.",
             f"You hold {holdings}.",
         ]
