@@ -32,6 +32,7 @@ PLACES = dict.fromkeys(
         "core_srl/*",
         "benchmarks/*",
         "examples/*",
+        "srl_agents/serving/plugins/*.py",  # vLLM's environment loads them
     ),
 ) | {
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),

@@ -23,6 +23,7 @@ import numpy as np
 
 from srl_agents.evaluation.progress import LongWork, watched
 from srl_agents.llm.answer_trie import answer_trie
+from srl_agents.llm.cache_folder import cache_folder
 from srl_agents.llm.chat_format import ChatFormat, Turn
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_agents.llm.tiny.dialogues import Dialogue, random_dialogues
@@ -101,15 +102,6 @@ def folder(
             model, tokenizer = _build(dialogues, size, seed, steps, learning_rate)
             _save(target, model, tokenizer)
     return target
-
-
-def cache_folder() -> Path:
-    """Where built models are kept: $CORE_SRL_CACHE, else core-srl in the user's cache folder."""
-    own = os.environ.get("CORE_SRL_CACHE")
-    if own:
-        return Path(own)
-    platform = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    return (Path(platform) if platform else Path.home() / ".cache") / "core-srl"
 
 
 def _build(

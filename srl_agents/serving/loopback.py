@@ -1,0 +1,78 @@
+"""Requests to a vLLM server on this machine: its health, its models, and one real completion."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import ipaddress
+import json
+import urllib.parse
+from typing import Any
+
+from srl_agents.errors import ServerError
+from srl_envs.errors import DocumentError
+from srl_envs.loading.untrusted import printable, read_json
+
+MOST_BYTES = 2**20
+"""Of a reply that is read."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def healthy(url: str, timeout: float) -> bool:
+    """Whether the server says that its engine runs; which it also says before it ever computed.
+
+    Raises OSError where it does not answer.
+    """
+    status, _ = await asyncio.to_thread(_request, url, "GET", "/health", None, timeout)
+    return status == 200
+
+
+async def served_models(url: str, timeout: float) -> list[str]:
+    """Names of the base and the adapters that are loaded.
+
+    Raises ServerError for another reply than vLLM's, OSError where there is none.
+    """
+    status, body = await asyncio.to_thread(_request, url, "GET", "/v1/models", None, timeout)
+    try:
+        return [str(model["id"]) for model in read_json(body)["data"]]
+    except (DocumentError, TypeError, KeyError) as error:
+        raise ServerError(f"{url} is no vLLM server: {status} {_start(body)}") from error
+
+
+async def complete_one_token(url: str, model: str, timeout: float) -> None:
+    """Have the server compute, which alone shows that it can.
+
+    Raises ServerError with its reply where it refuses, OSError where there is none.
+    """
+    wanted = {"model": model, "prompt": [0], "max_tokens": 1}
+    status, body = await asyncio.to_thread(
+        _request, url, "POST", "/v1/completions", wanted, timeout
+    )
+    if status != 200:
+        raise ServerError(f"{url} does not complete for {model!r}: {status} {_start(body)}")
+
+
+def _request(url: str, method: str, path: str, body: Any, timeout: float) -> tuple[int, bytes]:
+    """Status and body of a reply; goes to the address itself, by no proxy and no redirection."""
+    address = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=timeout)
+    try:
+        headers = {"Content-Type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        reply = connection.getresponse()
+        return reply.status, reply.read(MOST_BYTES)
+    except http.client.HTTPException as error:
+        raise ConnectionError(f"{url}: {type(error).__name__}") from error
+    finally:
+        connection.close()
+
+
+def _start(body: bytes) -> str:
+    return printable(body[:300].decode(errors="replace"), multiline=False)

@@ -1,0 +1,89 @@
+"""Logits processor for vLLM that lets a model write listed token sequences only.
+
+A request lists them as `vllm_xargs={"answers": "[[268, 2], [269, 2]]"}`: each sequence is a whole
+answer with the stop token that ends it. At every place the tokens that go on with some listed
+sequence keep their logits, and all others get minus infinity, as the trainer masks them; the
+constraint is on tokens, not on text, so it holds for any tokenizer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from vllm.sampling_params import SamplingParams
+from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
+
+ARGUMENT = "answers"
+Trie = dict[int, "Trie"]
+
+
+class AnswerTrie(AdapterLogitsProcessor):  # type: ignore[misc]
+    """vLLM: `--logits-processors answer_trie:AnswerTrie`."""
+
+    @classmethod
+    def validate_params(cls, sampling_params: SamplingParams) -> None:
+        """Refuse a malformed list as the request arrives: in the engine an error would end it."""
+        _trie_of(sampling_params)
+
+    def is_argmax_invariant(self) -> bool:
+        """No: the likeliest token may not be allowed."""
+        return False
+
+    def new_req_logits_processor(
+        self, params: SamplingParams
+    ) -> Callable[[list[int], torch.Tensor], torch.Tensor] | None:
+        """The mask of one request, or None where it lists no answers."""
+        trie = _trie_of(params)
+        if trie is None:
+            return None
+
+        def mask(written: list[int], logits: torch.Tensor) -> torch.Tensor:
+            node = trie
+            for token in written:
+                node = node.get(token, {})
+            allowed = [token for token in node if token < logits.shape[-1]]
+            if not allowed:  # past the end, or not this vocabulary: the client refuses the answer
+                return logits
+            masked = torch.full_like(logits, float("-inf"))
+            masked[allowed] = logits[allowed]
+            return masked
+
+        return mask
+
+
+def _trie_of(params: SamplingParams) -> Trie | None:
+    text = (params.extra_args or {}).get(ARGUMENT)
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise ValueError(f"{ARGUMENT} must be JSON in a text, got {type(text).__name__}")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=256)  # many requests of a game list the same answers
+def _parsed(text: str) -> Trie:
+    try:
+        answers = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{ARGUMENT} is no JSON: {error}") from None
+    if not _is_list_of_answers(answers):
+        raise ValueError(f"{ARGUMENT} must be a JSON list of non-empty lists of token ids")
+    root: Trie = {}
+    for answer in answers:
+        node = root
+        for token in answer:
+            node = node.setdefault(token, {})
+    return root
+
+
+def _is_list_of_answers(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(answer, list) and answer for answer in value)
+        and all(type(token) is int and token >= 0 for answer in value for token in answer)
+    )

@@ -1,0 +1,92 @@
+"""Records of running servers: small JSON files in the user's cache folder.
+
+A record counts while its file is locked, which the server's guard does for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from srl_agents.errors import ServerError
+from srl_agents.llm.cache_folder import cache_folder
+from srl_agents.serving.loopback import is_loopback
+from srl_envs.errors import DocumentError
+from srl_envs.loading.untrusted import printable, read_bytes, read_json
+
+MOST_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True)
+class ServerRecord:
+    """A server that somebody on this machine started: what was said of it then."""
+
+    url: str
+    served_name: str
+    model: str
+    """Folder, or name on the hub."""
+    log: str
+
+
+def write_record(record: ServerRecord) -> tuple[Path, int]:
+    """Write the record; returns its file, and an open descriptor that holds the lock.
+
+    Whoever inherits the descriptor keeps the lock too.
+    """
+    address = urllib.parse.urlsplit(record.url).netloc
+    path = _folder() / f"{urllib.parse.quote(address, safe='')}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.write(descriptor, json.dumps(asdict(record)).encode())
+    partial.rename(path)
+    return path, descriptor
+
+
+def read_records() -> Iterator[ServerRecord | ServerError]:
+    """Records of the servers that run; for a file that is no record, the error that says why.
+
+    Records of servers that are gone are removed.
+    """
+    for path in sorted(_folder().glob("*.json")):
+        try:
+            if _locked(path):
+                yield _record(path)
+            else:
+                path.unlink(missing_ok=True)
+        except (OSError, DocumentError, ServerError) as error:
+            yield ServerError(f"{printable(path, multiline=False)} is no record: {error}")
+
+
+def _folder() -> Path:
+    return cache_folder() / "servers"
+
+
+def _locked(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _record(path: Path) -> ServerRecord:
+    found = read_json(read_bytes(path, MOST_BYTES))
+    kinds = {field.name: str for field in fields(ServerRecord)}
+    if not isinstance(found, dict) or {k: type(v) for k, v in found.items()} != kinds:
+        raise ServerError(f"it must hold exactly {', '.join(kinds)}")
+    try:
+        address = urllib.parse.urlsplit(found["url"])
+        here = address.scheme == "http" and is_loopback(address.hostname or "") and address.port
+    except ValueError:
+        here = None
+    if not here:
+        raise ServerError("its server is not on this machine")
+    return ServerRecord(**found)

@@ -1,0 +1,88 @@
+"""A program that takes vLLM's command line and answers as its server does, in milliseconds.
+
+Settings of its own come as JSON behind --fake, which ServerSpec.extra_arguments holds: "dies" with
+this last word as it starts, "dies_of_request", "seconds" for a completion, "hangs".
+"""
+
+# ruff: noqa: T201
+import argparse
+import json
+import os
+import signal
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Server(ThreadingHTTPServer):
+    allow_reuse_port = True  # as vLLM's
+    daemon_threads = False  # server_close waits for the answers under way, as vLLM's drain does
+
+    def server_bind(self):
+        socketserver.TCPServer.server_bind(self)
+
+
+def handler(args, fake, engine):
+    class Handler(BaseHTTPRequestHandler):
+        def reply(self, status, body=None):
+            said = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def do_GET(self):
+            if self.path == "/health":
+                self.reply(200 if engine.poll() is None else 503)
+            else:
+                self.reply(200, {"data": [{"id": args.served_model_name}]})
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if fake.get("dies_of_request"):
+                engine.kill()
+                print(
+                    "(EngineCore pid=7) ERROR 11-22 08:00:00 [core.py:1] ValueError: head size 16"
+                )
+                print("RuntimeError: Engine core died, see above", flush=True)
+                self.reply(500, {"error": "EngineDeadError"})
+                os._exit(1)
+            if body["model"] != args.served_model_name:
+                return self.reply(404, {"error": f"{body['model']} does not exist"})
+            time.sleep(fake.get("seconds", 0.0))
+            self.reply(200, {"model": body["model"], "choices": [{"text": "x"}]})
+
+        def log_message(self, *_):
+            pass
+
+    return Handler
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for option in ("--model", "--served-model-name", "--host", "--fake"):
+        parser.add_argument(option, default="{}")
+    parser.add_argument("--port", type=int)
+    args, _ = parser.parse_known_args()
+    fake = json.loads(args.fake)
+    print("started", flush=True)
+    if "dies" in fake:
+        sys.exit(fake["dies"])
+    # vLLM's engine: a process of the same group that does not end with the server by itself.
+    engine = subprocess.Popen(["sleep", "600"], start_new_session=False)
+    server = Server((args.host, args.port), handler(args, fake, engine))
+
+    def end(*_):
+        threading.Thread(target=server.shutdown).start()
+
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if fake.get("hangs") else end)
+    print("engine", engine.pid, flush=True)
+    server.serve_forever(poll_interval=0.05)
+    server.server_close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Processes of servers: start, readiness, refusals, drain, and that nothing is left of them."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from srl_agents.errors import ServerError
+from srl_agents.serving import guard
+from srl_agents.serving.loopback import complete_one_token, served_models
+from srl_agents.serving.records import ServerRecord, read_records, write_record
+from srl_agents.serving.server import ModelServer, free_port, held_port
+
+from .conftest import any_port
+
+
+async def ready(server):
+    server.start()
+    await server.wait_ready(20)
+
+
+def engine_of(server):
+    """Process number of what the server started last."""
+    return int(re.findall(r"engine (\d+)", server.log.read_text())[-1])
+
+
+def runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(pid, seconds=15.0):
+    end = time.monotonic() + seconds
+    while runs(pid) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not runs(pid)
+
+
+def test_a_server_starts_computes_and_ends_with_all_it_started(new_server):
+    server = new_server()
+
+    async def course():
+        await ready(server)
+        assert server.alive and await served_models(server.url, 5) == ["base"]
+        assert [record.url for record in read_records()] == [server.url]
+        await server.stop()
+
+    asyncio.run(course())
+    assert not server.alive and gone(engine_of(server)) and not list(read_records())
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind(("127.0.0.1", server.spec.port))
+
+
+def test_it_is_started_again_on_the_same_port(new_server):
+    server = new_server()
+
+    async def course():
+        await ready(server)
+        first = engine_of(server)
+        server.kill()
+        assert gone(first) and not server.alive
+        await ready(server)
+        await server.stop()
+
+    asyncio.run(course())
+
+
+def test_a_port_in_use_is_refused_at_once_also_by_a_server_that_only_starts(new_server):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ServerError, match=f"port {port} of 127.0.0.1 cannot be used"):
+            new_server(port=port).start()
+        assert free_port("127.0.0.1", port) > port
+    # vLLM shares its port with whoever shares it; the port is kept from the first moment.
+    with held_port("127.0.0.1", port), pytest.raises(ServerError, match="cannot be used"):
+        new_server(port=port).start()
+
+
+def test_a_death_at_the_start_is_told_with_its_cause(new_server):
+    server = new_server(dies="no such model")
+    with pytest.raises(ServerError, match=r"ended as it started: started / no such model / guard"):
+        asyncio.run(ready(server))
+    asyncio.run(server.stop())
+
+
+def test_a_server_that_dies_of_the_first_request_was_never_ready(new_server):
+    server = new_server(dies_of_request=True)
+    with pytest.raises(ServerError, match="ended as it started: ValueError: head size 16; its log"):
+        asyncio.run(ready(server))
+    assert gone(engine_of(server))
+
+
+def test_the_cause_is_of_the_last_start(new_server):
+    server = new_server(dies="first")
+    with pytest.raises(ServerError):
+        asyncio.run(ready(server))
+    server.log.write_text(server.log.read_text() + "ValueError: before\n")
+    with pytest.raises(ServerError, match="started / first"):
+        asyncio.run(ready(server))
+
+
+def test_answers_under_way_are_finished_where_there_is_time(new_server):
+    server = new_server(seconds=1.0)
+
+    async def course():
+        await ready(server)
+        asked = asyncio.create_task(complete_one_token(server.url, "base", 20))
+        await asyncio.sleep(0.2)
+        await server.stop(drain=10)
+        await asked
+
+    asyncio.run(course())
+    assert gone(engine_of(server))
+
+
+def test_a_server_that_does_not_end_is_ended(new_server, monkeypatch):
+    monkeypatch.setattr(guard, "GRACE", 0.3)
+    server = new_server(hangs=True)
+
+    async def course():
+        await ready(server)
+        await server.stop()
+
+    asyncio.run(course())
+    assert gone(engine_of(server))
+
+
+@pytest.mark.parametrize("holds_the_pipe", [False, True])
+def test_nothing_is_left_of_it_when_its_parent_is_killed(spec, holds_the_pipe):
+    made = spec()
+    program = (
+        "import asyncio, json, os, pathlib, sys, time\n"
+        "from srl_agents.serving.command import ServerSpec\n"
+        "from srl_agents.serving.server import ModelServer\n"
+        "told = json.loads(sys.argv[1])\n"
+        "told['log_folder'] = pathlib.Path(told['log_folder'])\n"
+        "server = ModelServer(ServerSpec(**told))\n"
+        "server.start()\n"
+        "asyncio.run(server.wait_ready(20))\n"
+        f"child = os.fork() if {holds_the_pipe} else 1\n"  # as multiprocessing's fork
+        "if child == 0: time.sleep(20); os._exit(0)\n"
+        "print(server._process.pid, child, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    told = {"model": made.model, "served_name": "base", "port": made.port, "python": made.python,
+            "log_folder": str(made.log_folder)}  # fmt: skip
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, json.dumps(told)], stdout=subprocess.PIPE, text=True
+    )
+    guard_pid, child = map(int, parent.stdout.readline().split())
+    engine = engine_of(ModelServer(made))
+    assert runs(guard_pid) and runs(engine)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert gone(guard_pid, 10) and gone(engine, 1)
+    assert (runs(child) if holds_the_pipe else True) and not list(read_records())
+    if holds_the_pipe:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_records_of_others_are_data(monkeypatch, tmp_path):
+    monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
+    good = {"url": "http://127.0.0.1:1", "served_name": "b", "model": "m", "log": "l"}
+    path, lock = write_record(ServerRecord(**good))
+
+    def read(tree):
+        path.write_text(tree if isinstance(tree, str) else json.dumps(tree))
+        [found] = read_records()
+        return found
+
+    assert read(good) == ServerRecord(**good)
+    for wrong in (
+        "{",
+        [],
+        good | {"url": 1},
+        good | {"more": "1"},
+        {"url": "http://127.0.0.1:1"},
+        good | {"url": "http://127.0.0.1"},
+        good | {"url": "http://example.com:80"},
+        good | {"url": "http://127.0.0.1.example.com:80"},
+        good | {"url": "file:///etc/passwd"},
+        good | {"url": "http://[::1:80"},
+        good | {"log": "x" * 20_000},
+    ):
+        assert isinstance(read(wrong), ServerError), wrong
+    os.close(lock)
+    assert not list(read_records()) and not path.exists()
+
+
+def test_an_unreachable_server_and_one_that_is_none_are_told_apart():
+    with pytest.raises(OSError):
+        asyncio.run(served_models(f"http://127.0.0.1:{any_port()}", 5))
