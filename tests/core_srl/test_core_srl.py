@@ -11,11 +11,11 @@ import core_srl
 
 ROOT = Path(__file__).parents[2]
 NOT_THERE = [
-    "LLMBackend", "LLMConfig", "LoRAConfig", "MonitoringConfig", "RLConfig", "SharedLLMManager",
-    "create_claude_manager", "create_cooperative_scheduler", "create_distributed_lora_scheduler",
-    "create_graph_visualizer", "create_llama3_manager", "create_lora_manager",
-    "create_maze_training_env", "create_multi_model_staged_env", "create_openai_manager",
-    "create_qwen3_manager", "create_social_training_env", "create_unified_monitor",
+    "LoRAConfig", "MonitoringConfig", "RLConfig",
+    "create_cooperative_scheduler", "create_distributed_lora_scheduler",
+    "create_graph_visualizer", "create_lora_manager",
+    "create_maze_training_env", "create_multi_model_staged_env",
+    "create_social_training_env", "create_unified_monitor",
     "create_unified_scheduler", "create_verl_trainer",
 ]  # fmt: skip
 
@@ -50,7 +50,9 @@ def test_settings_and_environments_take_no_torch():
         "import sys\n"
         "from core_srl import MultiModelConfig, OurMethodPolicy, SimplePG, TrainingMode\n"
         "from core_srl import create_multi_model_coop_compete_env, get_version_info\n"
+        "from core_srl import LLMConfig, SharedLLMManager, UpdateStrategy\n"
         "MultiModelConfig(training_mode=TrainingMode.COOPERATIVE).to_run_config()\n"
+        "SharedLLMManager(LLMConfig(backend='openai_api', model_name='m', api_key='a key'))\n"
         "create_multi_model_coop_compete_env(num_models=2).reset(seed=0)\n"
         "get_version_info()\n"
         "assert not {'torch', 'transformers', 'trl'} & set(sys.modules)\n"

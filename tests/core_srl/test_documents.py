@@ -178,6 +178,41 @@ async def full_training_example():
 
 asyncio.run(full_training_example())
 """,
+    "models": """
+from core_srl import (
+    LLMBackend, LLMConfig, LLMResponse, SharedLLMManager, create_claude_manager,
+    create_llama3_manager, create_openai_manager, create_qwen3_manager,
+    create_qwen_coder_manager, create_qwen_math_manager,
+)
+from srl_agents.llm import tiny
+from srl_envs import make
+
+folder = str(tiny.folder(lambda: make("coop_compete_pair_v0", max_cycles=8)))
+for create in (
+    create_qwen3_manager, create_qwen_coder_manager, create_qwen_math_manager,
+    create_llama3_manager,
+):
+    manager = create(model_name=folder, device="auto")
+    manager.register_node(node_id="node", node_config={"max_new_tokens": 4})
+    response = manager.generate_for_node("node", "Your choice?", temperature=1.0)
+    assert isinstance(manager, SharedLLMManager) and isinstance(response, LLMResponse)
+    weights = dict(manager.backend.model.named_parameters())
+    gradients = {name: own.detach().clone() for name, own in weights.items()}
+    done = manager.update_shared_parameters(gradients=gradients, learning_rate=3e-4)
+    assert isinstance(done, dict) and manager.get_global_stats()["total_updates"] == 1
+
+for create, model in (
+    (create_openai_manager, "gpt-4o"), (create_claude_manager, "claude-3-5-sonnet-20241022"),
+):
+    manager = create(model_name=model, api_key="a key that no server sees")
+    assert manager.config.model_name == model
+
+try:
+    LLMConfig(backend="mock")
+except ValueError as error:
+    assert "Unsupported LLM backend" in str(error)
+assert LLMConfig(backend=LLMBackend.VLLM).model_name == "Qwen/Qwen2.5-14B-Instruct"
+""",
     "benchmark": """
 from core_srl import run_benchmark
 

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -66,6 +67,8 @@ class HuggingFaceBackend:
         """The same for single adapters; one that is not named here has `weights_version`."""
         self.digests: dict[str | None, str] = {}
         """Adapter, None for the model as it stands -> the digest of its weights, where known."""
+        self.lock = threading.RLock()
+        """Held while a batch is sampled, and by whoever changes the weights in another thread."""
         generation = getattr(model, "generation_config", None)
         stops = getattr(generation, "eos_token_id", None)
         self._chat = ChatFormat(
@@ -162,6 +165,10 @@ class HuggingFaceBackend:
 
         Raises BackendError when the model itself fails (its cause is attached).
         """
+        with self.lock:
+            return self._sampled(requests)
+
+    def _sampled(self, requests: Sequence[Request]) -> list[Completion]:
         rows = [_Row(request, self._chat) for request in requests]
         adapters = self._adapter_names(requests)
         models = [self.identity(request.adapter) for request in requests]
