@@ -191,7 +191,7 @@ class Endpoint:
         """
         await self._post("/pause?mode=wait")
         try:
-            call = {"method": "update_weights", "args": [str(folder)]}
+            call = {"method": "publish_weights", "args": [str(folder)]}
             await self._post("/collective_rpc", call)
             await self._post("/reset_prefix_cache")
         finally:

@@ -7,7 +7,7 @@ from srl_agents.llm import tiny
 from srl_train.config import yaml_file
 from srl_train.engine.environment import build_env
 from srl_train.trainer import Trainer
-from tests.chat_server import chat_server
+from tests.servers.chat_server import chat_server
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "configs" / "api_seat.yaml"
 

@@ -20,8 +20,8 @@ from srl_agents.rollout.event_loop import run
 from srl_envs import registry
 from srl_envs.tasks.debate.judging import CON, PRO, Debate, JudgeError, Speech
 from srl_envs.wrappers.text_adapter import with_text
-from tests.chat_server import chat_server
 from tests.fakes import ScriptedBackend, Vote
+from tests.servers.chat_server import chat_server
 from tests.srl_envs.wrappers.third_party_games import Nim
 
 

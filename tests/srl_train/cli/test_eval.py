@@ -12,7 +12,7 @@ from srl_agents.episode import read_jsonl
 from srl_envs.scenarios import lookup
 from srl_train import cli
 from srl_train.trainer import Trainer
-from tests.chat_server import chat_server
+from tests.servers.chat_server import chat_server
 
 PAVLOV = "coop_compete_pair_v0.pavlov"
 FEW = ["--episodes", "2", "--scenario", PAVLOV]

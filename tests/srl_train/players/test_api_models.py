@@ -20,7 +20,7 @@ from srl_train.errors import ConfigError
 from srl_train.players.player_spec import parse_player
 from srl_train.players.resolver import Resolver, SamplingOverrides
 from srl_train.trainer import Trainer
-from tests.chat_server import chat_server
+from tests.servers.chat_server import chat_server
 from tests.srl_train.engine.run_state import same, weights
 
 PAVLOV = "coop_compete_pair_v0.pavlov"

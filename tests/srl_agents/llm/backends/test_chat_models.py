@@ -14,7 +14,7 @@ from srl_agents.llm.backends.registry import api_model, is_api_name
 from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run, together
-from tests.chat_server import chat_server
+from tests.servers.chat_server import chat_server
 
 BOTH = ("openai:m", "anthropic:m")
 PLAIN = Sampling(max_new_tokens=5)

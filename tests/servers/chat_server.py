@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-Body = dict[str, Any]
+from tests.servers.faulty_http import Body, Faults, serving
 
 
 class ChatServer:
@@ -28,10 +26,15 @@ class ChatServer:
         self.bodies: list[Body] = []
         self.headers: list[dict[str, str]] = []
         self.most_at_once = 0
+        self.faults = Faults()
+        self.keeps_connections = False  # the models under test do not close theirs
         self.url = ""
         self._now, self._lock = 0, threading.Lock()
 
-    def reply(self, path: str, body: Body, headers: dict[str, str]) -> tuple[int, str]:
+    def struck_by_faults(self, path: str) -> bool:
+        return True
+
+    def reply(self, path: str, body: Body, headers: dict[str, str]) -> tuple[int, Any]:
         with self._lock:
             self._now += 1
             self.most_at_once = max(self.most_at_once, self._now)
@@ -42,14 +45,14 @@ class ChatServer:
         with self._lock:
             self._now -= 1
         if status != 200:
-            return status, json.dumps({"error": {"type": "trouble", "message": f"no: {status}"}})
+            return status, {"error": {"type": "trouble", "message": f"no: {status}"}}
         if self.raw is not None:
             return 200, self.raw
         said = self.answer(body)
         text, ending = said if isinstance(said, tuple) else (said, None)
         shape = _as_openai if path.endswith("/chat/completions") else _as_anthropic
         assert shape is _as_openai or path.endswith("/v1/messages"), path
-        return 200, json.dumps(shape(body, text, ending))
+        return 200, shape(body, text, ending)
 
 
 def _as_openai(body: Body, text: Any, ending: str | None) -> Body:
@@ -81,26 +84,8 @@ def chat_server() -> Iterator[ChatServer]:
     """The server, reached as users reach theirs: by the SDKs' own environment variables."""
     server = ChatServer()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, words = server.reply(
-                self.path, body, {k.lower(): v for k, v in self.headers.items()}
-            )
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(words.encode())))
-            self.send_header("retry-after-ms", "1")
-            self.end_headers()
-            self.wfile.write(words.encode())
-
-        def log_message(self, *_: Any) -> None: ...
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.url = f"http://127.0.0.1:{http.server_port}"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    with pytest.MonkeyPatch.context() as patch:
+    with serving(server) as http, pytest.MonkeyPatch.context() as patch:
+        server.url = f"http://127.0.0.1:{http.server_port}"
         patch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         patch.setenv("ANTHROPIC_BASE_URL", server.url)
         for api in ("OPENAI", "ANTHROPIC"):
@@ -108,6 +93,3 @@ def chat_server() -> Iterator[ChatServer]:
         for name in ("NO_PROXY", "no_proxy"):
             patch.setenv(name, "127.0.0.1")
         yield server
-    http.shutdown()
-    thread.join()
-    http.server_close()

@@ -1,0 +1,134 @@
+"""An HTTP server in a thread, with keep-alive and scripted faults."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Body = dict[str, Any]
+FAULTS = ("timeout", "429", "500", "502", "503", "504", "cut", "json", "empty", "closed")
+"""What may strike one request: no reply in time; a status (429 with Retry-After); a reply cut in
+the middle; one that is no JSON; one without an answer; a connection closed without a reply."""
+
+
+class Faults:
+    """Which requests are struck."""
+
+    def __init__(self) -> None:
+        self.script: deque[str | None] = deque()
+        """One entry per coming request: a fault of FAULTS, or None."""
+        self.stall = 1.0
+        """Seconds of a timeout."""
+        self.retry_after = 0.01
+        """Seconds that status 429 asks to wait."""
+        self.struck: list[str] = []
+        self._lock = threading.Lock()
+
+    def next(self) -> str | None:
+        """What strikes the request that came now."""
+        with self._lock:
+            fault = self.script.popleft() if self.script else None
+            if fault:
+                self.struck.append(fault)
+            return fault
+
+
+class HTTPServer(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, app: Any, port: int = 0):
+        self.app, self.closing = app, threading.Event()
+        self.connections: set[Any] = set()
+        super().__init__(("127.0.0.1", port), Handler)
+
+    def close_connections(self) -> None:
+        for connection in list(self.connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients may go away; what else fails is told."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Asks `server.app.reply(path, body, headers)` for (status, JSON value or text)."""
+
+    disable_nagle_algorithm = True
+    server: HTTPServer
+
+    def setup(self) -> None:
+        super().setup()
+        self.protocol_version = "HTTP/1.1" if self.server.app.keeps_connections else "HTTP/1.0"
+        self.server.connections.add(self.connection)
+
+    def finish(self) -> None:
+        self.server.connections.discard(self.connection)
+        super().finish()
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        self._answer(json.loads(self.rfile.read(length) or b"{}"))
+
+    def do_GET(self) -> None:
+        self._answer({})
+
+    def _answer(self, body: Body) -> None:
+        app = self.server.app
+        fault = app.faults.next() if app.struck_by_faults(self.path) else None
+        if fault is not None and fault.isdecimal():
+            self._send(int(fault), {"error": {"message": f"scripted {fault}"}})
+            return
+        status, said = app.reply(self.path, body, {k.lower(): v for k, v in self.headers.items()})
+        if fault == "timeout":
+            self.server.closing.wait(app.faults.stall)
+        if fault in ("timeout", "closed"):
+            self.close_connection = True
+        elif fault == "cut":
+            self._send(status, said, sent=0.5)
+        elif fault == "json":
+            self._send(status, '{"choices": [')
+        elif fault == "empty":
+            self._send(status, said | {"choices": [], "content": None})
+        elif fault == "model":
+            self._send(status, said | {"model": "another"})
+        else:
+            self._send(status, said)
+
+    def _send(self, status: int, said: Any, sent: float = 1.0) -> None:
+        content = (said if isinstance(said, str) else json.dumps(said)).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        if status == 429:
+            self.send_header("Retry-After", str(self.server.app.faults.retry_after))
+        self.end_headers()
+        self.wfile.write(content[: int(len(content) * sent)])
+        self.close_connection = self.close_connection or sent < 1
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@contextmanager
+def serving(app: Any, port: int = 0) -> Iterator[HTTPServer]:
+    """The server of `app`, whose `faults` strike the paths of `app.struck_by_faults(path)`."""
+    http = HTTPServer(app, port)
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield http
+    finally:
+        http.closing.set()
+        http.shutdown()
+        thread.join()
+        http.server_close()
+        http.close_connections()
