@@ -13,8 +13,8 @@ class QueueFull(BackendError):
     """More requests of one owner wait for a model server than its queue may hold."""
 
 
-class ServingError(ValueError):
-    """Model servers, or how they are shared, are set up with values that are none."""
+class ServingError(RuntimeError):
+    """Model servers cannot be set up or started as asked, or do not stay up."""
 
 
 class PlacementError(ServingError):
