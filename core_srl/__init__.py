@@ -43,6 +43,9 @@ _PLACES = {
     "create_llama3_manager": "core_srl.managers",
     "create_openai_manager": "core_srl.managers",
     "create_claude_manager": "core_srl.managers",
+    "LoRAConfig": "core_srl.lora_config",
+    "LoRAManager": "core_srl.adapters",
+    "create_lora_manager": "core_srl.adapters",
     # Environments and scripted policies.
     "create_multi_model_coop_compete_env": "core_srl.config",
     "create_multi_model_team_battle": "core_srl.config",
@@ -58,11 +61,8 @@ _NOT_IN_THIS_RELEASE = {
         "create_cooperative_scheduler",
         "create_competitive_scheduler",
     ),
-    "hot-swapped LoRA adapters (adapters on one shared base: RunConfig's models.adapters)": (
-        "LoRAConfig",
-        "LoRAManager",
+    "servers of adapters (adapters on one shared base: LoRAManager, RunConfig's models.adapters)": (
         "DistributedLoRAScheduler",
-        "create_lora_manager",
         "create_distributed_lora_scheduler",
     ),
     "VERL or AReaL (TRL trains, and keeps its own caches)": (

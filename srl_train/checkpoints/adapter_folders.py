@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,40 +69,69 @@ def own_tokenizer(adapter: str) -> Any:
 def go_on_from(model: Any, adapter: str) -> None:
     """Copy the adapter's weights into the one that `model`, a PeftModel fresh from
     `lora.adapter_models`, trains. Raises ConfigError where that one is of another make."""
+    try:
+        weights = weights_for(model, adapter, "default", "models.adapters")
+    except ConfigError as error:
+        raise ConfigError(
+            f"models.base is {error}: give it the same, or merge the adapter into its base first, "
+            f"srl export {adapter} FOLDER --merge"
+        ) from error
+    put(model, "default", weights)
+
+
+def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str, torch.Tensor]:
+    """The weights of a PEFT adapter in a folder or on the hub, for the adapter `name` of `model`.
+
+    Raises BackendError where it cannot be read, and ConfigError where it is of another make than
+    that one, whose configuration is called `settings`.
+    """
     source, revised = source_of(adapter)
     try:
         theirs = PeftConfig.from_pretrained(source, **revised)
-        weights = load_peft_weights(source, device="cpu", **revised)
+        weights: dict[str, torch.Tensor] = load_peft_weights(source, device="cpu", **revised)
     except (OSError, ValueError, RuntimeError) as error:
         raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
-    ours = model.peft_config["default"]
-    fresh = get_peft_model_state_dict(model, save_embedding_layers=False)
+    ours = model.peft_config[name]
     alike = (
-        {n: t.shape for n, t in weights.items()} == {n: t.shape for n, t in fresh.items()}
+        shapes(weights) == shapes(weights_of(model, name))
         and theirs.peft_type == ours.peft_type
         and (theirs.lora_alpha, theirs.use_rslora) == (ours.lora_alpha, ours.use_rslora)
         and not theirs.alpha_pattern
         and theirs.init_lora_weights in _PLAIN_STARTS
     )
     if not alike:
-        raise ConfigError(
-            f"models.base is the adapter {adapter}, which has {_difference(theirs, ours)}: give it "
-            f"the same, or merge the adapter into its base first, srl export {adapter} FOLDER "
-            "--merge"
-        )
+        raise ConfigError(f"the adapter {adapter}, which has {_difference(theirs, ours, settings)}")
+    return weights
+
+
+def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
+    """The tensors of the adapter `name` of a PeftModel, as folders name them; not copies."""
+    found: dict[str, torch.Tensor] = get_peft_model_state_dict(
+        model, adapter_name=name, save_embedding_layers=False
+    )
+    return found
+
+
+def shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
+    """Name -> shape."""
+    return {name: tensor.shape for name, tensor in weights.items()}
+
+
+def put(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
+    """Copy weights, named as folders name them, into the adapter `name` of a PeftModel."""
     parameters = dict(model.named_parameters())
     with torch.no_grad():
-        for name, tensor in weights.items():
-            head, _, last = name.rpartition(".")
-            parameters[f"{head}.default.{last}"].copy_(tensor)
+        for path, tensor in weights.items():
+            head, _, last = path.rpartition(".")
+            parameters[f"{head}.{name}.{last}"].copy_(tensor)
 
 
-def _difference(theirs: Any, ours: Any) -> str:
-    """The settings in which an adapter is not as models.adapters says."""
+def _difference(theirs: Any, ours: Any, settings: str) -> str:
+    """The settings in which an adapter is not as `settings` says."""
     if theirs.peft_type != "LORA":
         return f"type {getattr(theirs.peft_type, 'value', theirs.peft_type)}, and LoRA is trained"
     found = [
-        f"{name} {has} where models.adapters has {wanted}"
+        f"{name} {has} where {settings} has {wanted}"
         for name, has, wanted in (
             ("rank", theirs.r, ours.r),
             ("alpha", f"{theirs.lora_alpha:g}", f"{ours.lora_alpha:g}"),

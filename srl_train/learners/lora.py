@@ -38,12 +38,12 @@ def adapter_models(
     Equal starts (A drawn from `seed`, B zero) are what makes averaging adapters meaningful. Raises
     ConfigError for target modules that the base lacks.
     """
-    _check_targets(base, config.target_modules)
+    check_targets(base, config.target_modules)
     base.requires_grad_(False)
     models = {}
     for name in names:
         with isolated_randomness(seed), quiet_upstream():
-            models[name] = get_peft_model(share(base), _lora(config), adapter_name=ADAPTER)
+            models[name] = get_peft_model(share(base), lora_config(config), adapter_name=ADAPTER)
         # TRL rounds the adapters of a model that carries such a mark to bfloat16, in which small
         # steps of AdamW are lost; ours are trained in float32, whatever their base.
         for mark in ("is_loaded_in_4bit", "is_loaded_in_8bit"):
@@ -58,9 +58,9 @@ def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) ->
     """
     first, *others = models
     with isolated_randomness(0), quiet_upstream():  # its own first values are replaced below
-        together = get_peft_model(share(base), _lora(config), adapter_name=first)
+        together = get_peft_model(share(base), lora_config(config), adapter_name=first)
         for name in others:
-            together.add_adapter(name, _lora(config))
+            together.add_adapter(name, lora_config(config))
     places = dict(together.named_modules())
     for name, model in models.items():
         for path, module in model.named_modules():
@@ -73,7 +73,7 @@ def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) ->
     return together
 
 
-def _check_targets(base: Any, targets: str | Sequence[str]) -> None:
+def check_targets(base: Any, targets: str | Sequence[str]) -> None:
     """Raise ConfigError for a name that fits no linear layer: beside others, PEFT would pass over
     it. Adapters of embeddings have parameters of another kind, which `side_by_side` cannot share.
     """
@@ -106,7 +106,8 @@ def _unfreeze(model: Any) -> None:
             parameter.requires_grad_(True)
 
 
-def _lora(config: AdapterConfig) -> LoraConfig:
+def lora_config(config: AdapterConfig) -> LoraConfig:
+    """The settings as PEFT takes them."""
     modules = config.target_modules
     return LoraConfig(
         task_type="CAUSAL_LM",

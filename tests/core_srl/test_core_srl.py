@@ -11,9 +11,9 @@ import core_srl
 
 ROOT = Path(__file__).parents[2]
 NOT_THERE = [
-    "LoRAConfig", "MonitoringConfig", "RLConfig",
+    "MonitoringConfig", "RLConfig",
     "create_cooperative_scheduler", "create_distributed_lora_scheduler",
-    "create_graph_visualizer", "create_lora_manager",
+    "create_graph_visualizer",
     "create_maze_training_env", "create_multi_model_staged_env",
     "create_social_training_env", "create_unified_monitor",
     "create_unified_scheduler", "create_verl_trainer",
