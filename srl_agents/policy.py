@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from srl_agents.episode import Decision
 
 if TYPE_CHECKING:
@@ -62,6 +64,25 @@ class AsyncPolicy(Protocol):
     def leave(self, state: Any) -> None:
         """The episode is over: what was kept for this memory may go."""
         ...
+
+
+class PerAgentPolicy:
+    """The part of a SyncPolicy that decides for one agent at a time: a subclass gives `decide`."""
+
+    def start(self, seed: int) -> Any:
+        """The agent's own generator, where a subclass keeps no more."""
+        return np.random.default_rng(seed)
+
+    def act(
+        self, seen: Sequence[AgentObservation], states: Sequence[Any]
+    ) -> tuple[list[Decision], list[Any]]:
+        """One decision per entry, in order; the memories are those given."""
+        decisions = [self.decide(one, state) for one, state in zip(seen, states, strict=True)]
+        return decisions, list(states)
+
+    def decide(self, seen: AgentObservation, state: Any) -> Decision:
+        """One agent's decision; what it is to remember is written into `state`."""
+        raise NotImplementedError
 
 
 Policy = SyncPolicy | AsyncPolicy

@@ -7,20 +7,18 @@ different places. One learner plays one agent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import deepcopy
-from math import log
 
 import numpy as np
 
 from srl_agents.baselines.our_method import OurMethodPolicy
 from srl_agents.baselines.simple_pg import SimplePG
 from srl_agents.episode import Decision, Episode
-from srl_agents.policy import AgentObservation
-from srl_agents.scripted.memory_one import START, SituationReader
+from srl_agents.policy import AgentObservation, PerAgentPolicy
+from srl_agents.scripted.memory_one import START, SituationReader, coin
 
 
-class SimplePGAgent:
+class SimplePGAgent(PerAgentPolicy):
     """Plays a SimplePG; its draws come from the episode's seed."""
 
     name = "simple_pg"
@@ -28,18 +26,9 @@ class SimplePGAgent:
     def __init__(self, learner: SimplePG) -> None:
         self.learner = learner
 
-    def start(self, seed: int) -> np.random.Generator:
-        """The agent's own generator."""
-        return np.random.default_rng(seed)
-
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
-    ) -> tuple[list[Decision], list[np.random.Generator]]:
-        """One decision per agent, with the log-probability of its action."""
-        chance = self.learner.chance
-        actions = [int(generator.random() < chance) for generator in states]
-        decisions = [Decision(a, logprob=log(chance if a else 1.0 - chance)) for a in actions]
-        return decisions, list(states)
+    def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
+        """An action, with its log-probability."""
+        return coin(self.learner.chance, state)
 
     def learn(self, episode: Episode, agent: str) -> None:
         """One update of the learner from what `agent` did and earned."""
@@ -49,7 +38,7 @@ class SimplePGAgent:
         )
 
 
-class OurMethodAgent:
+class OurMethodAgent(PerAgentPolicy):
     """Plays an OurMethodPolicy. With several others, their majority is "the opponent".
 
     `reader` says where the round before stands in the observation; by default as in
@@ -66,18 +55,13 @@ class OurMethodAgent:
         """A copy of the learner for this episode; it draws nothing, so the seed changes nothing."""
         return deepcopy(self.learner)
 
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[OurMethodPolicy]
-    ) -> tuple[list[Decision], list[OurMethodPolicy]]:
-        """One decision per agent."""
-        decisions = []
-        for view, player in zip(seen, states, strict=True):
-            situation = self._reader(view.observation)
-            if situation != START:
-                player.observe_opponent((situation - 1) % 2)
-            action, logprob = player.act()
-            decisions.append(Decision(action, logprob=logprob))
-        return decisions, list(states)
+    def decide(self, seen: AgentObservation, state: OurMethodPolicy) -> Decision:
+        """The learner's action, once it has been told what the opponent did."""
+        situation = self._reader(seen.observation)
+        if situation != START:
+            state.observe_opponent((situation - 1) % 2)
+        action, logprob = state.act()
+        return Decision(action, logprob=logprob)
 
     def learn(self, episode: Episode, agent: str) -> None:
         """Take the learner through the episode and update it with what `agent` earned.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
-from srl_agents.policy import AgentObservation
+from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_agents.scripted.observation_layout import VectorLayout
 from srl_envs.games.bandit.env import OBSERVATION_FIELDS
 
@@ -17,29 +16,18 @@ RIGHT = 1
 _LAYOUT = VectorLayout(dict.fromkeys(OBSERVATION_FIELDS, 1))
 
 
-class WinStayLoseShift:
+class WinStayLoseShift(PerAgentPolicy):
     """Pulls an arm as long as it wins, and changes after a loss (Robbins 1952); a coin begins."""
 
     name = "win_stay_lose_shift"
 
-    def start(self, seed: int) -> np.random.Generator:
-        """The agent's own generator."""
-        return np.random.default_rng(seed)
-
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
-    ) -> tuple[list[Decision], list[np.random.Generator]]:
-        """One decision per agent."""
-        decisions = []
-        for view, generator in zip(seen, states, strict=True):
-            fields = _LAYOUT(view.observation)
-            last, won = int(fields["own_right"][0]), fields["last_reward"][0] > 0.5
-            if fields["first_round"][0] > 0.5:
-                action = int(generator.integers(2))
-            else:
-                action = last if won else 1 - last
-            decisions.append(Decision(action))
-        return decisions, list(states)
+    def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
+        """The arm of the last round, or the other."""
+        fields = _LAYOUT(seen.observation)
+        last, won = int(fields["own_right"][0]), fields["last_reward"][0] > 0.5
+        if fields["first_round"][0] > 0.5:
+            return Decision(int(state.integers(2)))
+        return Decision(last if won else 1 - last)
 
 
 @dataclass
@@ -52,7 +40,7 @@ class Tally:
     switched: bool = False
 
 
-class ThompsonSampling:
+class ThompsonSampling(PerAgentPolicy):
     """Draws a chance for each arm from what it has seen, and pulls the better (Thompson 1933).
 
     Where the right arm's change is shown, what was known of that arm is forgotten then.
@@ -64,18 +52,13 @@ class ThompsonSampling:
         """Nothing known of either arm."""
         return Tally(np.random.default_rng(seed))
 
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[Tally]
-    ) -> tuple[list[Decision], list[Tally]]:
-        """One decision per agent."""
-        decisions = []
-        for view, tally in zip(seen, states, strict=True):
-            fields = _LAYOUT(view.observation)
-            if fields["first_round"][0] < 0.5:
-                lost = int(fields["last_reward"][0] < 0.5)
-                tally.counts[int(fields["own_right"][0]), lost] += 1.0
-            if fields["switched"][0] > 0.5 and not tally.switched:
-                tally.counts[RIGHT], tally.switched = 1.0, True
-            chances = tally.rng.beta(tally.counts[:, 0], tally.counts[:, 1])
-            decisions.append(Decision(int(chances.argmax())))
-        return decisions, list(states)
+    def decide(self, seen: AgentObservation, state: Tally) -> Decision:
+        """The arm with the better chance drawn."""
+        fields = _LAYOUT(seen.observation)
+        if fields["first_round"][0] < 0.5:
+            lost = int(fields["last_reward"][0] < 0.5)
+            state.counts[int(fields["own_right"][0]), lost] += 1.0
+        if fields["switched"][0] > 0.5 and not state.switched:
+            state.counts[RIGHT], state.switched = 1.0, True
+        chances = state.rng.beta(state.counts[:, 0], state.counts[:, 1])
+        return Decision(int(chances.argmax()))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
-from srl_agents.policy import AgentObservation
+from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_agents.scripted.observation_layout import VectorLayout
 from srl_envs.games.maze.level import STEPS, around
 from srl_envs.games.maze.view import OBSERVATION_FIELDS
@@ -44,7 +43,7 @@ class Sight:
     arrived: bool
 
 
-class MazeWalker:
+class MazeWalker(PerAgentPolicy):
     """What walkers share: they read the vector of a maze of that size, seen that far.
 
     `width` and `height` in cells, `view_radius` as the environment's.
@@ -65,16 +64,10 @@ class MazeWalker:
         """Nothing seen yet."""
         return Walk(np.random.default_rng(seed), np.zeros(self._width * self._height, np.int8))
 
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[Walk]
-    ) -> tuple[list[Decision], list[Walk]]:
-        """One decision per agent."""
-        decisions = []
-        for view, walk in zip(seen, states, strict=True):
-            sight = self.look(view)
-            action = 0 if sight.arrived else self.step(sight, walk)
-            decisions.append(Decision(action))
-        return decisions, list(states)
+    def decide(self, seen: AgentObservation, state: Walk) -> Decision:
+        """The way to go; any where the goal is reached."""
+        sight = self.look(seen)
+        return Decision(0 if sight.arrived else self.step(sight, state))
 
     def step(self, sight: Sight, walk: Walk) -> int:
         """The way to go from here."""

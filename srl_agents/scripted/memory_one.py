@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
-from srl_agents.policy import AgentObservation
+from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games.coop_compete.env import OBSERVATION_FIELDS
 
 START = 0
@@ -84,7 +84,13 @@ class SituationReader:
         return situation_after(own, other)
 
 
-class MemoryOne:
+def coin(chance: float, generator: np.random.Generator) -> Decision:
+    """1 with this chance, else 0, with the log-probability of what was drawn."""
+    action = int(generator.random() < chance)
+    return Decision(action, logprob=log(chance if action else 1.0 - chance))
+
+
+class MemoryOne(PerAgentPolicy):
     """Cooperates with chance `chances[situation]`: START, then (own, other) = 00, 01, 10, 11.
 
     `reader` turns an observation into a situation; a policy whose five chances are equal needs
@@ -101,18 +107,7 @@ class MemoryOne:
         looks = len(set(self.chances)) > 1
         self._reader = (reader or SituationReader()) if looks else None
 
-    def start(self, seed: int) -> np.random.Generator:
-        """The agent's own generator."""
-        return np.random.default_rng(seed)
-
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
-    ) -> tuple[list[Decision], list[np.random.Generator]]:
-        """One decision per agent, with the log-probability of its action."""
-        decisions = []
-        for view, generator in zip(seen, states, strict=True):
-            situation = START if self._reader is None else self._reader(view.observation)
-            chance = self.chances[situation]
-            action = int(generator.random() < chance)
-            decisions.append(Decision(action, logprob=log(chance if action else 1.0 - chance)))
-        return decisions, list(states)
+    def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
+        """An action, with its log-probability."""
+        situation = START if self._reader is None else self._reader(seen.observation)
+        return coin(self.chances[situation], state)

@@ -7,14 +7,13 @@ no deal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
-from srl_agents.policy import AgentObservation
+from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_agents.scripted.observation_layout import VectorLayout
 from srl_envs.games.negotiation import bargaining
 from srl_envs.games.negotiation.bargaining import NegotiationRules
@@ -34,7 +33,7 @@ class Talks:
     """That the agent has made."""
 
 
-class Negotiator:
+class Negotiator(PerAgentPolicy):
     """Lowers its target with time (Faratin, Sierra and Jennings 1998, polynomial tactics).
 
     The target is reservation + (best - reservation) * (1 - time ** (1 / beta)): with beta above 1
@@ -61,15 +60,9 @@ class Negotiator:
         """Nothing heard yet; it draws nothing, so the seed changes nothing."""
         return Talks()
 
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[Talks]
-    ) -> tuple[list[Decision], list[Talks]]:
-        """One decision per agent."""
-        decisions = [
-            Decision(self._move(self._layout(view.observation), talks))
-            for view, talks in zip(seen, states, strict=True)
-        ]
-        return decisions, list(states)
+    def decide(self, seen: AgentObservation, state: Talks) -> Decision:
+        """A proposal, an acceptance or a pass."""
+        return Decision(self._move(self._layout(seen.observation), state))
 
     def target(
         self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks

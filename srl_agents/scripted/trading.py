@@ -6,14 +6,13 @@ good. Who favours what it infers from the offers it gets and from what becomes o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
-from srl_agents.policy import AgentObservation
+from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_agents.scripted.observation_layout import VectorLayout
 from srl_envs.games.trading import market
 from srl_envs.games.trading.market import TradingRules
@@ -36,7 +35,7 @@ class Ledger:
     """(other, good): what is left of the hope that the other parts with it."""
 
 
-class Trader:
+class Trader(PerAgentPolicy):
     """Buys what it values more for what it values less.
 
     `rules` and `network` are the environment's. With `bargains_hard` it asks for the most that the
@@ -80,22 +79,12 @@ class Trader:
             np.ones((self._others, self._rules.goods)),
         )
 
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[Ledger]
-    ) -> tuple[list[Decision], list[Ledger]]:
-        """One decision per agent."""
-        decisions = []
-        for view, ledger in zip(seen, states, strict=True):
-            fields = self._layout(view.observation)
-            phase = int(fields["phase"].argmax())
-            move = (self._offer, self._answer, self._deliver)[phase]
-            legal = (
-                np.ones(self._rules.num_actions)
-                if view.action_mask is None
-                else (np.asarray(view.action_mask))
-            )
-            decisions.append(Decision(move(fields, legal > 0, ledger)))
-        return decisions, list(states)
+    def decide(self, seen: AgentObservation, state: Ledger) -> Decision:
+        """An offer, an answer or a delivery, as is due."""
+        fields, mask = self._layout(seen.observation), seen.action_mask
+        move = (self._offer, self._answer, self._deliver)[int(fields["phase"].argmax())]
+        legal = np.ones(self._rules.num_actions) if mask is None else np.asarray(mask)
+        return Decision(move(fields, legal > 0, state))
 
     def _offer(
         self, fields: dict[str, NDArray[np.float64]], legal: NDArray[np.bool_], ledger: Ledger

@@ -8,10 +8,10 @@ from math import log
 import numpy as np
 
 from srl_agents.episode import Decision
-from srl_agents.policy import AgentObservation
+from srl_agents.policy import AgentObservation, PerAgentPolicy
 
 
-class Uniform:
+class Uniform(PerAgentPolicy):
     """Draws among the legal actions of any game.
 
     `actions` is how many there are where no mask says which are legal: one number, or one per
@@ -26,20 +26,11 @@ class Uniform:
             raise ValueError(f"actions must be 1 or more, got {actions}")
         self._actions = actions
 
-    def start(self, seed: int) -> np.random.Generator:
-        """The agent's own generator."""
-        return np.random.default_rng(seed)
-
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[np.random.Generator]
-    ) -> tuple[list[Decision], list[np.random.Generator]]:
-        """One decision per agent, with the log-probability of its action."""
-        decisions = []
-        for view, generator in zip(seen, states, strict=True):
-            legal = self._legal(view)
-            action = legal[int(generator.integers(len(legal)))]
-            decisions.append(Decision(action, logprob=-log(len(legal))))
-        return decisions, list(states)
+    def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
+        """A legal action, with its log-probability."""
+        legal = self._legal(seen)
+        action = legal[int(state.integers(len(legal)))]
+        return Decision(action, logprob=-log(len(legal)))
 
     def _legal(self, view: AgentObservation) -> Sequence[int]:
         if view.action_mask is not None:
