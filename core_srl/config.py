@@ -5,16 +5,18 @@ Each is thin over the parts that do the work. Names that train are in `core_srl.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from enum import Enum
 from math import ceil
-from os import PathLike
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from srl_envs import registry
-from srl_train.config.run import RunConfig
-from srl_train.config.yaml_file import from_tree
+from srl_train.config.run import CheckpointsConfig, RunConfig
+from srl_train.config.section import Section
+from srl_train.config.yaml_file import from_tree, section_from_tree
 from srl_train.engine.run_files import versions
 from srl_train.errors import ConfigError
 
@@ -47,8 +49,10 @@ class WeightUpdateStrategy(Enum):
     SELECTIVE = "selective"
 
 
-@dataclass(slots=True)
-class MultiModelConfig:
+Positive = Annotated[int, Field(ge=1)]
+
+
+class MultiModelConfig(Section):
     """The documented settings of a run with several models.
 
     They may be changed until training begins. One episode is one game. `RunConfig` says more:
@@ -56,37 +60,41 @@ class MultiModelConfig:
     are not allowed, and for parts that are not in this release.
     """
 
+    model_config = ConfigDict(frozen=False)
+
     num_models: int = 4
     """Models that train together, one agent each in the default environment."""
-    model_types: list[str] = field(default_factory=lambda: ["tiny"])
+    model_types: Annotated[list[str], Field(min_length=1, default_factory=lambda: ["tiny"])]
     """Keys of `model_names`, dealt to the models in turn; 'tiny' is the embedded model."""
-    model_names: dict[str, str] = field(default_factory=dict)
+    model_names: dict[str, str] = Field(default_factory=dict)
     """Type -> local folder or hub name, beside and before those of MODERN_MODELS."""
-    training_mode: TrainingMode = TrainingMode.MIXED
+    training_mode: Annotated[TrainingMode, Field(strict=False)] = TrainingMode.MIXED
     """A TrainingMode or its value."""
-    weight_update_strategy: WeightUpdateStrategy = WeightUpdateStrategy.ASYNCHRONOUS
+    weight_update_strategy: Annotated[WeightUpdateStrategy, Field(strict=False)] = (
+        WeightUpdateStrategy.ASYNCHRONOUS
+    )
     """A WeightUpdateStrategy or its value."""
-    max_episodes: int = 1000
+    max_episodes: Positive = 1000
     """Games in all, rounded up to whole multiples of update_frequency."""
-    episode_length: int = 32
+    episode_length: Positive = 32
     """Turns per game, at most."""
-    update_frequency: int = 10
+    update_frequency: Annotated[int, Field(ge=2)] = 10
     """Games between two updates of the models: one round."""
-    learning_rate: float = 3e-4
+    learning_rate: Annotated[float, Field(gt=0)] = 3e-4
     """Of AdamW. The embedded tiny model learns faster at 3e-3, large models want 1e-6 to 1e-5."""
-    cooperation_strength: float = 0.6
+    cooperation_strength: Annotated[float, Field(ge=0, le=1)] = 0.6
     """Share of the team's mean in each reward, 0 to 1."""
-    competition_intensity: float = 0.4
+    competition_intensity: Annotated[float, Field(ge=0)] = 0.4
     """Scale of the rank bonus, in units of an episode's return."""
     base_port: int | None = None
     """Of model servers, which are not in this release: None."""
     num_gpus: int | None = None
     """None takes a GPU where there is one, 0 the CPU, 1 one GPU."""
-    batch_size: int = 32
+    batch_size: Positive = 32
     """Samples per optimizer step, at most; a sample is one agent's part of one game."""
-    checkpoint_dir: str = "./checkpoints/multimodel"
+    checkpoint_dir: Annotated[str, Field(min_length=1)] | Path = "./checkpoints/multimodel"
     """Folder of everything the run writes."""
-    save_interval: int = 100
+    save_interval: Positive = 100
     """Games between two checkpoints, rounded down to whole rounds."""
     max_checkpoints: int = 10
     """The newest that are kept; -1 keeps all."""
@@ -98,43 +106,46 @@ class MultiModelConfig:
     """The key-value cache is as large as the games need: None."""
     enable_monitoring: bool = True
     """Write metrics, sample games and evaluations, and show progress."""
-    log_metrics_interval: int = 10
+    log_metrics_interval: Positive = 10
     """Games between two lines of progress where there is no terminal."""
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0)] = 0
     """All randomness of the run comes from it."""
 
-    def __post_init__(self) -> None:
-        self.to_run_config()
+    def __init__(self, /, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._run_config(1)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # as Section's
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_absent_parts(cls, given: dict[str, Any]) -> dict[str, Any]:
+        models, gpus = given.get("num_models", 1), given.get("num_gpus")
+        if type(models) is not int or models < 1:
+            raise ConfigError(f"Invalid number of models: {models!r}: give 1 or more")
+        for name, (default, part) in _ABSENT.items():
+            if given.get(name, default) is not default:
+                raise ConfigError(f"{name} is {given[name]!r}: {part}; leave it out")
+        if type(gpus) not in (int, type(None)) or gpus not in _DEVICES:
+            raise ConfigError(
+                f"num_gpus is {gpus!r}: placement over several devices is not part of this "
+                "release; give None (a GPU where there is one), 0 (the CPU) or 1"
+            )
+        return given
+
+    @field_validator("max_checkpoints")
+    @classmethod
+    def _check_kept(cls, kept: int) -> int:
+        return CheckpointsConfig.check_keep(kept)
 
     def to_run_config(self, seats_per_model: int = 1) -> RunConfig:
         """The run these settings describe, for models that hold up to so many agents."""
-        try:
-            return self._run_config(seats_per_model)
-        except ConfigError as error:
-            told = str(error)
-            for theirs, ours in _OWN_NAMES.items():
-                told = told.replace(theirs, ours)
-            raise ConfigError(told) from error
+        checked = section_from_tree(type(self), dict(self), "")  # it may have been changed
+        return checked._run_config(seats_per_model)
 
     def _run_config(self, seats_per_model: int) -> RunConfig:
-        self._refuse_absent_parts()
-        if type(self.num_models) is not int or self.num_models < 1:
-            raise ConfigError(f"Invalid number of models: {self.num_models!r}: give 1 or more")
-        for name, low in _WHOLE_NUMBERS.items():
-            _check_whole(name, getattr(self, name), low)
-        for name in ("learning_rate", "cooperation_strength", "competition_intensity"):
-            if type(getattr(self, name)) not in (int, float):
-                raise ConfigError(f"{name} is {getattr(self, name)!r}: give a number")
-        watched = self.enable_monitoring
-        if not isinstance(watched, bool):
-            raise ConfigError(f"enable_monitoring is {watched!r}: give True or False")
-        if not isinstance(self.checkpoint_dir, str | PathLike) or not str(self.checkpoint_dir):
-            raise ConfigError(f"checkpoint_dir is {self.checkpoint_dir!r}: give a folder's path")
         group = _group_size(self.update_frequency)
-        bases = self._bases()
-        strategy = _value(
-            WeightUpdateStrategy, "weight_update_strategy", self.weight_update_strategy
-        )
+        watched = self.enable_monitoring
         return from_tree(
             {
                 "environment": {
@@ -147,11 +158,11 @@ class MultiModelConfig:
                 },
                 "models": {
                     "count": self.num_models,
-                    "base": bases,
+                    "base": self._bases(),
                     "device": _DEVICES[self.num_gpus],
                 },
                 "mode": self._mode(),
-                "updates": {"strategy": strategy},
+                "updates": {"strategy": self.weight_update_strategy.value},
                 "rollout": {
                     "group_size": group,
                     "groups_per_round": self.update_frequency // group,
@@ -174,25 +185,8 @@ class MultiModelConfig:
             }
         )
 
-    def _refuse_absent_parts(self) -> None:
-        for name, (default, part) in _ABSENT.items():
-            if getattr(self, name) is not default:
-                raise ConfigError(f"{name} is {getattr(self, name)!r}: {part}; leave it out")
-        if type(self.num_gpus) not in (int, type(None)) or self.num_gpus not in _DEVICES:
-            raise ConfigError(
-                f"num_gpus is {self.num_gpus!r}: placement over several devices is not part of "
-                "this release; give None (a GPU where there is one), 0 (the CPU) or 1"
-            )
-
     def _bases(self) -> tuple[str, ...]:
-        types, own = self.model_types, self.model_names
-        if not isinstance(types, list | tuple) or not types or not _are_texts(types):
-            raise ConfigError(f"model_types is {types!r}: give a list such as ['tiny']")
-        if not isinstance(own, Mapping) or not _are_texts([*own, *own.values()]):
-            raise ConfigError(
-                f"model_names is {own!r}: give a mapping of types to folders or hub names"
-            )
-        names = {"tiny": "tiny", **MODERN_MODELS, **own}
+        names = {"tiny": "tiny", **MODERN_MODELS, **self.model_names}
         for kind in self.model_types:
             if kind in API_TYPES:
                 raise ConfigError(
@@ -205,8 +199,7 @@ class MultiModelConfig:
                     f"model_types has {kind!r}: give one of {', '.join(names)}, or a folder or "
                     "hub name for it in model_names"
                 )
-        kinds = self.dealt_types()
-        return tuple(names[kind] for kind in kinds)
+        return tuple(names[kind] for kind in self.dealt_types())
 
     def dealt_types(self) -> list[str]:
         """The type of each model, in order."""
@@ -214,7 +207,7 @@ class MultiModelConfig:
 
     def _mode(self) -> dict[str, Any]:
         """The mode, with those of the strengths that it reads: here both stand in every mode."""
-        name = _value(TrainingMode, "training_mode", self.training_mode)
+        name = self.training_mode.value
         read = {
             "cooperation_strength": name != "competitive",
             "competition_intensity": name in ("competitive", "mixed"),
@@ -240,46 +233,12 @@ class MultiModelConfig:
 
 
 _DEVICES: Mapping[int | None, Literal["auto", "cpu", "cuda"]] = {None: "auto", 0: "cpu", 1: "cuda"}
-_OWN_NAMES = {
-    "checkpoints.keep": "max_checkpoints",
-    "algorithm.learning_rate": "learning_rate",
-    "mode.name": "training_mode",
-    "mode.": "",
-}
-"""What errors of a RunConfig name -> the field of a MultiModelConfig that it comes from."""
 _ABSENT = {  # field -> its only value, and why
     "enable_verl": (False, "VERL is not part of this release"),
     "enable_areal": (False, "AReaL is not part of this release"),
     "base_port": (None, "model servers are not part of this release"),
     "kv_cache_size": (None, "the key-value cache sizes itself"),
 }
-_WHOLE_NUMBERS = {
-    "max_episodes": 1,
-    "episode_length": 1,
-    "update_frequency": 2,
-    "batch_size": 1,
-    "save_interval": 1,
-    "log_metrics_interval": 1,
-    "max_checkpoints": -1,
-    "seed": 0,
-}
-
-
-def _check_whole(name: str, value: Any, low: int) -> None:
-    if type(value) is not int or value < low:
-        raise ConfigError(f"{name} is {value!r}: give a whole number, {low} or more")
-
-
-def _are_texts(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
-def _value(kind: type[Enum], name: str, given: Any) -> Any:
-    try:
-        return kind(given).value
-    except ValueError:
-        allowed = ", ".join(repr(member.value) for member in kind)
-        raise ConfigError(f"{name} is {given!r}: give a {kind.__name__} or {allowed}") from None
 
 
 def _group_size(games: int) -> int:

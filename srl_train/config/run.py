@@ -74,7 +74,8 @@ class CheckpointsConfig(Section):
 
     @field_validator("keep")
     @classmethod
-    def _check_keep(cls, keep: int) -> int:
+    def check_keep(cls, keep: int) -> int:
+        """The number, if that many can be kept."""
         if keep != -1 and keep < 1:
             raise ValueError("1 or more, or -1 for all")
         return keep

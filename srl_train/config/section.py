@@ -90,10 +90,13 @@ def shown(value: object, written: Any = repr) -> str:
 _ALLOWED = {
     "bool_type": "true or false",
     "dict_type": "a mapping",
+    "enum": "one of {expected}",
     "finite_number": "a finite number",
     "float_type": "a number",
     "int_from_float": "a whole number",
     "int_type": "a whole number",
+    "is_instance_of": "a {class}",
+    "list_type": "a list",
     "model_attributes_type": "a section, which is a mapping",
     "model_type": "a section, which is a mapping",
     "string_type": "text",

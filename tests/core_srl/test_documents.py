@@ -63,7 +63,7 @@ def test_every_documented_field_is_in_the_guide_with_its_default():
         for names, value in table("The documented settings").items()
         for name in re.findall(r"`(\w+)`", names)
     }
-    actual = {name: getattr(MultiModelConfig(), name) for name in MultiModelConfig.__slots__}
+    actual = {name: getattr(MultiModelConfig(), name) for name in MultiModelConfig.model_fields}
     assert told.keys() | {"model_names"} == actual.keys()
     for name, value in told.items():
         default = actual[name]
