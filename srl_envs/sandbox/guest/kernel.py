@@ -6,10 +6,12 @@ numbers are the kernel's interface (see the manual pages named in the docstrings
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 
 NEW_MOUNT, NEW_UTS, NEW_IPC = 0x00020000, 0x04000000, 0x08000000
 NEW_USER, NEW_PID, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
@@ -154,3 +156,17 @@ def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -
 def restrict_files(rules: int) -> None:
     """Obey these rules from now on; landlock_restrict_self(2)."""
     _done(_call(_RESTRICT_SELF, rules, 0), "landlock_restrict_self")
+
+
+@contextlib.contextmanager
+def leaving() -> Iterator[None]:
+    """In a fork: whatever happens within, the process ends with it; a failure is on stderr."""
+    code = 1
+    try:
+        yield
+        code = 0
+    except BaseException:
+        os.write(2, traceback.format_exc().encode(errors="replace"))
+        raise
+    finally:
+        os._exit(code)

@@ -15,6 +15,8 @@ import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 
+from srl_envs.sandbox.guest import kernel
+
 _CACHE = "/etc/ld.so.cache"  # where the loader looks up shared libraries
 
 
@@ -56,13 +58,12 @@ def _shared_libraries(extensions: list[str]) -> list[str]:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        with contextlib.suppress(BaseException):
+        with kernel.leaving():
             for extension in extensions:
                 with contextlib.suppress(OSError):  # what it needs is missing here
                     ctypes.CDLL(extension)
             with os.fdopen(writer, "wb") as file:
                 file.write(json.dumps(_loaded()).encode())
-        os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
         said = file.read()

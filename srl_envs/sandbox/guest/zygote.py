@@ -17,7 +17,6 @@ import signal
 import socket
 import struct
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -113,7 +112,7 @@ def _serve(control: socket.socket, place: confinement.Place) -> None:
         started = time.monotonic()
         child = os.fork()
         if child == 0:
-            with _leaving():
+            with kernel.leaving():
                 request = place.confine(descriptors)
                 runner.run(request)
         for descriptor in descriptors:
@@ -172,26 +171,12 @@ def _children() -> Iterator[int]:
                 yield int(name)
 
 
-@contextlib.contextmanager
-def _leaving() -> Iterator[None]:
-    """Whatever happens within, the process ends with it."""
-    code = 1
-    try:
-        yield
-        code = 0
-    except BaseException:
-        os.write(2, traceback.format_exc().encode(errors="replace"))
-        raise
-    finally:
-        os._exit(code)
-
-
 def _attempted(step: Callable[[], None]) -> str:
     """Try a step in a fork; why it failed, or nothing."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        with _leaving():
+        with kernel.leaving():
             try:
                 step()
             except OSError as error:
@@ -211,7 +196,7 @@ def _enter_and_fork(place: confinement.Place, way: str) -> None:
     kernel.unshare(kernel.NEW_PID)
     child = os.fork()
     if child == 0:
-        with _leaving():
+        with kernel.leaving():
             place.make_folder()
     assert place.own_processes is not None
     kernel.join(place.own_processes, kernel.NEW_PID)

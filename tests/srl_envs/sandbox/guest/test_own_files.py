@@ -39,6 +39,16 @@ def test_only_the_library_itself_is_readable(tmp_path, monkeypatch):
     assert others and all(".so" in Path(each).name and os.path.isfile(each) for each in others)
 
 
+def test_why_the_libraries_could_not_be_listed_is_told(monkeypatch, capfd):
+    def broken():
+        raise RuntimeError("no such loader")
+
+    monkeypatch.setattr(own_files, "_loaded", broken)
+    with pytest.raises(OSError, match="could not be listed"):
+        own_files.readable_files()
+    assert "RuntimeError: no such loader" in capfd.readouterr().err
+
+
 def test_the_library_can_still_be_imported():
     names = "sqlite3 uuid platform asyncio ssl zlib ctypes json.tool xml.etree.ElementTree logging"
     with any_sandbox(workers=1) as sandbox:
