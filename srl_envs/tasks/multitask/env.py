@@ -51,7 +51,7 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Several environments as one PettingZoo ParallelEnv.
 
-    `environments` maps a label of yours to {"name": a name from the registry or
+    `environments` (mathematics, programs and tools where not given) maps a label of yours to {"name": a name from the registry or
     'module:function', "options": its keyword arguments}. `reset` draws one of them, with
     `weights` (label -> share, equal where not given) or as `reset(options={"environment": label})`
     says; all else is that environment's own, seeds and reset options included. `environment` is
@@ -333,23 +333,4 @@ def _joined(boxes: Sequence[spaces.Box], length: int) -> spaces.Box:
     return spaces.Box(np.concatenate([low, which]), np.concatenate([high, which + 1]))
 
 
-@parallel_form
-def parallel_env(
-    environments: Mapping[str, Mapping[str, Any]] | None = None,
-    *,
-    weights: Mapping[str, float] | None = None,
-    max_cycles: int | None = None,
-    obs_mode: str = "llm",
-    render_mode: str | None = None,
-) -> Multitask:
-    """The environment, as a PettingZoo ParallelEnv; see Multitask.
-
-    Mathematics, programs and tools where `environments` is not given.
-    """
-    return Multitask(
-        environments,
-        weights=weights,
-        max_cycles=max_cycles,
-        obs_mode=obs_mode,
-        render_mode=render_mode,
-    )
+parallel_env = parallel_form(Multitask)
