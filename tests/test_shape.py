@@ -36,7 +36,7 @@ PLACES = dict.fromkeys(
     ),
 ) | {
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),
-    "pydantic": ("srl_train/config/*", "benchmarks/*", "examples/*"),
+    "pydantic": ("srl_train/config/*", "core_srl/config.py", "benchmarks/*", "examples/*"),
     "typing_extensions": ("srl_train/config/*", "srl_agents/policy.py"),  # which pydantic brings
     "matplotlib": ("srl_train/metrics/report/plots.py", "benchmarks/*"),
     "pickle": (),  # weights are safetensors, the rest is JSON
@@ -263,8 +263,11 @@ def test_the_page_of_all_modules_is_up_to_date():
 
 def folders() -> list[Path]:
     listed = subprocess.run(
-        ["git", "ls-files", *FLOORS, "tests", "docs"], capture_output=True, text=True, cwd=ROOT,
-        check=True
+        ["git", "ls-files", *FLOORS, "tests", "docs"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
     )
     files = [ROOT / line for line in listed.stdout.splitlines()]
     return sorted({parent for path in files for parent in path.parents if ROOT in parent.parents})
