@@ -51,13 +51,13 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Several environments as one PettingZoo ParallelEnv.
 
-    `environments` (mathematics, programs and tools where not given) maps a label of yours to {"name": a name from the registry or
-    'module:function', "options": its keyword arguments}. `reset` draws one of them, with
-    `weights` (label -> share, equal where not given) or as `reset(options={"environment": label})`
-    says; all else is that environment's own, seeds and reset options included. `environment` is
-    the label of the one that is on, which every info tells as "environment"; `environments` holds
-    all, and `named` how they were named. `max_cycles` holds for all of them; each has its own
-    where it is not given.
+    `environments` maps a label of yours to {"name": a name from the registry or
+    'module:function', "options": its keyword arguments}; mathematics, programs and tools where it
+    is not given. `reset` draws one of them, with `weights` (label -> share, equal where not given)
+    or as `reset(options={"environment": label})` says; all else is that environment's own, seeds
+    and reset options included. `environment` is the label of the one that is on, which every info
+    tells as "environment"; `environments` holds all, and `named` how they were named. `max_cycles`
+    holds for all of them; each has its own where it is not given.
 
     Observation vector: that of the environment, padded with zeros to the longest, then a 1 for
     the environment that is on among zeros for the others; `state` likewise. `obs_mode` as
