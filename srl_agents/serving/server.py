@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from srl_agents.errors import ServerError
-from srl_agents.serving import guard, loopback
 from srl_agents.serving.command import ServerSpec, arguments, environment
-from srl_agents.serving.records import ServerRecord, write_record
+from srl_agents.serving.process import guard, loopback
+from srl_agents.serving.process.records import ServerRecord, write_record
 from srl_envs.loading.untrusted import printable
 
 POLL = 0.25

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 
 from srl_agents.errors import BackendError, ServerError
-from srl_agents.serving import loopback
+from srl_agents.serving.process import loopback
 from srl_agents.serving.server import ModelServer
 
 LOOK = 0.5
@@ -36,16 +36,18 @@ class Supervisor:
         *,
         on_up: Callable[[ModelServer], Awaitable[None]],
         on_down: Callable[[ModelServer], None],
+        on_lost: Callable[[ModelServer], None],
         max_restarts: int = 10,
         start_timeout: float = 600.0,
         first_wait: float = 1.0,
     ) -> None:
         """`on_up` is awaited whenever a server has become ready, the first time too, before anybody
-        may send it requests: it loads what was lost. `on_down` is told when one is no more."""
+        may send it requests: it loads what was lost. `on_down` is told when one is no more, and
+        `on_lost` when it is not started again either."""
         self.servers = tuple(servers)
         self.restarts = dict.fromkeys(self.servers, 0)
         """Of each server so far."""
-        self._on_up, self._on_down = on_up, on_down
+        self._on_up, self._on_down, self._on_lost = on_up, on_down, on_lost
         self._max_restarts, self._start_timeout = max_restarts, start_timeout
         self._first_wait = first_wait
         self._tasks: list[asyncio.Task[None]] = []
@@ -111,6 +113,7 @@ class Supervisor:
     async def _restart(self, server: ModelServer, wait: float, cause: str) -> str | None:
         """Start it again; returns why it did not come up, or None."""
         if self.restarts[server] >= self._max_restarts:
+            self._on_lost(server)
             raise ServerError(
                 f"{self._max_restarts} restarts are allowed and were not enough: {cause}"
             )

@@ -1,7 +1,8 @@
 """A program that takes vLLM's command line and answers as its server does, in milliseconds.
 
 Settings of its own come as JSON behind --fake, which ServerSpec.extra_arguments holds: "dies" with
-this last word as it starts, "dies_of_request", "seconds" for a completion, "hangs".
+this last word as it starts, "dies_of_request", "seconds" for a completion, "hangs", "free" (it
+keeps to no answers), "raw" (log-probabilities before masks).
 """
 
 # ruff: noqa: T201
@@ -30,6 +31,7 @@ def handler(args, fake, engine):
         def reply(self, status, body=None):
             said = json.dumps(body).encode()
             self.send_response(status)
+            self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(said)))
             self.end_headers()
             self.wfile.write(said)
@@ -51,9 +53,16 @@ def handler(args, fake, engine):
                 self.reply(500, {"error": "EngineDeadError"})
                 os._exit(1)
             if body["model"] != args.served_model_name:
-                return self.reply(404, {"error": f"{body['model']} does not exist"})
+                return self.reply(404, {"error": {"message": f"{body['model']} does not exist"}})
             time.sleep(fake.get("seconds", 0.0))
-            self.reply(200, {"model": body["model"], "choices": [{"text": "x"}]})
+            [ids] = json.loads(body.get("vllm_xargs", {}).get("answers", "[[5]]"))
+            choice = {
+                "index": 0,
+                "token_ids": [7] * len(ids) if "free" in fake else ids,
+                "logprobs": {"token_logprobs": [-2.0 if "raw" in fake else 0.0] * len(ids)},
+                "finish_reason": "length",
+            }
+            self.reply(200, {"model": body["model"], "choices": [choice]})
 
         def log_message(self, *_):
             pass

@@ -13,9 +13,9 @@ import time
 import pytest
 
 from srl_agents.errors import ServerError
-from srl_agents.serving import guard
-from srl_agents.serving.loopback import complete_one_token, served_models
-from srl_agents.serving.records import ServerRecord, read_records, write_record
+from srl_agents.serving.process import guard
+from srl_agents.serving.process.loopback import complete_one_token, served_models
+from srl_agents.serving.process.records import ServerRecord, read_records, write_record
 from srl_agents.serving.server import ModelServer, free_port, held_port
 
 from .conftest import any_port

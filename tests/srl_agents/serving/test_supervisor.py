@@ -8,7 +8,7 @@ import pytest
 
 from srl_agents.errors import BackendError, ServerError
 from srl_agents.serving import supervisor as supervision
-from srl_agents.serving.loopback import complete_one_token
+from srl_agents.serving.process.loopback import complete_one_token
 from srl_agents.serving.supervisor import Supervisor
 
 from .test_server import engine_of, gone
@@ -29,6 +29,9 @@ class Told:
     def on_down(self, server):
         self.events.append(("down", server.spec.served_name))
 
+    def on_lost(self, server):
+        self.events.append(("lost", server.spec.served_name))
+
     async def until(self, count):
         async with asyncio.timeout(20):
             while len(self.events) < count:
@@ -37,7 +40,8 @@ class Told:
 
 def supervised(servers, told, **settings):
     return Supervisor(
-        servers, on_up=told.on_up, on_down=told.on_down, first_wait=0.01, start_timeout=20,
+        servers, on_up=told.on_up, on_down=told.on_down,
+        on_lost=told.on_lost, first_wait=0.01, start_timeout=20,
         **settings,
     )  # fmt: skip
 
@@ -89,13 +93,13 @@ def test_after_the_last_restart_it_says_so(new_server, monkeypatch):
             await told.until(3)
             await complete_one_token(server.url, "base", 5)
             server.kill()
-            await told.until(4)
+            await told.until(5)
             await asyncio.sleep(0.1)
             with pytest.raises(ServerError, match="1 restarts are allowed and were not enough"):
                 supervisor.check()
 
     asyncio.run(course())
-    assert told.events[-1] == ("down", "base")
+    assert told.events[-2:] == [("down", "base"), ("lost", "base")]
 
 
 def test_one_that_does_not_start_ends_all(new_server):

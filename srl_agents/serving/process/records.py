@@ -15,7 +15,7 @@ from pathlib import Path
 
 from srl_agents.errors import ServerError
 from srl_agents.llm.cache_folder import cache_folder
-from srl_agents.serving.loopback import is_loopback
+from srl_agents.serving.process.loopback import is_loopback
 from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import printable, read_bytes, read_json
 

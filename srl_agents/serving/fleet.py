@@ -1,0 +1,208 @@
+"""Fleet: the model servers of a run, started here or attached to, behind one scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from srl_agents.errors import BackendError, ServingError
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.sampling import Sampling
+from srl_agents.serving.command import ServerSpec
+from srl_agents.serving.endpoint import Endpoint
+from srl_agents.serving.scheduler import Scheduler
+from srl_agents.serving.server import ModelServer
+from srl_agents.serving.supervisor import Supervisor
+
+LOOK = 1.0
+"""Seconds between two looks at an attached server."""
+TRUE_ANSWER = (1, 2)
+"""Tokens that every vocabulary has, as the only answer that is allowed."""
+CERTAIN = 1e-3
+"""Of a log-probability that should be 0."""
+OnUp = Callable[[str, Endpoint], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
+
+class Fleet:
+    """Servers that take requests from `scheduler`, each for the base that it serves.
+
+    A server that died takes none until it is up again and `on_up`'s functions have loaded what it
+    lost. All of it runs in the process's background loop.
+    """
+
+    def __init__(self, *, concurrency: int, deadline: float) -> None:
+        """Without servers: see `managed` and `attached`."""
+        self.scheduler: Scheduler[Endpoint] = Scheduler(max_wait=deadline)
+        self._concurrency, self._deadline = concurrency, deadline
+        self._bases: dict[Endpoint, str] = {}
+        self._up: set[Endpoint] = set()
+        self._on_up: list[OnUp] = []
+        self._servers: dict[ModelServer, Endpoint] = {}
+        self._supervisor: Supervisor | None = None
+        self._watchers: list[asyncio.Task[None]] = []
+
+    @classmethod
+    def managed(
+        cls,
+        specs: Sequence[ServerSpec],
+        *,
+        concurrency: int,
+        deadline: float,
+        max_restarts: int = 10,
+        start_timeout: float = 600.0,
+    ) -> Fleet:
+        """Start these servers, all at once, and wait until they are ready.
+
+        `concurrency` calls are under way at each server at most; a request waits for `deadline`
+        seconds at most, restarts included. Raises ServerError, with all of them ended, where one
+        does not come up.
+        """
+        fleet = cls(concurrency=concurrency, deadline=deadline)
+        for spec in specs:
+            server = ModelServer(spec)
+            fleet._servers[server] = fleet._endpoint(spec.url, spec.served_name)
+        fleet._supervisor = Supervisor(
+            list(fleet._servers),
+            on_up=lambda server: fleet._take_in(fleet._servers[server]),
+            on_down=lambda server: fleet._leave_out(fleet._servers[server]),
+            on_lost=lambda server: fleet.scheduler.remove(fleet._servers[server]),
+            max_restarts=max_restarts,
+            start_timeout=start_timeout,
+        )
+        return fleet._opened(fleet._supervisor.start())
+
+    @classmethod
+    def attached(
+        cls, urls: Mapping[str, Iterable[str]], *, concurrency: int, deadline: float
+    ) -> Fleet:
+        """Take part in servers that run: base, as they call it -> their addresses.
+
+        Raises BackendError for one that does not complete for its base, and ServingError for one
+        that was started without what training needs.
+        """
+        fleet = cls(concurrency=concurrency, deadline=deadline)
+        for base, own in urls.items():
+            for url in own:
+                fleet._endpoint(url, base)
+        return fleet._opened(fleet._attach())
+
+    def on_up(self, load: OnUp) -> None:
+        """Have `load(base, endpoint)` awaited for a server that is up again, before it takes
+        requests. An attached server may have been away without having lost anything."""
+        self._on_up.append(load)
+
+    def endpoints(self, base: str) -> list[Endpoint]:
+        """The servers of a base that take requests now."""
+        return [one for one, own in self._bases.items() if own == base and one in self._up]
+
+    def check(self) -> None:
+        """Raise ServerError where a server died more often than it may be started again."""
+        if self._supervisor is not None:
+            self._supervisor.check()
+
+    def close(self) -> None:
+        """End the servers that were started here, and close all connections."""
+        background_loop.run(self._close())
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _opened(self, opening: Coroutine[Any, Any, None]) -> Fleet:
+        try:
+            background_loop.run(opening)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _endpoint(self, url: str, base: str) -> Endpoint:
+        endpoint = Endpoint(url, deadline=self._deadline)
+        self._bases[endpoint] = base
+        return endpoint
+
+    async def _take_in(self, endpoint: Endpoint) -> None:
+        """Let a server that is up take requests, from the very moment that it has loaded all."""
+        base = self._bases[endpoint]
+        known = endpoint.name in self.scheduler.stats().servers
+        if not known:
+            await _check_settings(endpoint, base)
+        for load in self._on_up:
+            await load(base, endpoint)
+        self._up.add(endpoint)
+        if known:
+            self.scheduler.mark_up(endpoint)
+        else:
+            self.scheduler.add(endpoint, base=base, capacity=self._concurrency)
+
+    def _leave_out(self, endpoint: Endpoint) -> None:
+        self._up.discard(endpoint)
+        self.scheduler.mark_down(endpoint)
+
+    async def _attach(self) -> None:
+        await asyncio.gather(*map(self._take_in, self._bases))
+        self._watchers = [asyncio.create_task(self._watch(one)) for one in self._bases]
+
+    async def _watch(self, endpoint: Endpoint) -> None:
+        """Leave an attached server out as soon as it was unavailable, until it is there again."""
+        while True:
+            await asyncio.sleep(LOOK)
+            if self.scheduler.stats().servers[endpoint.name].up:
+                continue
+            if endpoint in self._up:
+                log.warning("%s is not there; it takes no requests until it is", endpoint.name)
+                self._leave_out(endpoint)
+            try:
+                await endpoint.check_ready(self._bases[endpoint])
+                await self._take_in(endpoint)
+            except BackendError as error:
+                log.info("%s is not back: %s", endpoint.name, error)
+            else:
+                log.warning("%s is there again", endpoint.name)
+
+    async def _close(self) -> None:
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.gather(*self._watchers, return_exceptions=True)
+        if self._supervisor is not None:
+            await self._supervisor.stop()
+        for endpoint in self._bases:
+            await endpoint.close()
+
+
+async def _check_settings(endpoint: Endpoint, base: str) -> None:
+    """Have the server write the one answer that is allowed, which is certain.
+
+    Raises ServingError where it writes another one, for want of the plugin, or calls it uncertain,
+    because its log-probabilities are those before masks and temperature.
+    """
+    [sampled] = await endpoint.complete(
+        base,
+        [[0]],
+        sampling=Sampling(temperature=0.5, max_new_tokens=len(TRUE_ANSWER)),
+        max_tokens=len(TRUE_ANSWER),
+        stop_ids=(),
+        answers=(TRUE_ANSWER,),
+    )
+    if sampled.ids != TRUE_ANSWER:
+        raise ServingError(
+            f"{endpoint.name} does not keep to the answers that are allowed: start it with "
+            "--logits-processors answer_trie:AnswerTrie, as docs/agents/serving.md says"
+        )
+    if any(abs(logprob) > CERTAIN for logprob in sampled.logprobs):
+        raise ServingError(
+            f"{endpoint.name} gives log-probabilities of another distribution than it samples "
+            "from: start it with --logprobs-mode processed_logprobs"
+        )

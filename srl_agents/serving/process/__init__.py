@@ -1,0 +1,1 @@
+"""What a server process needs beside itself: guard, record, requests on this machine."""
