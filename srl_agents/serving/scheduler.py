@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeVar
@@ -121,9 +122,14 @@ class Scheduler(Generic[S]):
         self._dispatch(pool)
 
     def set_score(self, owner: str, score: float) -> None:
-        """The higher, the larger the owner's share; raises ServingError with sharing "fair"."""
+        """The higher, the larger the owner's share.
+
+        Raises ServingError for a score that is no number, and with sharing "fair".
+        """
         if not self._by_score:
             raise ServingError("sharing is 'fair', which has no scores: give sharing='priority'")
+        if not math.isfinite(score):
+            raise ServingError(f"score of {owner} must be a number, got {score}")
         self._stats_of(owner).score = score
 
     def stats(self) -> SchedulerStats:
