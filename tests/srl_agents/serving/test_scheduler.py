@@ -172,6 +172,19 @@ def test_waits_before_and_after_a_move_are_one(servers):
     virtual_time.run(play())
 
 
+def test_what_is_moved_goes_before_its_owners_others(servers):
+    async def play():
+        scheduler = scheduler_of(servers, capacity=1)
+        tasks = [Task("one", 10, prefix=number) for number in range(6)]
+        asked = [ask(scheduler, task) for task in tasks]
+        await asyncio.sleep(0.5)
+        scheduler.mark_down(servers[0])
+        await asyncio.gather(*asked)
+        assert [task.prefix for task in servers[1].answered] == [1, 0, 2, 3, 4, 5]
+
+    virtual_time.run(play())
+
+
 def test_a_request_goes_from_an_unavailable_server_to_another(servers):
     async def play():
         servers[0].dead = True
@@ -198,17 +211,17 @@ def test_an_unavailable_server_is_tried_with_one_request_after_doubling_pauses(s
             return await server.answer(ONE)
 
         asked = [asyncio.ensure_future(scheduler.run(ONE, call)) for _ in range(4)]
-        loop.call_later(20, setattr, server, "dead", False)
+        loop.call_later(40, setattr, server, "dead", False)
         await asyncio.gather(*asked)
-        # All four at once, which is one failure; then one after 1, 2, 4, 8 and 16 seconds more.
-        assert times == [0, 0, 0, 0, 1, 3, 7, 15, 31, 32, 32, 32]
+        # All four at once, which is one failure; then one after 1, 2, 4, 8, 16 and 30 seconds more.
+        assert times == [0, 0, 0, 0, 1, 3, 7, 15, 31, 61, 62, 62, 62]
         assert scheduler.stats().servers["a"].up
         server.dead = True
         asked = ask(scheduler, ONE)
         await asyncio.sleep(0.5)
         server.dead = False
         await asked
-        assert loop.time() == 33 + 1 + 1  # the pauses begin anew
+        assert loop.time() == 63 + 1 + 1  # the pauses begin anew
 
     virtual_time.run(play())
 
@@ -413,3 +426,35 @@ def test_in_disorder_every_request_ends_and_is_counted_once(seed):
     assert not any(one.queued or one.running for one in owners)
     assert not any(server.running for server in stats.servers.values())
     assert max(one.longest_wait for one in owners) <= 60 + 1e-9
+
+
+@pytest.mark.parametrize("turn_first", [True, False])
+def test_who_gives_up_in_the_moment_of_its_turn_takes_nobodys_place(servers, turn_first):
+    async def play():
+        scheduler = scheduler_of(servers[:1], capacity=1)
+        scheduler.mark_down(servers[0])
+        asked = [ask(scheduler, ONE), ask(scheduler, ONE)]
+        await asyncio.sleep(1)
+        moves = [lambda: scheduler.mark_up(servers[0]), asked[0].cancel]
+        for move in moves if turn_first else reversed(moves):
+            move()
+        ends = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(ends[0], asyncio.CancelledError) and ends[1] == "a"
+        assert scheduler.stats().owners["one"].cancelled == 1
+        assert asyncio.get_running_loop().time() == 2
+
+    virtual_time.run(play())
+
+
+def test_who_gives_up_as_its_server_goes_down_is_gone(servers):
+    async def play():
+        scheduler = scheduler_of(servers)
+        asked = ask(scheduler, ONE)
+        await asyncio.sleep(0.5)
+        scheduler.mark_down(servers[0])
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert (servers[1].asked, scheduler.stats().owners["one"].cancelled) == (0, 1)
+
+    virtual_time.run(play())
