@@ -24,7 +24,7 @@ from srl_train.engine.builders import (
     build_sampling,
     joint_state,
 )
-from srl_train.engine.engine import LocalEngine, ProcessesEngine
+from srl_train.engine.engine import Engine, ProcessesEngine
 from srl_train.engine.environment import build_env
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import ConfigError
@@ -95,7 +95,7 @@ def _assembled(
     baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)() if alone else {}
     run = Run(
         config=config,
-        engine=ProcessesEngine() if started > 1 else LocalEngine(),
+        engine=ProcessesEngine() if started > 1 else Engine(),
         make_env=make_env,
         view=view,
         teams=teams,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from srl_agents.episode import Episode
 from srl_agents.rollout import play_many
@@ -14,8 +14,8 @@ from srl_train.engine.update import UpdateStats, update_models
 from srl_train.updates import RoundContext
 
 
-class Engine(Protocol):
-    """What a round, a stage or an evaluation asks to be done with a run's models."""
+class Engine:
+    """What a round, a stage or an evaluation asks to be done with a run's models, in this process."""
 
     def rollout(
         self,
@@ -32,39 +32,6 @@ class Engine(Protocol):
         env_seeds, policy_seeds, options: each episode's reset seed, the seed of its policies, and
         its reset options.
         """
-        ...
-
-    def update(
-        self,
-        run: Run,
-        batches: Mapping[str, UpdateBatch],
-        context: RoundContext,
-        update_index: int,
-        stats: Mapping[str, UpdateStats],
-    ) -> None:
-        """One update of every model in `batches`, counted in `stats`, published where it changed
-        weights."""
-        ...
-
-    def publish(self, run: Run, model: str) -> None:
-        """Bring the model's weights, as they are, to whoever samples from it."""
-        ...
-
-
-class LocalEngine:
-    """Everything in this process."""
-
-    def rollout(
-        self,
-        run: Run,
-        env_seeds: Sequence[int],
-        policy_seeds: Sequence[int],
-        options: Sequence[Mapping[str, Any]],
-        *,
-        extra: Mapping[str, Any] | None = None,
-        record_states: bool = False,
-    ) -> list[Episode]:
-        """See Engine."""
         return play_many(
             run.make_env,
             run.policies,
@@ -85,16 +52,17 @@ class LocalEngine:
         update_index: int,
         stats: Mapping[str, UpdateStats],
     ) -> None:
-        """See Engine."""
+        """One update of every model in `batches`, counted in `stats`, published where it changed
+        weights."""
         update_models(run, batches, context, update_index, stats)
 
     def publish(self, run: Run, model: str) -> None:
-        """See Engine."""
+        """Bring the model's weights, as they are, to whoever samples from it."""
         weights = run.learners[model].weights()
         run.players.publisher.publish(model, run.versions[model], weights)
 
 
-class ProcessesEngine(LocalEngine):
+class ProcessesEngine(Engine):
     """One of the processes that torchrun started, all of which call the same methods.
 
     Updates need nothing here: learners average gradients over the processes themselves (DDP, FSDP).
