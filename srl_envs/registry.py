@@ -112,29 +112,20 @@ ENTRIES: dict[str, Entry] = {
             )
             for layout in ("simple", "medium", "complex")
         ),
-        Entry(
-            "maze_race_v0",
-            "srl_envs.games.maze.env",
-            "two in one maze: whoever reaches the goal first wins",
-            ("maze", "generated", "competition", "n-player", "discrete"),
-            MappingProxyType({"task": "race", "num_agents": 2}),
-            array_form="srl_envs.games.maze.vector:VectorMaze",
-        ),
-        Entry(
-            "maze_own_v0",
-            "srl_envs.games.maze.env",
-            "two in one maze, each with a goal of its own; it is over when both are there",
-            ("maze", "generated", "n-player", "discrete"),
-            MappingProxyType({"task": "own", "num_agents": 2}),
-            array_form="srl_envs.games.maze.vector:VectorMaze",
-        ),
-        Entry(
-            "maze_meet_v0",
-            "srl_envs.games.maze.env",
-            "two in one maze: come together in one cell, wherever it is",
-            ("maze", "generated", "cooperation", "n-player", "discrete"),
-            MappingProxyType({"task": "meet", "num_agents": 2}),
-            array_form="srl_envs.games.maze.vector:VectorMaze",
+        *(
+            Entry(
+                f"maze_{task}_v0",
+                "srl_envs.games.maze.env",
+                f"two in one maze{goal}",
+                ("maze", "generated", *tags, "n-player", "discrete"),
+                MappingProxyType({"task": task, "num_agents": 2}),
+                array_form="srl_envs.games.maze.vector:VectorMaze",
+            )
+            for task, goal, tags in (
+                ("race", ": whoever reaches the goal first wins", ("competition",)),
+                ("own", ", each with a goal of its own; it is over when both are there", ()),
+                ("meet", ": come together in one cell, wherever it is", ("cooperation",)),
+            )
         ),
         Entry(
             "social_v0",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
-from srl_agents.scripted.observation_layout import VectorLayout
+from srl_envs.games.observation_layout import VectorLayout
 from srl_envs.games.trading import market
 from srl_envs.games.trading.market import TradingRules
 from srl_envs.games.trading.view import field_sizes

@@ -15,7 +15,7 @@ from srl_train.updates import RoundContext
 
 
 class Engine:
-    """What a round, a stage or an evaluation asks to be done with a run's models, in this process."""
+    """The heavy work of rounds, stages and evaluations, done in this process."""
 
     def rollout(
         self,

@@ -22,7 +22,6 @@ from srl_train.config.offline import DpoConfig
 from srl_train.data.preferences import COLUMNS, Preference
 from srl_train.learners.trl_grpo import REFERENCE
 from srl_train.learners.trl_offline import OfflineLearner
-from srl_train.learners.trl_stepped import common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 _CONSTRUCTOR = "train"
@@ -46,39 +45,19 @@ class PreparedDPOTrainer(DPOTrainer):  # type: ignore[misc]
 class DpoLearner(OfflineLearner):
     """One model under DPO; see the Learner protocol for the methods."""
 
+    TRAINER = PreparedDPOTrainer
+    ARGUMENTS = TrlDpoConfig
+    ROWS = (dict.fromkeys(COLUMNS, "-"),)
     _config: DpoConfig
 
-    def __init__(
-        self,
-        name: str,
-        model: Any,
-        tokenizer: Any,
-        config: DpoConfig,
-        *,
-        planned_steps: int,
-        seed: int = 0,
-    ) -> None:
-        """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours;
-        `planned_steps` is the length of the learning-rate schedule."""
-        super().__init__(name, model, config, seed)
-        self._model = model
-        with isolated_randomness(seed), quiet_upstream():
-            trainer = PreparedDPOTrainer(
-                model=model,
-                args=TrlDpoConfig(
-                    **common_arguments(config, model, planned_steps),
-                    per_device_train_batch_size=config.batch_size,
-                    max_length=None,
-                    precompute_ref_log_probs=True,
-                    disable_dropout=False,  # it would stay disabled after the stage
-                    beta=config.beta,
-                    loss_type=[config.loss],
-                    label_smoothing=config.label_smoothing,
-                ),
-                train_dataset=Dataset.from_list([dict.fromkeys(COLUMNS, "-")]),
-                processing_class=tokenizer,
-            )
-            self._step_from_outside(trainer, planned_steps)
+    def _own_arguments(self) -> dict[str, Any]:
+        return {
+            "precompute_ref_log_probs": True,
+            "disable_dropout": False,  # it would stay disabled after the stage
+            "beta": self._config.beta,
+            "loss_type": [self._config.loss],
+            "label_smoothing": self._config.label_smoothing,
+        }
 
     def __exit__(self, *reason: object) -> None:
         super().__exit__(*reason)

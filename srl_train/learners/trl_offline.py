@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from datasets import Dataset
 
 from srl_train.config.offline import OfflineConfig
 from srl_train.distributed import processes
-from srl_train.learners.trl_stepped import SteppedLearner
+from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
+from srl_train.learners.upstream_warnings import quiet_upstream
 
 T = TypeVar("T")
 
@@ -21,15 +23,49 @@ class OfflineLearner(SteppedLearner):
     gets back the one that it came with, which other learners of the same model rely on.
     """
 
-    def __init__(self, name: str, model: Any, config: OfflineConfig, seed: int) -> None:
-        """Before the trainer is built around `model`, which stays ours."""
+    TRAINER: ClassVar[Callable[..., Any]]
+    ARGUMENTS: ClassVar[Callable[..., Any]]
+    """The trainer's configuration in TRL."""
+    ROWS: ClassVar[Sequence[Mapping[str, Any]]]
+    """All that TRL's constructor looks at; batches are handed to each step."""
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        config: OfflineConfig,
+        *,
+        planned_steps: int,
+        seed: int = 0,
+    ) -> None:
+        """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours;
+        `planned_steps` is the length of the learning-rate schedule."""
         super().__init__(name, config, model, seed)
         self._config = config
+        self._model = model
         self._patched = model.get_base_model() if hasattr(model, "peft_config") else model
         self._forward = vars(self._patched).get("forward")
         self._batches: list[list[Any]] = []
         self.losses: list[float] = []
         """Of the last update, step by step."""
+        with isolated_randomness(seed), quiet_upstream():
+            trainer = self.TRAINER(
+                model=model,
+                args=self.ARGUMENTS(
+                    **common_arguments(config, model, planned_steps),
+                    per_device_train_batch_size=config.batch_size,
+                    max_length=None,
+                    **self._own_arguments(),
+                ),
+                train_dataset=Dataset.from_list(list(self.ROWS)),
+                processing_class=tokenizer,
+            )
+            self._step_from_outside(trainer, planned_steps)
+
+    def _own_arguments(self) -> dict[str, Any]:
+        """What the configuration in TRL is told beside what all trainers are."""
+        raise NotImplementedError
 
     def __enter__(self) -> OfflineLearner:
         return self

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from datasets import Dataset
 from torch import Tensor
 from trl import SFTConfig as TrlSftConfig
 from trl import SFTTrainer
@@ -19,8 +18,6 @@ from srl_train.config.offline import SftConfig
 from srl_train.data.demonstrations import Demonstration
 from srl_train.distributed import processes
 from srl_train.learners.trl_offline import OfflineLearner
-from srl_train.learners.trl_stepped import common_arguments, isolated_randomness
-from srl_train.learners.upstream_warnings import quiet_upstream
 
 IGNORED = -100
 """The label of tokens without loss, in TRL as in torch."""
@@ -62,35 +59,13 @@ class SftLearner(OfflineLearner):
     the negative log-probability, means over the batch.
     """
 
+    TRAINER = WeightedSFTTrainer
+    ARGUMENTS = TrlSftConfig
+    ROWS = ({"input_ids": [0, 0], "labels": [0, 0]},)
     _config: SftConfig
 
-    def __init__(
-        self,
-        name: str,
-        model: Any,
-        tokenizer: Any,
-        config: SftConfig,
-        *,
-        planned_steps: int,
-        seed: int = 0,
-    ) -> None:
-        """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours;
-        `planned_steps` is the length of the learning-rate schedule."""
-        super().__init__(name, model, config, seed)
-        with isolated_randomness(seed), quiet_upstream():
-            trainer = WeightedSFTTrainer(
-                model=model,
-                args=TrlSftConfig(
-                    **common_arguments(config, model, planned_steps),
-                    per_device_train_batch_size=config.batch_size,
-                    max_length=None,
-                    dataset_kwargs={"skip_prepare_dataset": True},
-                ),
-                # All that TRL's constructor looks at; batches are handed to each step.
-                train_dataset=Dataset.from_list([{"input_ids": [0, 0], "labels": [0, 0]}]),
-                processing_class=tokenizer,
-            )
-            self._step_from_outside(trainer, planned_steps)
+    def _own_arguments(self) -> dict[str, Any]:
+        return {"dataset_kwargs": {"skip_prepare_dataset": True}}
 
     def _inputs(self) -> dict[str, Tensor]:
         batch: Sequence[Demonstration] = self._next_batch()

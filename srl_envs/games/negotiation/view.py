@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from srl_envs.games import base
 from srl_envs.games.cheap_talk import MESSAGE_RULE, heard
 from srl_envs.games.negotiation import bargaining
 from srl_envs.games.negotiation.bargaining import NegotiationRules
+from srl_envs.games.observation_layout import VectorLayout
 from srl_envs.text.view import (
     LISTED,
     ParseFailure,
@@ -156,12 +156,8 @@ class NegotiationView:
         return _actions(self.bargain)[_proposal({issue: chosen[issue] for issue in issues})]
 
     def _fields(self, observation: Any) -> dict[str, list[float]]:
-        numbers: list[float] = base.vector_of(observation).tolist()
-        fields, start = {}, 0
-        for name, size in field_sizes(self.bargain).items():
-            fields[name] = numbers[start : start + size]
-            start += size
-        return fields
+        layout = VectorLayout(field_sizes(self.bargain))
+        return {name: numbers.tolist() for name, numbers in layout(observation).items()}
 
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
         """The latest proposal of every agent that has made one, and who is for it."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from srl_envs.games import base
 from srl_envs.games.cheap_talk import MESSAGE_RULE, heard
+from srl_envs.games.observation_layout import VectorLayout
 from srl_envs.games.trading import market as market_rules
 from srl_envs.games.trading.market import TradingRules
 from srl_envs.text.view import (
@@ -242,12 +242,8 @@ class TradingView:
         return ParseFailure(f"{partner} is {who}")
 
     def _fields(self, observation: Any) -> dict[str, list[float]]:
-        numbers: list[float] = base.vector_of(observation).tolist()
-        fields, start = {}, 0
-        for name, size in field_sizes(self.market, self.network).items():
-            fields[name] = numbers[start : start + size]
-            start += size
-        return fields
+        layout = VectorLayout(field_sizes(self.market, self.network))
+        return {name: numbers.tolist() for name, numbers in layout(observation).items()}
 
     def _dearest(self, values: Sequence[float]) -> str:
         dearest = [

@@ -5,8 +5,8 @@ import pytest
 
 from benchmarks.training.unseen import trading
 from srl_agents.rollout import play
-from srl_agents.scripted.observation_layout import VectorLayout
 from srl_agents.scripted.registry import classic_policy
+from srl_envs.games.observation_layout import VectorLayout
 from srl_envs.games.trading.env import SocialTrading
 from srl_envs.games.trading.view import field_sizes
 
