@@ -46,6 +46,8 @@ _PLACES = {
     "LoRAConfig": "core_srl.lora_config",
     "LoRAManager": "core_srl.adapters",
     "create_lora_manager": "core_srl.adapters",
+    "DistributedLoRAScheduler": "core_srl.adapter_servers",
+    "create_distributed_lora_scheduler": "core_srl.adapter_servers",
     # Environments and scripted policies.
     "create_multi_model_coop_compete_env": "core_srl.config",
     "create_multi_model_team_battle": "core_srl.config",
@@ -60,10 +62,6 @@ _NOT_IN_THIS_RELEASE = {
         "create_unified_scheduler",
         "create_cooperative_scheduler",
         "create_competitive_scheduler",
-    ),
-    "servers of adapters (adapters on one shared base: LoRAManager, RunConfig's models.adapters)": (
-        "DistributedLoRAScheduler",
-        "create_distributed_lora_scheduler",
     ),
     "VERL or AReaL (TRL trains, and keeps its own caches)": (
         "VERLTrainer",

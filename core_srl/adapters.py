@@ -187,6 +187,11 @@ class LoRAManager:
         """Tell of every new version from now on, in the thread that swaps it in."""
         self._followers.append(follower)
 
+    def unfollow(self, follower: FollowVersions) -> None:
+        """Tell it no more."""
+        if follower in self._followers:
+            self._followers.remove(follower)
+
     def _of(self, lora_id: int) -> LoRAConfig:
         if lora_id not in self._configs:
             raise ConfigError(f"there is no adapter {lora_id!r}: there is {list(self._configs)}")

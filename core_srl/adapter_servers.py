@@ -1,0 +1,348 @@
+"""Servers of one base and its LoRA adapters, into which every new version is swapped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from peft.utils import load_peft_weights
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+from core_srl.adapters import LoRAManager
+from core_srl.llm_config import LLMConfig
+from core_srl.lora_config import LoRAConfig
+from srl_agents.episode import ModelVersion
+from srl_agents.errors import BackendError, PlacementError, ServerUnavailable, ServingError
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.huggingface.backend import source_of
+from srl_agents.llm.backends.vllm import VLLMBackend
+from srl_agents.serving.command import ServerSpec
+from srl_agents.serving.endpoint import Endpoint
+from srl_agents.serving.fleet import Fleet
+from srl_agents.serving.gpus import find_gpus
+from srl_train.errors import ConfigError
+from srl_train.players.publisher import weights_digest
+
+CONCURRENCY = 64
+"""Calls under way at one server at most."""
+DEADLINE = 600.0
+"""Seconds until a request fails, restarts of its server included."""
+SLOTS_PER_ADAPTER = 2
+"""The version that answers, and the next one or the last one whose answers are under way."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Served:
+    """One version of an adapter, and the files that a server reads it from."""
+
+    version: ModelVersion
+    name: str
+    folder: Path
+
+
+class DistributedLoRAScheduler:
+    """One vLLM server per GPU, at ports from base_port on, each with the base and its adapters.
+
+    An adapter is on the server of its port. Those of a `manager` are served from the start, and
+    every new version of theirs is swapped in; others are swapped in by `publish`. An adapter that
+    never was published has no answers.
+    """
+
+    def __init__(
+        self,
+        base_port: int = 8001,
+        num_gpus: int = 1,
+        *,
+        base: str = LLMConfig.model_name,
+        configs: Mapping[int, LoRAConfig] | None = None,
+        manager: LoRAManager | None = None,
+        python: str = sys.executable,
+    ) -> None:
+        """Nothing starts yet. `num_gpus` 0 serves on the CPU.
+
+        With a `manager` its base and its adapters are served, and `base` and `configs` left out;
+        with neither, adapter i is on GPU i. `python` is the interpreter that vLLM is installed for.
+        Raises ConfigError.
+        """
+        for name, value, low in (("base_port", base_port, 1), ("num_gpus", num_gpus, 0)):
+            if type(value) is not int or value < low:
+                raise ConfigError(f"{name} is {value!r}: give a whole number, {low} or more")
+        if manager is not None and configs is not None:
+            raise ConfigError("configs are given beside a manager, which has its own: leave it out")
+        ports = range(base_port, base_port + max(1, num_gpus))
+        if configs is None:
+            configs = manager.configs if manager is not None else {
+                i: LoRAConfig(lora_id=i, gpu_id=i, port=port) for i, port in enumerate(ports)
+            }  # fmt: skip
+        for config in configs.values():
+            if config.port not in ports or config.gpu_id != config.port - base_port:
+                raise ConfigError(
+                    f"{config.name} has port {config.port} and gpu_id {config.gpu_id}: base_port "
+                    f"{base_port} has gpu_id 0, and there are {len(ports)} such pairs"
+                )
+        self.base = manager.base if manager is not None else base
+        self._num_gpus, self._ports, self._python = num_gpus, ports, python
+        self._manager, self._configs = manager, dict(configs)
+        self._fleet: Fleet | None = None
+        self._folder = self._logs = Path()
+        self._backends: dict[int, VLLMBackend] = {}
+        self._served: dict[int, _Served] = {}
+        self._held: dict[int, list[_Served]] = {port: [] for port in ports}
+        self._changing = {port: asyncio.Lock() for port in ports}
+        self._publishing = {lora_id: asyncio.Lock() for lora_id in configs}
+        self._following: list[Future[Any]] = []
+
+    async def start(self) -> None:
+        """Start the servers, wait until they answer, and swap in what the manager has.
+
+        Raises PlacementError where there are fewer GPUs, ServerError where a server does not come
+        up, with its log's words, and ServingError where they run already.
+        """
+        if self._fleet is not None:
+            raise ServingError("the servers run already: stop() them first")
+        gpus = await asyncio.to_thread(find_gpus)
+        if self._num_gpus > len(gpus):
+            raise PlacementError(
+                f"num_gpus is {self._num_gpus}, and this machine has {len(gpus)}: give "
+                f"{len(gpus)}" + (", or 0 to serve on the CPU" if gpus else ", which is the CPU")
+            )
+        self._folder = Path(tempfile.mkdtemp(prefix="core-srl-adapters-"))
+        self._logs = Path(tempfile.mkdtemp(prefix="core-srl-logs-"))  # errors name it: it stays
+        specs = [
+            self._spec(port, (gpus[i].index,) if self._num_gpus else ())
+            for i, port in enumerate(self._ports)
+        ]
+        try:
+            self._fleet = await asyncio.to_thread(
+                Fleet.managed, specs, concurrency=CONCURRENCY, deadline=DEADLINE
+            )
+            self._fleet.on_up(self._reload)
+            self._backends = await asyncio.to_thread(self._opened, self._fleet)
+            if self._manager is not None:
+                for lora_id in self._configs:
+                    await background_loop.await_(self._catch_up(lora_id))
+                self._manager.follow(self._told)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End the servers; versions that are being swapped in are given up.
+
+        Raises what could not be swapped in before.
+        """
+        fleet, self._fleet = self._fleet, None
+        if self._manager is not None:
+            self._manager.unfollow(self._told)
+        for one in self._following:
+            one.cancel()
+        if fleet is not None:
+            await asyncio.to_thread(fleet.close)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._served.clear()
+        self._backends.clear()
+        for held in self._held.values():
+            held.clear()
+        self.check()
+
+    def check(self) -> None:
+        """Raise what a server died of too often, and what could not be swapped in."""
+        if self._fleet is not None:
+            self._fleet.check()
+        for done in [one for one in self._following if one.done()]:
+            self._following.remove(done)
+            if not done.cancelled():
+                done.result()
+
+    async def publish(self, lora_id: int, folder: str | Path, version: int | None = None) -> int:
+        """Swap in the PEFT adapter of a folder, which is copied; returns its version.
+
+        Requests under way end with the version before. `version` is one more than that where it is
+        not given. Raises BackendError, and that version goes on answering, where the server does
+        not take it.
+        """
+
+        async def published() -> int:
+            async with self._publishing[self._of(lora_id).lora_id]:
+                return await self._publish(lora_id, Path(folder), version)
+
+        return await background_loop.await_(published())
+
+    def backend(self, lora_id: int) -> VLLMBackend:
+        """What samples from the server of an adapter, with `adapter="lora_0"` and the like:
+        `TextPolicy(scheduler.backend(0), view, adapter="lora_0")`."""
+        self._running()
+        return self._backends[self._of(lora_id).port]
+
+    def get_system_status(self) -> dict[str, Any]:
+        """The servers, with what is asked of them and how often they were restarted; the
+        adapters, with port, GPU, version and the name that requests ask for."""
+        servers = {}
+        if self._fleet is not None:
+            stats = self._fleet.scheduler.stats().servers
+            servers = {
+                port: {"url": endpoint.url, "model": self._served_name(port), "up": own.up}
+                for port in self._ports
+                for endpoint in self._fleet.endpoints(self._served_name(port))
+                if (own := stats.get(endpoint.name)) is not None
+            }
+        adapters = {}
+        for lora_id, config in self._configs.items():
+            served = self._served.get(lora_id)
+            adapters[lora_id] = {
+                "port": config.port,
+                "gpu_id": config.gpu_id if self._num_gpus else None,
+                "version": served and served.version.version,
+                "served_as": served and served.name,
+            }
+        return {"base": self.base, "servers": servers, "adapters": adapters}
+
+    async def _publish(self, lora_id: int, folder: Path, version: int | None) -> int:
+        config, former = self._of(lora_id), self._served.get(lora_id)
+        fleet, backend = self._running(), self._backends[config.port]
+        if version is None:
+            version = 0 if former is None else int(former.version.version) + 1
+        name = f"{config.name}@{version}.{secrets.token_hex(4)}"  # never used again
+        own = self._folder / name
+        try:
+            await asyncio.to_thread(shutil.copytree, folder, own)
+            digest = weights_digest(load_peft_weights(str(own), device="cpu"))
+        except (OSError, ValueError) as error:
+            raise BackendError(f"cannot read the adapter {str(folder)!r}: {error}") from error
+        made = ModelVersion(backend.name, version, config.name, digest)
+        served = _Served(made, name, own)
+        async with self._changing[config.port]:
+            self._held[config.port].append(served)
+            try:
+                for endpoint in fleet.endpoints(self._served_name(config.port)):
+                    with suppress(ServerUnavailable):  # once it is up again, _reload is asked
+                        await endpoint.load_adapter(name, own)
+            except BackendError:
+                self._held[config.port].remove(served)
+                raise
+        backend.serve(config.name, made, name)
+        self._served[lora_id] = served
+        if former is not None:
+            await backend.drained(former.name)
+            await self._retire(config.port, former)
+        return version
+
+    async def _retire(self, port: int, served: _Served) -> None:
+        async with self._changing[port]:
+            self._held[port].remove(served)
+            for endpoint in self._running().endpoints(self._served_name(port)):
+                with suppress(ServerUnavailable):  # what is gone holds nothing any more
+                    await endpoint.unload_adapter(served.name)
+        shutil.rmtree(served.folder, ignore_errors=True)
+
+    async def _reload(self, base: str, endpoint: Endpoint) -> None:
+        """Bring what a server held to it again, after a restart."""
+        port = next(port for port in self._ports if self._served_name(port) == base)
+        async with self._changing[port]:
+            there = await endpoint.models()
+            for served in self._held[port]:
+                if served.name not in there:
+                    await endpoint.load_adapter(served.name, served.folder)
+
+    def _told(self, lora_id: int, version: int) -> None:
+        if lora_id in self._configs:
+            self._following.append(background_loop.submit(self._catch_up(lora_id)))
+
+    async def _catch_up(self, lora_id: int) -> None:
+        """Swap in the manager's newest version of an adapter, unless it is served already."""
+        assert self._manager is not None
+        async with self._publishing[lora_id]:
+            status = self._manager.get_lora_status()[lora_id]
+            served = self._served.get(lora_id)
+            if served is not None and int(served.version.version) >= status["version"]:
+                return
+            folder = self._folder / f"saved.{secrets.token_hex(4)}"
+            version = await asyncio.to_thread(self._manager.save, lora_id, folder)
+            try:
+                await self._publish(lora_id, folder, version)
+            except BackendError as error:
+                log.error("%s: version %d was not swapped in: %s", status["name"], version, error)
+                raise
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _spec(self, port: int, gpus: tuple[int, ...]) -> ServerSpec:
+        own = [config for config in self._configs.values() if config.port == port]
+        return ServerSpec(
+            model=self.base,
+            served_name=self._served_name(port),
+            port=port,
+            log_folder=self._logs,
+            gpus=gpus,
+            adapter_slots=SLOTS_PER_ADAPTER * len(own) + 1 if own else 0,
+            max_rank=max((config.rank for config in own), default=16),
+            python=self._python,
+        )
+
+    def _served_name(self, port: int) -> str:
+        return f"base-{port}"
+
+    def _opened(self, fleet: Fleet) -> dict[int, VLLMBackend]:
+        """Port -> what samples from its server."""
+        if self._manager is not None:
+            held = self._manager.backend
+            tokenizer, positions, stop_ids = held.tokenizer, held.positions, held.chat.stop_ids
+        else:
+            tokenizer, positions, stop_ids = _reading(self.base)
+        return {
+            port: VLLMBackend(
+                fleet.scheduler,
+                tokenizer,
+                base=self._served_name(port),
+                name=Path(self.base).name,
+                positions=positions,
+                stop_ids=stop_ids,
+            )
+            for port in self._ports
+        }
+
+    def _running(self) -> Fleet:
+        if self._fleet is None:
+            raise ServingError("the servers do not run: await start() first")
+        return self._fleet
+
+    def _of(self, lora_id: int) -> LoRAConfig:
+        if lora_id not in self._configs:
+            raise ConfigError(f"there is no adapter {lora_id!r}: there is {list(self._configs)}")
+        return self._configs[lora_id]
+
+
+def _reading(base: str) -> tuple[Any, int | None, frozenset[int]]:
+    """A model's tokenizer, positions and stop tokens, without its weights."""
+    source, revised = source_of(base)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **revised)
+        config = AutoConfig.from_pretrained(source, **revised)
+    except (OSError, ValueError) as error:
+        raise BackendError(f"Model loading failed: {base}: {error}") from error
+    try:
+        stops = GenerationConfig.from_pretrained(source, **revised).eos_token_id
+    except OSError:  # many models come without one
+        stops = None
+    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
+    own = stops if isinstance(stops, list) else [] if stops is None else [stops]
+    return tokenizer, positions, frozenset(own)
+
+
+def create_distributed_lora_scheduler(
+    base_port: int = 8001, num_gpus: int = 1, **settings: Any
+) -> DistributedLoRAScheduler:
+    """Servers of a base and its adapters; `settings` are those of DistributedLoRAScheduler."""
+    return DistributedLoRAScheduler(base_port, num_gpus, **settings)
