@@ -5,21 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError
-from srl_agents.llm.backends.chat_backend import (
-    CONCURRENCY,
-    RETRIES,
-    TIMEOUT,
-    Asking,
-    ChatAnswer,
-    ChatRequest,
-    Usage,
-)
-from srl_agents.llm.backends.retrying import RetryPolicy, failures_of, no_answer, told
+from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest
+from srl_agents.llm.backends.retrying import failures_of, no_answer, told
 from srl_agents.llm.sampling import Sampling
-from srl_envs.extras import needed_by
 
 
-class AnthropicModel:
+class AnthropicModel(ApiModel):
     """A model behind the Messages API, by the SDK `anthropic`.
 
     The key is ANTHROPIC_API_KEY and the server ANTHROPIC_BASE_URL unless they are given; the
@@ -28,38 +19,17 @@ class AnthropicModel:
     temperature 1, and only their length is ours.
     """
 
+    provider = "anthropic"
     takes_seed = False
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        concurrency: int = CONCURRENCY,
-        timeout: float = TIMEOUT,
-        retries: RetryPolicy = RETRIES,
-    ) -> None:
-        """`timeout` is in seconds, for one attempt; `retries` bounds all of them together.
-
-        Raises BackendError where the SDK or a key is missing.
-        """
-        self.name = f"anthropic:{model}"
-        self.usage = Usage()
-        self._model = model
-        self._asking = Asking(self.name, self._ask, self.usage, concurrency, retries)
-        with needed_by(self.name, BackendError):
-            import anthropic
-        self._sdk = anthropic
+    def _connected(self, **settings: Any) -> Any:
         try:
-            self._client: Any = anthropic.AsyncAnthropic(
-                api_key=api_key, base_url=base_url, max_retries=0, timeout=timeout
-            )
-        except anthropic.AnthropicError as error:  # credentials that are there and of no use
+            client = self._sdk.AsyncAnthropic(**settings)
+        except self._sdk.AnthropicError as error:  # credentials that are there and of no use
             raise told(self.name, error) from error
-        client = self._client
         if not (client.api_key or client.auth_token or client.credentials):
             raise BackendError(f"{self.name} needs a key: set ANTHROPIC_API_KEY")
+        return client
 
     def check(self, sampling: Sampling) -> None:
         """Raise PolicyError for settings that the API does not know."""
@@ -69,15 +39,6 @@ class AnthropicModel:
                     f"{self.name}: {name} is {value}, and this API takes no such setting: give its "
                     f"agent a sampling of its own with {name} {only}"
                 )
-
-    async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """What the model says; see ChatModel."""
-        self.check(request.sampling)
-        if request.seed is not None:
-            raise PolicyError(
-                f"{self.name}: seed is {request.seed}, and this API takes none: give None"
-            )
-        return await self._asking.answer(request)
 
     async def _ask(self, request: ChatRequest) -> ChatAnswer:
         rules = [said["content"] for said in request.messages if said["role"] == "system"]

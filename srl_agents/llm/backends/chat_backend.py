@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from importlib import import_module
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
+from srl_envs.extras import needed_by
 
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""
@@ -117,27 +121,64 @@ def seed_from(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
 
 
-class Asking:
-    """Asks an API for answers, a bounded number of them at once, and counts what they took."""
+class ApiModel(ABC):
+    """A model behind an API, asked through its provider's SDK; see ChatModel.
+
+    A bounded number of requests is under way at once, and what they took is counted.
+    """
+
+    provider: ClassVar[str]
+    """As models are named, and as the SDK is imported."""
+    takes_seed: ClassVar[bool]
 
     def __init__(
         self,
-        name: str,
-        attempt: Callable[[ChatRequest], Awaitable[ChatAnswer]],
-        usage: Usage,
-        concurrency: int,
-        retries: RetryPolicy,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        concurrency: int = CONCURRENCY,
+        timeout: float = TIMEOUT,
+        retries: RetryPolicy = RETRIES,
     ) -> None:
-        """`attempt` sends a request once; at most `concurrency` requests are under way."""
-        self._name, self._attempt, self._usage, self._retries = name, attempt, usage, retries
+        """`timeout` is in seconds, for one attempt; `retries` bounds all of them together.
+
+        Raises BackendError where the SDK or a key is missing.
+        """
+        self.name = f"{self.provider}:{model}"
+        self.usage = Usage()
+        self._model = model
+        self._retries = retries
         self._free = asyncio.Semaphore(concurrency)
+        with needed_by(self.name, BackendError):
+            self._sdk: Any = import_module(self.provider)
+        self._client = self._connected(
+            api_key=api_key, base_url=base_url, max_retries=0, timeout=timeout
+        )
+
+    @abstractmethod
+    def check(self, sampling: Sampling) -> None:
+        """Raise PolicyError for settings that the API does not know."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """What came for the request; awaited in any event loop."""
+        """What the model says; awaited in any event loop. Raises as ChatModel does."""
+        self.check(request.sampling)
+        if request.seed is not None and not self.takes_seed:
+            raise PolicyError(
+                f"{self.name}: seed is {request.seed}, and this API takes none: give None"
+            )
         return await background_loop.await_(self._answer(request))
 
     async def _answer(self, request: ChatRequest) -> ChatAnswer:
         async with self._free:
-            answer = await self._retries.run(self._name, lambda: self._attempt(request))
-        self._usage.add(answer)
+            answer = await self._retries.run(self.name, lambda: self._ask(request))
+        self.usage.add(answer)
         return answer
+
+    @abstractmethod
+    def _connected(self, **settings: Any) -> Any:
+        """The SDK's client; raises BackendError where a key is missing."""
+
+    @abstractmethod
+    async def _ask(self, request: ChatRequest) -> ChatAnswer:
+        """Send the request once."""

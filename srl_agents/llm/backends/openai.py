@@ -6,24 +6,15 @@ import os
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError
-from srl_agents.llm.backends.chat_backend import (
-    CONCURRENCY,
-    RETRIES,
-    TIMEOUT,
-    Asking,
-    ChatAnswer,
-    ChatRequest,
-    Usage,
-)
-from srl_agents.llm.backends.retrying import RetryPolicy, failures_of, no_answer
+from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest
+from srl_agents.llm.backends.retrying import failures_of, no_answer
 from srl_agents.llm.sampling import Sampling
-from srl_envs.extras import needed_by
 
 HOSTS = ("api.openai.com", ".openai.azure.com")  # OpenAI's own, as opposed to compatible ones
 HOTTEST = 2.0  # the highest temperature that the API takes
 
 
-class OpenAIModel:
+class OpenAIModel(ApiModel):
     """A model behind chat completions, by the SDK `openai`.
 
     The key is OPENAI_API_KEY and the server OPENAI_BASE_URL unless they are given; a server of
@@ -31,38 +22,16 @@ class OpenAIModel:
     the same seed makes the same answer likely, not certain.
     """
 
+    provider = "openai"
     takes_seed = True
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        concurrency: int = CONCURRENCY,
-        timeout: float = TIMEOUT,
-        retries: RetryPolicy = RETRIES,
-    ) -> None:
-        """`timeout` is in seconds, for one attempt; `retries` bounds all of them together.
-
-        Raises BackendError where the SDK or a key is missing.
-        """
-        self.name = f"openai:{model}"
-        self.usage = Usage()
-        self._model = model
-        self._asking = Asking(self.name, self._ask, self.usage, concurrency, retries)
-        with needed_by(self.name, BackendError):
-            import openai
-        if not (api_key or os.environ.get("OPENAI_API_KEY")):
+    def _connected(self, **settings: Any) -> Any:
+        if not (settings["api_key"] or os.environ.get("OPENAI_API_KEY")):
             raise BackendError(
                 f"{self.name} needs a key: set OPENAI_API_KEY (any text for a server of your own, "
                 "in OPENAI_BASE_URL, that asks for none)"
             )
-        self._sdk = openai
-        self._client: Any = openai.AsyncOpenAI(
-            api_key=api_key, base_url=base_url, max_retries=0, timeout=timeout
-        )
-        self._at_openai = str(self._client.base_url.host).endswith(HOSTS)
+        return self._sdk.AsyncOpenAI(**settings)
 
     def check(self, sampling: Sampling) -> None:
         """Raise PolicyError for settings that the API does not know."""
@@ -76,10 +45,9 @@ class OpenAIModel:
                 f"{self.name}: temperature is {sampling.temperature}: give 0 to {HOTTEST:g}"
             )
 
-    async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """What the model says; see ChatModel."""
-        self.check(request.sampling)
-        return await self._asking.answer(request)
+    @property
+    def _at_openai(self) -> bool:
+        return str(self._client.base_url.host).endswith(HOSTS)
 
     async def _ask(self, request: ChatRequest) -> ChatAnswer:
         settings = arguments(request.sampling, at_openai=self._at_openai)
