@@ -48,6 +48,11 @@ _PLACES = {
     "create_lora_manager": "core_srl.adapters",
     "DistributedLoRAScheduler": "core_srl.adapter_servers",
     "create_distributed_lora_scheduler": "core_srl.adapter_servers",
+    # Servers.
+    "UnifiedScheduler": "core_srl.schedulers",
+    "create_unified_scheduler": "core_srl.schedulers",
+    "create_cooperative_scheduler": "core_srl.schedulers",
+    "create_competitive_scheduler": "core_srl.schedulers",
     # Environments and scripted policies.
     "create_multi_model_coop_compete_env": "core_srl.config",
     "create_multi_model_team_battle": "core_srl.config",
@@ -57,12 +62,6 @@ _PLACES = {
     "get_version_info": "core_srl.config",
 }
 _NOT_IN_THIS_RELEASE = {
-    "servers and schedulers": (
-        "UnifiedScheduler",
-        "create_unified_scheduler",
-        "create_cooperative_scheduler",
-        "create_competitive_scheduler",
-    ),
     "VERL or AReaL (TRL trains, and keeps its own caches)": (
         "VERLTrainer",
         "AReaLVERLBridge",

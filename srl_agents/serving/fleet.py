@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
@@ -35,9 +35,15 @@ class Fleet:
     lost. All of it runs in the process's background loop.
     """
 
-    def __init__(self, *, concurrency: int, deadline: float) -> None:
+    def __init__(
+        self,
+        *,
+        concurrency: int,
+        deadline: float,
+        sharing: Literal["fair", "priority"] = "fair",
+    ) -> None:
         """Without servers: see `managed` and `attached`."""
-        self.scheduler: Scheduler[Endpoint] = Scheduler(max_wait=deadline)
+        self.scheduler: Scheduler[Endpoint] = Scheduler(sharing=sharing, max_wait=deadline)
         self._concurrency, self._deadline = concurrency, deadline
         self._bases: dict[Endpoint, str] = {}
         self._up: set[Endpoint] = set()
@@ -55,14 +61,15 @@ class Fleet:
         deadline: float,
         max_restarts: int = 10,
         start_timeout: float = 600.0,
+        sharing: Literal["fair", "priority"] = "fair",
     ) -> Fleet:
         """Start these servers, all at once, and wait until they are ready.
 
         `concurrency` calls are under way at each server at most; a request waits for `deadline`
-        seconds at most, restarts included. Raises ServerError, with all of them ended, where one
-        does not come up.
+        seconds at most, restarts included; `sharing` is the scheduler's. Raises ServerError, with
+        all of them ended, where one does not come up.
         """
-        fleet = cls(concurrency=concurrency, deadline=deadline)
+        fleet = cls(concurrency=concurrency, deadline=deadline, sharing=sharing)
         for spec in specs:
             server = ModelServer(spec)
             fleet._servers[server] = fleet._endpoint(spec.url, spec.served_name)

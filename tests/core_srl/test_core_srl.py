@@ -12,11 +12,10 @@ import core_srl
 ROOT = Path(__file__).parents[2]
 NOT_THERE = [
     "MonitoringConfig", "RLConfig",
-    "create_cooperative_scheduler",
     "create_graph_visualizer",
     "create_maze_training_env", "create_multi_model_staged_env",
     "create_social_training_env", "create_unified_monitor",
-    "create_unified_scheduler", "create_verl_trainer",
+    "create_verl_trainer",
 ]  # fmt: skip
 
 

@@ -62,6 +62,9 @@ def handler(args, fake, engine):
                 "logprobs": {"token_logprobs": [-2.0 if "raw" in fake else 0.0] * len(ids)},
                 "finish_reason": "length",
             }
+            if "messages" in body:
+                said = body["messages"][-1]["content"]
+                choice["message"] = {"role": "assistant", "content": f"{said} at {args.port}"}
             self.reply(200, {"model": body["model"], "choices": [choice]})
 
         def log_message(self, *_):

@@ -70,6 +70,17 @@ def test_one_prefix_of_all_does_not_crowd_one_server():
     assert sum(one.stats.running for one in members) == 32
 
 
+def test_the_bound_is_over_servers_that_are_up():
+    router, members = PrefixRouter(), members_of(4, capacity=16)
+    members[3].down = True
+    sent(router, members, request("talk"))
+    for member in members[:3]:
+        member.stats.running = 8
+    # Nine of 25 are within a quarter above a third, and would not be within one above a quarter.
+    members[0].load, members[1].load = 100, 0
+    assert sent(router, members, request("talk")) == (0, 0)
+
+
 def test_a_prefix_moves_with_the_request_that_had_to_go_elsewhere():
     router, members = PrefixRouter(), members_of(2, capacity=1)
     assert sent(router, members, request("talk")) == (0, 0)

@@ -1,0 +1,294 @@
+"""Scheduler of several models: their vLLM servers, and the requests shared over them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+from huggingface_hub import snapshot_download
+
+from core_srl.config import MODERN_MODELS
+from core_srl.llm_config import ANSWER_TOKENS, LLMConfig, LLMResponse, overridden
+from srl_agents.errors import BackendError, ServerUnavailable, ServingError
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.chat_backend import ChatRequest
+from srl_agents.llm.backends.huggingface.backend import source_of
+from srl_agents.llm.backends.openai import OpenAIModel
+from srl_agents.llm.backends.retrying import RetryPolicy, TransientError
+from srl_agents.llm.sampling import Sampling
+from srl_agents.serving.command import ServerSpec
+from srl_agents.serving.endpoint import UNREACHABLE, Endpoint
+from srl_agents.serving.fleet import Fleet
+from srl_agents.serving.gpus import find_gpus
+from srl_agents.serving.model_size import needs_of
+from srl_agents.serving.placement import GIB, Plan, place
+from srl_agents.serving.scheduler import MAX_WAIT
+from srl_agents.serving.scheduling.requests import Task
+from srl_train.errors import ConfigError
+
+CONCURRENCY = 64
+"""Requests under way at one server at most."""
+CHARACTERS_PER_TOKEN = 4
+"""Of a prompt, to tell its size by before a server has read it: a rule of thumb for English."""
+SAMPLING = Sampling(temperature=LLMConfig.temperature, max_new_tokens=ANSWER_TOKENS)
+
+
+class UnifiedScheduler:
+    """Several models behind vLLM servers of this machine, and the requests shared over them.
+
+    Each model brings a server, at the next port from base_port on: on the GPUs where its weights
+    fit, or on the CPU where there are none. Models with the same weights share their servers, by
+    equal shares of the tokens or by score. `async with` starts and stops all.
+    """
+
+    def __init__(
+        self,
+        base_port: int = 8001,
+        num_gpus: int = 8,
+        *,
+        sharing: Literal["fair", "priority"] = "fair",
+        max_length: int | None = None,
+        max_wait: float = MAX_WAIT,
+        python: str = sys.executable,
+    ) -> None:
+        """Nothing starts yet. Of this machine's GPUs the first `num_gpus` are used, if it has them.
+
+        `max_length` bounds conversations, in tokens (None: as long as the models take), `max_wait`
+        the seconds that a task waits for a server; `python` is the interpreter that vLLM is
+        installed for. Raises ConfigError.
+        """
+        for name, value, low in (("base_port", base_port, 1), ("num_gpus", num_gpus, 0)):
+            if type(value) is not int or value < low:
+                raise ConfigError(f"{name} is {value!r}: give a whole number, {low} or more")
+        if sharing not in ("fair", "priority"):
+            raise ConfigError(f"sharing is {sharing!r}: give 'fair' or 'priority'")
+        self.base_port, self.num_gpus, self.sharing = base_port, num_gpus, sharing
+        self._max_length, self._max_wait, self._python = max_length, max_wait, python
+        self._models: dict[str, str] = {}  # what the weights are named by
+        self._plans: dict[str, Plan] = {}
+        self._fleet: Fleet | None = None
+        self._clients: dict[Endpoint, OpenAIModel] = {}
+
+    def register_model(self, model_id: str, model_name: str | None = None) -> None:
+        """A further model, of a local folder or hub name; None takes MODERN_MODELS[model_id].
+
+        Raises ConfigError for a name that is taken or unknown, and once the servers run.
+        """
+        if self._fleet is not None:
+            raise ConfigError("the servers run already: register models before start()")
+        if not isinstance(model_id, str) or not model_id or model_id in self._models:
+            raise ConfigError(f"model_id is {model_id!r}: give a text that no other model has")
+        name = MODERN_MODELS.get(model_id) if model_name is None else model_name
+        if not isinstance(name, str) or not name:
+            raise ConfigError(
+                f"{model_id}: model_name is {model_name!r}: give a folder or hub name (of "
+                f"themselves known are {', '.join(MODERN_MODELS)})"
+            )
+        self._models[model_id] = name
+
+    async def start(self) -> None:
+        """Place the models, start their servers and wait until they answer.
+
+        Raises PlacementError for what does not fit, ServerError, with all servers ended, where one
+        does not come up, BackendError where a model cannot be had, and ConfigError without models.
+        """
+        if not self._models:
+            raise ConfigError("no model is registered: register_model('qwen3')")
+        if self._fleet is not None:
+            raise ServingError("the servers run already: stop() them first")
+        self._fleet = await asyncio.to_thread(self._started)
+
+    async def stop(self) -> None:
+        """End the servers, if they run; what is asked then fails."""
+        fleet, self._fleet = self._fleet, None
+        self._clients.clear()
+        if fleet is not None:
+            await asyncio.to_thread(fleet.close)
+
+    shutdown = stop
+
+    async def __aenter__(self) -> UnifiedScheduler:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def submit_task(
+        self, task: str, selected_models: Sequence[str] | None = None, **sampling: Any
+    ) -> dict[str, LLMResponse]:
+        """What the selected models, or all of them, answer to a prompt; they work at once.
+
+        `sampling` has temperature, top_p and max_new_tokens. Raises ConfigError for models and
+        settings that there are not, QueueFull where too much waits, and BackendError where a model
+        does not answer or has waited for max_wait seconds.
+        """
+        if not isinstance(task, str) or not task.strip():
+            raise ConfigError(f"task is {task!r}: give a text")
+        chosen = list(self._models) if selected_models is None else list(selected_models)
+        if not chosen or set(chosen) - set(self._models):
+            raise ConfigError(f"selected_models is {chosen}: give some of {list(self._models)}")
+        request = ChatRequest(({"role": "user", "content": task},), overridden(SAMPLING, sampling))
+        fleet = self._running()
+        answers = await asyncio.gather(*(self._answer(fleet, one, request) for one in chosen))
+        return dict(zip(chosen, answers, strict=True))
+
+    def set_score(self, model_id: str, score: float) -> None:
+        """Competitive: the higher a model's score, the larger its share of the servers that it has
+        in common with others. Raises ServingError otherwise, and for a score that is no number."""
+        if model_id not in self._models:
+            raise ConfigError(f"model_id is {model_id!r}: give one of {list(self._models)}")
+        self._running().scheduler.set_score(model_id, score)
+
+    async def health_check_all(self) -> dict[str, bool]:
+        """Model -> whether a server of its weights completes a token now."""
+        fleet = self._running()
+
+        async def answers(base: str) -> bool:
+            ready = [one.check_ready(base) for one in fleet.endpoints(base)]
+            failed = await asyncio.gather(*ready, return_exceptions=True)
+            return any(not isinstance(one, BaseException) for one in failed)
+
+        bases = list(dict.fromkeys(self._models.values()))
+        up = dict(zip(bases, await asyncio.gather(*map(answers, bases)), strict=True))
+        return {model_id: up[base] for model_id, base in self._models.items()}
+
+    def get_system_statistics(self) -> dict[str, Any]:
+        """Who is where (port, url and GPUs of each model's server), and what was asked so far.
+
+        `models` has the counts of OwnerStats, `servers` those of ServerStats by url
+        (docs/agents/scheduling.md); both are there once the servers run.
+        """
+        stats = self._fleet.scheduler.stats() if self._fleet is not None else None
+        models = {}
+        for model_id, base in self._models.items():
+            plan = self._plans.get(model_id) if self._fleet is not None else None
+            asked = stats.owners.get(model_id) if stats is not None else None
+            models[model_id] = {
+                "model_name": base,
+                "port": plan and plan.port,
+                "url": plan and f"http://127.0.0.1:{plan.port}",
+                "gpus": plan and plan.gpus,
+                **(asdict(asked) if asked is not None else {}),
+            }
+        servers = {url: asdict(one) for url, one in stats.servers.items()} if stats else {}
+        return {"sharing": self.sharing, "models": models, "servers": servers}
+
+    def _started(self) -> Fleet:
+        bases = list(dict.fromkeys(self._models.values()))
+        sharers = {
+            base: [one for one, its in self._models.items() if its == base] for base in bases
+        }
+        folders = {base: _folder(base) for base in bases}
+        needs = [
+            needs_of(folder, name=base, context=self._max_length, replicas=len(sharers[base]))
+            for base, folder in folders.items()
+        ]
+        plans = place(
+            needs,
+            find_gpus()[: self.num_gpus],
+            range(self.base_port, self.base_port + len(self._models)),
+            cpu_memory_gib=psutil.virtual_memory().available / GIB,
+        )
+        logs = Path(tempfile.mkdtemp(prefix="core-srl-logs-"))  # errors name it: it stays
+        specs = [
+            ServerSpec(
+                model=str(folders[plan.base]),
+                served_name=plan.base,
+                port=plan.port,
+                log_folder=logs,
+                gpus=plan.gpus,
+                max_model_len=self._max_length,
+                memory_gib=plan.cache_gib,
+                memory_fraction=plan.memory_fraction,
+                python=self._python,
+            )
+            for plan in plans
+        ]
+        owners = [model_id for base in bases for model_id in sharers[base]]
+        self._plans = dict(zip(owners, plans, strict=True))
+        return Fleet.managed(
+            specs, concurrency=CONCURRENCY, deadline=self._max_wait, sharing=self.sharing
+        )
+
+    async def _answer(self, fleet: Fleet, model_id: str, request: ChatRequest) -> LLMResponse:
+        base, prompt = self._models[model_id], request.messages[-1]["content"]
+
+        async def call(endpoint: Endpoint) -> LLMResponse:
+            try:
+                answer = await self._client(endpoint, base).answer(request)
+            except TransientError as error:
+                if error.unreachable:
+                    raise ServerUnavailable(str(error)) from error
+                raise
+            return LLMResponse(
+                text=answer.text,
+                model=answer.model,
+                prompt_tokens=answer.prompt_tokens,
+                completion_tokens=answer.completion_tokens,
+                finish_reason=answer.finish_reason,
+                ended=answer.ended,
+            )
+
+        task = Task(
+            owner=model_id,
+            cost=len(prompt) // CHARACTERS_PER_TOKEN + request.sampling.max_new_tokens,
+            base=base,
+            prefix=prompt,
+        )
+        return await background_loop.await_(fleet.scheduler.run(task, call))
+
+    def _client(self, endpoint: Endpoint, base: str) -> OpenAIModel:
+        if endpoint not in self._clients:
+            self._clients[endpoint] = OpenAIModel(
+                base,
+                api_key="none",
+                base_url=f"{endpoint.url}/v1",
+                concurrency=CONCURRENCY,
+                retries=RetryPolicy(deadline=self._max_wait, unreachable=UNREACHABLE),
+            )
+        return self._clients[endpoint]
+
+    def _running(self) -> Fleet:
+        if self._fleet is None:
+            raise ServingError("the servers do not run: await start()")
+        self._fleet.check()
+        return self._fleet
+
+
+def create_unified_scheduler(
+    base_port: int = 8001, num_gpus: int = 8, **settings: Any
+) -> UnifiedScheduler:
+    """A UnifiedScheduler; `settings` are its own, by name."""
+    return UnifiedScheduler(base_port, num_gpus, **settings)
+
+
+def create_cooperative_scheduler(
+    base_port: int = 8001, num_gpus: int = 8, **settings: Any
+) -> UnifiedScheduler:
+    """One whose models have equal shares of the servers that they have in common."""
+    return UnifiedScheduler(base_port, num_gpus, sharing="fair", **settings)
+
+
+def create_competitive_scheduler(
+    base_port: int = 8001, num_gpus: int = 8, **settings: Any
+) -> UnifiedScheduler:
+    """One whose models have shares by score: `set_score`."""
+    return UnifiedScheduler(base_port, num_gpus, sharing="priority", **settings)
+
+
+def _folder(source: str) -> Path:
+    """Where a model lies on this machine; one of the hub is downloaded first."""
+    place, revised = source_of(source)
+    if Path(place).is_dir():
+        return Path(place)
+    try:
+        return Path(snapshot_download(place, revision=revised.get("revision")))
+    except (OSError, ValueError) as error:
+        raise BackendError(f"Model loading failed: cannot download {source!r}: {error}") from error
