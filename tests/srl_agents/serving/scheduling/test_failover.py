@@ -10,16 +10,18 @@ from tests.srl_agents.serving.scheduling import virtual_time
 from tests.srl_agents.serving.scheduling.slow_servers import ONE, Server, ask, scheduler_of
 
 
-def test_waits_before_and_after_a_move_are_one(servers):
+def test_waits_before_between_and_after_moves_are_one(servers):
     async def play():
         scheduler = scheduler_of(servers[:1], capacity=1, max_wait=2.5)
         asked = [ask(scheduler, ONE), ask(scheduler, ONE)]
-        await asyncio.sleep(1.5)  # the second waited for a second, and has half of its work done
-        scheduler.mark_down(servers[0])
+        for down, up in ((1.5, 2.25), (2.5, None)):  # waits of 1, .75 and, after these, .75 more
+            asyncio.get_running_loop().call_at(down, scheduler.mark_down, servers[0])
+            if up:
+                asyncio.get_running_loop().call_at(up, scheduler.mark_up, servers[0])
         assert await asked[0] == "a"
         with pytest.raises(BackendError, match=r"waited 2.5 s .*: 0 of 1 answer") as late:
             await asked[1]
-        assert asyncio.get_running_loop().time() == 3.0
+        assert asyncio.get_running_loop().time() == 3.25
         assert "a went down" in str(late.value.__cause__)
 
     virtual_time.run(play())
@@ -212,5 +214,37 @@ def test_who_gives_up_as_its_server_goes_down_is_gone(servers):
         with pytest.raises(asyncio.CancelledError):
             await asked
         assert (servers[1].asked, scheduler.stats().owners["one"].cancelled) == (0, 1)
+
+    virtual_time.run(play())
+
+
+def test_what_a_removed_server_had_cached_holds_nobody_up(servers):
+    async def play():
+        scheduler = scheduler_of(servers, capacity=1)
+        await asyncio.gather(*(ask(scheduler, Task("one", 10, prefix=talk)) for talk in "ab"))
+        asked = [ask(scheduler, Task("one", 10, prefix=talk)) for talk in "bab"]
+        await asyncio.sleep(0.5)  # a talk of each is under way, and "b" waits
+        asked.insert(2, ask(scheduler, Task("one", 10, prefix="a")))
+        asked.append(ask(scheduler, Task("one", 10, prefix="b")))
+        scheduler.remove(servers[0])
+        await asyncio.gather(*asked)
+        assert [task.prefix for task in servers[1].answered] == ["b", "b", "b", "a", "b"]
+
+    virtual_time.run(play())
+
+
+def test_what_was_under_way_on_the_last_server_has_nowhere_to_go(servers):
+    async def die(server):
+        await asyncio.sleep(1)
+        raise ServerUnavailable("it ended before it had answered")
+
+    async def play():
+        scheduler = scheduler_of(servers[:1])
+        asked = asyncio.ensure_future(scheduler.run(ONE, die))
+        await asyncio.sleep(0.5)
+        scheduler.remove(servers[0])
+        with pytest.raises(BackendError, match="no server of base ''"):
+            await asked
+        assert asyncio.get_running_loop().time() == 1
 
     virtual_time.run(play())

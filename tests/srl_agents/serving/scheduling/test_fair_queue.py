@@ -46,6 +46,16 @@ def test_an_owner_that_was_away_saves_nothing_up():
     assert taken(queue, costs, 6) in ("bababa", "ababab", "babaab")
 
 
+def test_an_owner_that_was_ahead_and_pauses_stays_ahead():
+    queue, costs = queue_of(a=[100], b=[10] * 5)
+    assert taken(queue, costs, 2) == "ab"
+    queue.push("a", ("a", 1))
+    costs["a", 1] = 10
+    assert (
+        taken(queue, costs, 5) == "bbbba"
+    )  # a's next tag is the 200 that its first one took it to
+
+
 def test_what_was_not_served_costs_nothing_and_goes_first():
     queue, costs = queue_of(a=[10, 10, 10], b=[10, 10])
     charge = queue.take("a", ("a", 0), 10)
