@@ -5,6 +5,7 @@
 # make bench-train   algorithms; credit; notes; one to eight models; tasks (two hours)
 # make clean     what the other targets made
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
+# make test-vllm      models played through a real vLLM server on a CPU (downloads it, 3.5 GB)
 #
 # PYTHON=...  the interpreter to build .venv with (3.11 or later; found where not given)
 # SEED=...    of the demo (0 where not given)
@@ -17,15 +18,18 @@ SEED ?= 0
 VENV := .venv
 BIN := $(VENV)/bin
 INTEROP := .venv-interop
+VLLM := .venv-vllm
+# torch for CPUs has an index of its own.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 FRAMEWORKS := stable-baselines3 supersuit "ray[rllib]" torchrl tianshou mpe2 pygame-ce
 DEMO := runs/demo
 # Models this small lose more to threads waiting for each other than they gain from a second one.
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-interop check lint types bench bench-envs bench-train clean
+.PHONY: help demo test test-slow test-interop test-vllm check lint types bench bench-envs bench-train clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,10p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,11p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -62,6 +66,19 @@ $(INTEROP)/.installed: pyproject.toml constraints-interop.txt
 test-interop: $(INTEROP)/.installed
 	$(INTEROP)/bin/python -m pytest -m interop tests/interop tests/examples/test_third_party_game.py tests/docs
 
+# The server's environment is its own: vLLM pins older releases of what we share. The tests ask it
+# from the ordinary one.
+$(VLLM)/.installed: constraints-vllm.txt
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --no-deps --extra-index-url $(TORCH_INDEX) \
+		"$$(grep '^torch==' constraints-vllm.txt)"
+	$(VLLM)/bin/python -m pip install --quiet --no-deps -r constraints-vllm.txt
+	@touch $@
+
+test-vllm: $(VENV)/.installed-dev $(VLLM)/.installed
+	$(BIN)/python -m pytest -m vllm tests/serving_vllm
+
 check: lint types test
 
 lint: $(VENV)/.installed-dev
@@ -90,5 +107,5 @@ bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed
 
 clean:
-	rm -rf $(VENV) $(INTEROP) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) $(VLLM) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

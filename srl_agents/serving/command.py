@@ -130,6 +130,8 @@ def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str
         own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, spec.gpus))
     else:
         own["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+        # Small functions would be compiled at the first request, by a compiler that may be missing.
+        own["TORCH_COMPILE_DISABLE"] = "1"
         # A second thread makes it twenty times slower where the trainer computes as well.
         own["OMP_NUM_THREADS"] = inherited.get("OMP_NUM_THREADS", "1")
     return kept | own

@@ -112,9 +112,15 @@ class Fleet:
         if self._supervisor is not None:
             self._supervisor.check()
 
-    def close(self) -> None:
-        """End the servers that were started here, and close all connections."""
-        background_loop.run(self._close())
+    @property
+    def urls(self) -> list[str]:
+        """Addresses of all servers, in the order that they were given in."""
+        return [endpoint.url for endpoint in self._bases]
+
+    def close(self, drain: float = 0.0) -> None:
+        """End the servers that were started here, which have `drain` seconds for the answers under
+        way, and close all connections."""
+        background_loop.run(self._close(drain))
 
     def __enter__(self) -> Fleet:
         return self
@@ -179,12 +185,12 @@ class Fleet:
             else:
                 log.warning("%s is there again", endpoint.name)
 
-    async def _close(self) -> None:
+    async def _close(self, drain: float) -> None:
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
         if self._supervisor is not None:
-            await self._supervisor.stop()
+            await self._supervisor.stop(drain)
         for endpoint in self._bases:
             await endpoint.close()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from srl_agents.errors import ServerError
 from srl_agents.serving.command import ServerSpec, arguments, environment
 from srl_agents.serving.process import guard, loopback
-from srl_agents.serving.process.records import ServerRecord, write_record
+from srl_agents.serving.process.records import ServerRecord, claim, is_claimed, release
 from srl_envs.loading.untrusted import printable
 
 POLL = 0.25
@@ -43,7 +43,6 @@ class ModelServer:
         self.log: Path = spec.log_folder / f"{_file_name(spec.served_name)}-{spec.port}.log"
         self._command = arguments(spec)
         self._process: subprocess.Popen[bytes] | None = None
-        self._port: socket.socket | None = None
         self._record: Path | None = None
         self._log_start = 0
 
@@ -63,12 +62,11 @@ class ModelServer:
         if self.alive:
             raise ServerError(f"{self.name} runs already")
         self._clear_away()
-        if self._port is None:
-            self._port = held_port(self.spec.host, self.spec.port)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         record = ServerRecord(self.url, self.spec.served_name, self.spec.model, str(self.log))
-        self._record, lock = write_record(record)
+        self._record, lock = claim(record)
         try:
+            check_port(self.spec.host, self.spec.port)
             with self.log.open("ab") as log:
                 self._log_start = log.tell()
                 self._process = subprocess.Popen(
@@ -142,9 +140,6 @@ class ModelServer:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds + MARGIN)
         self.kill()
-        if self._port is not None:
-            self._port.close()
-            self._port = None
 
     def _clear_away(self) -> None:
         """What a server that is gone has left: processes of its group, its record, our pipe."""
@@ -155,43 +150,34 @@ class ModelServer:
                     self._process.stdin.close()
             self._process = None
         if self._record is not None:
-            self._record.unlink(missing_ok=True)
+            release(self._record)
             self._record = None
 
 
-def held_port(host: str, port: int) -> socket.socket:
-    """A socket that keeps the port for a server of ours, which shares it, from everybody else's.
-
-    vLLM binds its port only after it has imported for many seconds, and shares it with whoever
-    shares it: two servers of two runs would each get some of the requests of both.
-
-    Raises ServerError for a port in use, or that may not be used.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as alone:
-            # As servers do, so that connections just closed do not count.
-            alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            alone.bind((host, port))
-        shared = socket.socket(family, socket.SOCK_STREAM)
-        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        shared.bind((host, port))
-    except OSError as error:
-        raise ServerError(
-            f"port {port} of {host} cannot be used ({error.strerror}): `srl serve status` lists "
-            "this machine's servers; end what listens there or give another base_port"
-        ) from error
-    return shared
+def check_port(host: str, port: int) -> None:
+    """Raise ServerError for a port in use, or that may not be used."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        # As servers do, so that connections just closed do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ServerError(
+                f"port {port} of {host} cannot be used ({error.strerror}): `srl serve status` "
+                "lists this machine's servers; end what listens there or give another base_port"
+            ) from error
 
 
 def free_port(host: str, first: int) -> int:
-    """The first port from `first` on that nobody uses.
+    """The first port from `first` on that nobody uses, nor a server that only starts.
 
     Raises ServerError where there is none.
     """
     for port in range(first, 2**16):
-        with contextlib.suppress(ServerError), held_port(host, port):
-            return port
+        if not is_claimed(f"http://{host}:{port}"):
+            with contextlib.suppress(ServerError):  # the next one may be free
+                check_port(host, port)
+                return port
     raise ServerError(f"no port of {host} from {first} on is free")
 
 

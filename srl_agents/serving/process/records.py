@@ -33,19 +33,25 @@ class ServerRecord:
     log: str
 
 
-def write_record(record: ServerRecord) -> tuple[Path, int]:
+def claim(record: ServerRecord) -> tuple[Path, int]:
     """Write the record; returns its file, and an open descriptor that holds the lock.
 
-    Whoever inherits the descriptor keeps the lock too.
+    Whoever inherits the descriptor keeps the lock too. Raises ServerError where another server's
+    record has the same address: one that starts does not listen for many seconds.
     """
-    address = urllib.parse.urlsplit(record.url).netloc
-    path = _folder() / f"{urllib.parse.quote(address, safe='')}.json"
+    path = _file(record.url)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ServerError(
+            f"{record.url} belongs to a server that runs or starts (`srl serve status`): end it, "
+            "or give another base_port"
+        ) from None
+    os.ftruncate(descriptor, 0)
     os.write(descriptor, json.dumps(asdict(record)).encode())
-    partial.rename(path)
     return path, descriptor
 
 
@@ -56,25 +62,35 @@ def read_records() -> Iterator[ServerRecord | ServerError]:
     """
     for path in sorted(_folder().glob("*.json")):
         try:
-            if _locked(path):
+            if not release(path):
                 yield _record(path)
-            else:
-                path.unlink(missing_ok=True)
         except (OSError, DocumentError, ServerError) as error:
             yield ServerError(f"{printable(path, multiline=False)} is no record: {error}")
 
 
-def _folder() -> Path:
-    return cache_folder() / "servers"
+def is_claimed(url: str) -> bool:
+    """Whether a server that runs or starts has the address."""
+    path = _file(url)
+    return path.exists() and not release(path)
 
 
-def _locked(path: Path) -> bool:
+def release(path: Path) -> bool:
+    """Remove a record whose server is gone; returns whether it is."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return True
-    return False
+            return False
+    path.unlink(missing_ok=True)
+    return True
+
+
+def _file(url: str) -> Path:
+    return _folder() / f"{urllib.parse.quote(urllib.parse.urlsplit(url).netloc, safe='')}.json"
+
+
+def _folder() -> Path:
+    return cache_folder() / "servers"
 
 
 def _record(path: Path) -> ServerRecord:

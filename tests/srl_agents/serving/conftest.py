@@ -3,8 +3,6 @@
 import asyncio
 import json
 import socket
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,6 +10,7 @@ from srl_agents.serving import server as server_module
 from srl_agents.serving import supervisor
 from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.server import ModelServer
+from tests.servers.vllm_program import interpreter
 
 
 @pytest.fixture(autouse=True)
@@ -22,24 +21,14 @@ def short_waits(monkeypatch):
 
 
 @pytest.fixture
-def fake_python(tmp_path):
-    """An interpreter that runs the fake server whatever module it is to run."""
-    script = tmp_path / "python"
-    program = Path(__file__).with_name("fake_server.py")
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n')
-    script.chmod(0o755)
-    return str(script)
-
-
-@pytest.fixture
-def spec(fake_python, tmp_path):
+def spec(tmp_path):
     def make(*, port=None, served_name="base", **fake):
         return ServerSpec(
             model=str(tmp_path),
             served_name=served_name,
             port=port or any_port(),
             log_folder=tmp_path / "logs",
-            python=fake_python,
+            python=interpreter(tmp_path),
             extra_arguments=("--fake", json.dumps(fake)),
         )
 

@@ -15,8 +15,8 @@ import pytest
 from srl_agents.errors import ServerError
 from srl_agents.serving.process import guard
 from srl_agents.serving.process.loopback import complete_one_token, served_models
-from srl_agents.serving.process.records import ServerRecord, read_records, write_record
-from srl_agents.serving.server import ModelServer, free_port, held_port
+from srl_agents.serving.process.records import ServerRecord, claim, read_records
+from srl_agents.serving.server import ModelServer, free_port
 
 from .conftest import any_port
 
@@ -84,9 +84,13 @@ def test_a_port_in_use_is_refused_at_once_also_by_a_server_that_only_starts(new_
         with pytest.raises(ServerError, match=f"port {port} of 127.0.0.1 cannot be used"):
             new_server(port=port).start()
         assert free_port("127.0.0.1", port) > port
-    # vLLM shares its port with whoever shares it; the port is kept from the first moment.
-    with held_port("127.0.0.1", port), pytest.raises(ServerError, match="cannot be used"):
+    # A real server listens only after it has imported for many seconds.
+    starting = new_server(port=port)
+    starting.start()
+    with pytest.raises(ServerError, match=f"{port} belongs to a server that runs or starts"):
         new_server(port=port).start()
+    assert free_port("127.0.0.1", port) > port
+    assert starting.alive
 
 
 def test_a_death_at_the_start_is_told_with_its_cause(new_server):
@@ -175,7 +179,7 @@ def test_nothing_is_left_of_it_when_its_parent_is_killed(spec, holds_the_pipe):
 def test_records_of_others_are_data(monkeypatch, tmp_path):
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
     good = {"url": "http://127.0.0.1:1", "served_name": "b", "model": "m", "log": "l"}
-    path, lock = write_record(ServerRecord(**good))
+    path, lock = claim(ServerRecord(**good))
 
     def read(tree):
         path.write_text(tree if isinstance(tree, str) else json.dumps(tree))

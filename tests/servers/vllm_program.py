@@ -16,10 +16,18 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+def interpreter(folder):
+    """An executable that runs this program, whatever module it is told to run."""
+    script = Path(folder) / "python"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
 
 
 class Server(ThreadingHTTPServer):
-    allow_reuse_port = True  # as vLLM's
     daemon_threads = False  # server_close waits for the answers under way, as vLLM's drain does
 
     def server_bind(self):
