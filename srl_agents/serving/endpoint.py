@@ -19,6 +19,7 @@ from srl_agents.llm.backends.retrying import (
     no_answer,
 )
 from srl_agents.llm.sampling import Sampling
+from srl_agents.serving.process.loopback import is_loopback
 from srl_envs.extras import needed_by
 from srl_envs.loading.untrusted import printable
 
@@ -77,14 +78,14 @@ class Endpoint:
             import openai
         self._sdk = openai
         self._retries = retries or RetryPolicy(deadline=deadline, unreachable=UNREACHABLE)
-        loopback = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")
+        here = is_loopback(urlsplit(self.url).hostname or "")
         self._client: Any = openai.AsyncOpenAI(
             base_url=f"{self.url}/v1",
             api_key=api_key or "none",
             max_retries=0,
             timeout=timeout,
             # A proxy for the internet does not lead to this machine.
-            http_client=openai.DefaultAsyncHttpxClient(trust_env=not loopback),
+            http_client=openai.DefaultAsyncHttpxClient(trust_env=not here),
         )
 
     @property
@@ -189,10 +190,19 @@ class Endpoint:
 
         Requests under way end with the old weights, and new ones wait until the others are there.
         """
+        call = {"method": "publish_weights", "args": [str(folder)]}
+
+        async def attempt() -> None:
+            try:
+                await self._ask("post", "/collective_rpc", call)
+            except TransientError as error:
+                if isinstance(error.__cause__, self._sdk.InternalServerError):
+                    raise BackendError(str(error)) from error  # the workers refused the files
+                raise
+
         await self._post("/pause?mode=wait")
         try:
-            call = {"method": "publish_weights", "args": [str(folder)]}
-            await self._post("/collective_rpc", call)
+            await self._run(attempt)
             await self._post("/reset_prefix_cache")
         finally:
             await self._post("/resume")

@@ -1,6 +1,5 @@
 """Every game of the catalogue through every framework's own wrapper for PettingZoo."""
 
-
 import numpy as np
 import pytest
 from pettingzoo.utils import BaseParallelWrapper

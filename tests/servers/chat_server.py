@@ -27,6 +27,7 @@ class ChatServer:
         self.headers: list[dict[str, str]] = []
         self.most_at_once = 0
         self.faults = Faults()
+        self.text_type = "application/json"  # of `raw`
         self.keeps_connections = False  # the models under test do not close theirs
         self.url = ""
         self._now, self._lock = 0, threading.Lock()

@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,6 +24,8 @@ class Faults:
     def __init__(self) -> None:
         self.script: deque[str | None] = deque()
         """One entry per coming request: a fault of FAULTS, or None."""
+        self.always: Callable[[Body], str | None] = lambda body: None
+        """The fault of a request, whatever the script says."""
         self.stall = 1.0
         """Seconds of a timeout."""
         self.retry_after = 0.01
@@ -31,10 +33,10 @@ class Faults:
         self.struck: list[str] = []
         self._lock = threading.Lock()
 
-    def next(self) -> str | None:
+    def next(self, body: Body) -> str | None:
         """What strikes the request that came now."""
         with self._lock:
-            fault = self.script.popleft() if self.script else None
+            fault = self.always(body) or (self.script.popleft() if self.script else None)
             if fault:
                 self.struck.append(fault)
             return fault
@@ -84,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: Body) -> None:
         app = self.server.app
-        fault = app.faults.next() if app.struck_by_faults(self.path) else None
+        fault = app.faults.next(body) if app.struck_by_faults(self.path) else None
         if fault is not None and fault.isdecimal():
             self._send(int(fault), {"error": {"message": f"scripted {fault}"}})
             return
@@ -96,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
         elif fault == "cut":
             self._send(status, said, sent=0.5)
         elif fault == "json":
-            self._send(status, '{"choices": [')
+            self._send(status, said, sent=0.5, cut=False)
         elif fault == "empty":
             self._send(status, said | {"choices": [], "content": None})
         elif fault == "model":
@@ -104,10 +106,13 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._send(status, said)
 
-    def _send(self, status: int, said: Any, sent: float = 1.0) -> None:
+    def _send(self, status: int, said: Any, sent: float = 1.0, cut: bool = True) -> None:
         content = (said if isinstance(said, str) else json.dumps(said)).encode()
+        if not cut:
+            content, sent = content[: int(len(content) * sent)], 1.0
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        kind = self.server.app.text_type if isinstance(said, str) else "application/json"
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         if status == 429:
             self.send_header("Retry-After", str(self.server.app.faults.retry_after))

@@ -37,13 +37,18 @@ class VLLMStub:
 
     def __init__(self, folder: Path, served_name: str):
         self.folder, self.served_name = folder, served_name
-        self.faults, self.keeps_connections = Faults(), True
+        self.faults, self.keeps_connections, self.text_type = Faults(), True, "text/plain"
+        self.struck_paths = {COMPLETIONS}
         self.counts: Counter[str] = Counter()
         """Path -> requests; "prompts" -> prompts that were answered."""
         self.bodies: list[Body] = []
         """Requests for completions."""
+        self.headers: list[dict[str, str]] = []
+        """Of all requests."""
         self.healthy = True
         """False: the engine is dead, /health has status 503 and completions 500."""
+        self.dies_after: int | None = None
+        """Calls that are answered until the engine dies; None for ever."""
         self.adapters: dict[str, Path] = {}
         """Served name -> folder."""
         self._http: HTTPServer | None = None
@@ -76,10 +81,11 @@ class VLLMStub:
         self._http.close_connections()
 
     def struck_by_faults(self, path: str) -> bool:
-        return path == COMPLETIONS
+        return path in self.struck_paths
 
     def reply(self, path: str, body: Body, headers: dict[str, str]) -> tuple[int, Any]:
         self.counts[path] += 1
+        self.headers.append(headers)
         answers = {
             "/health": self._health,
             "/v1/models": self._models,
@@ -158,6 +164,8 @@ class VLLMStub:
     def _complete(self, body: Body) -> Body:
         # vLLM reads an adapter again that had to make room, and its engine ends where it is gone.
         self.healthy &= all(folder.is_dir() for folder in self.adapters.values())
+        if self.dies_after is not None and len(self.bodies) >= self.dies_after:
+            self.healthy = False
         if not self.healthy:
             raise Refusal(500, "EngineCore encountered an issue")
         self.bodies.append(body)

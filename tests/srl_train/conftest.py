@@ -16,9 +16,7 @@ def tiny_folder(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CORE_SRL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        folder = tiny.folder(
-            lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3)
-        )
+        folder = tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3))
     return str(folder)
 
 

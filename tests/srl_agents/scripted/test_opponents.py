@@ -49,9 +49,7 @@ def games(name, seats, count, **options):
         for place, agent in enumerate(env.possible_agents)
     }
     late = [{"episode": LONG_AFTER}] * count
-    return play_many(
-        lambda: registry.make(name, **options), held, range(count), reset_options=late
-    )
+    return play_many(lambda: registry.make(name, **options), held, range(count), reset_options=late)
 
 
 def last(episode):

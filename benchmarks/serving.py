@@ -1,0 +1,128 @@
+"""How much faster grouped calls to a vLLM server are than one call per answer.
+
+python -m benchmarks.serving --python .venv-vllm/bin/python [--episodes 32] [--repeats 3]
+
+Starts a server of the embedded model and plays coop_compete with four agents that it answers for.
+Both ways play the same number of games in the same run, in turns; the median of the repeats counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import functools
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import records
+from benchmarks.records import Check
+from benchmarks.repeats import Repeats, in_turns, ratios
+from srl_agents.llm import tiny
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.vllm import VLLMBackend
+from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.rollout import play_many
+from srl_agents.serving.command import ServerSpec
+from srl_agents.serving.endpoint import Endpoint
+from srl_agents.serving.scheduler import Scheduler
+from srl_agents.serving.server import ModelServer, free_port
+from srl_envs import registry
+
+AGENTS, TURNS, CALLS = 4, 8, 64
+GROUPED, SINGLE = "grouped calls", "one call per answer, with a seed of its own"
+LEAST = 3.0  # times as many answers a second
+START = 600.0  # seconds until the server answers
+POSITIONS = 2048
+
+
+def game() -> Any:
+    """Four agents that write, eight turns."""
+    return registry.make("coop_compete_v0", num_agents=AGENTS, max_cycles=TURNS)
+
+
+def measure(url: str, folder: Path, episodes: int, repeats: int) -> dict[str, Repeats]:
+    """Answers a second of both ways, from the server of the model in `folder`."""
+    endpoint, scheduler = Endpoint(url), Scheduler[Endpoint]()
+
+    async def add() -> None:
+        scheduler.add(endpoint, base="base", capacity=CALLS)
+
+    background_loop.run(add())
+    tokenizer = HuggingFaceBackend.load(folder, device="cpu").tokenizer
+    view = game().unwrapped.text_view
+
+    def rollout(seeded: bool, repeat: int) -> float:
+        backend = VLLMBackend(scheduler, tokenizer, base="base", seeded=seeded)
+        policy = TextPolicy(backend, view, sampling=Sampling(max_new_tokens=4))
+        start = time.perf_counter()
+        seats = dict.fromkeys(game().possible_agents, policy)
+        played = play_many(game, seats, range(repeat * episodes, (repeat + 1) * episodes))
+        seconds = time.perf_counter() - start
+        if failed := [episode.failure for episode in played if episode.failure]:
+            raise SystemExit(failed[0])
+        return episodes * TURNS * AGENTS / seconds
+
+    ways = {GROUPED: False, SINGLE: True}
+    sides: dict[str, Callable[[int], float]] = {
+        way: functools.partial(rollout, seeded) for way, seeded in ways.items()
+    }
+    try:
+        return in_turns(sides, repeats, warm_ups=1)
+    finally:
+        background_loop.run(endpoint.close())
+
+
+def tables(speeds: dict[str, Repeats]) -> tuple[str, list[Check]]:
+    """The result as Markdown, and what was to be reached."""
+    faster = ratios(speeds[GROUPED], speeds[SINGLE])
+    lines = [(way, f"{own:.0f}") for way, own in speeds.items()]
+    claim = f"grouped calls answer at least {LEAST:g} times as fast"
+    checks = [Check(claim, faster.middle >= LEAST, f"{faster:.1f} times")]
+    table = records.table(("way", "answers per second"), lines)
+    return f"{table}\n\n{records.listed(checks)}", checks
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--python", default=sys.executable, help="interpreter of the environment that has vLLM"
+    )
+    parser.add_argument("--episodes", type=int, default=32, help="per rollout")
+    parser.add_argument("--repeats", type=int, default=3, help="measured rollouts per way")
+    records.add_arguments(parser)
+    asked = parser.parse_args(arguments)
+    folder = tiny.folder(game, size=tiny.TinySize(heads=2, key_value_heads=1))
+    with tempfile.TemporaryDirectory() as logs:
+        server = ModelServer(
+            ServerSpec(
+                model=str(folder),
+                served_name="base",
+                port=free_port("127.0.0.1", 8001),
+                log_folder=Path(logs),
+                dtype="float32",
+                max_model_len=POSITIONS,
+                python=asked.python,
+            )
+        )
+        server.start()
+        try:
+            asyncio.run(server.wait_ready(START))
+            speeds = measure(server.url, folder, asked.episodes, asked.repeats)
+        finally:
+            asyncio.run(server.stop())
+    markdown, checks = tables(speeds)
+    head = f"{asked.episodes} episodes x {TURNS} turns x {AGENTS} agents, one server on a CPU"
+    result = {"answers_per_second": speeds}
+    records.keep("serving", result, f"{head}\n\n{markdown}", asked)
+    return 0 if all(check.held for check in checks) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,97 @@
+"""How long a request is tried again, and what is not."""
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.retrying import RetryPolicy, TransientError, retry_after
+from srl_agents.rollout.event_loop import run
+
+FAST = RetryPolicy(deadline=30.0, unreachable=0.05, first_wait=0.001, longest_wait=0.002)
+
+
+def tried(policy, *outcomes):
+    """The result of attempts that end so one after the other, and when each began."""
+    left, began = list(outcomes), []
+
+    async def attempt():
+        began.append(time.monotonic())
+        outcome = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    try:
+        return run(policy.run("it", attempt)), began
+    except BackendError as error:
+        return error, began
+
+
+def test_what_may_pass_is_tried_until_it_has():
+    result, began = tried(FAST, TransientError("busy"), TransientError("busy"), "yes")
+    assert result == "yes" and len(began) == 3
+
+
+def test_what_does_not_pass_is_told_at_once():
+    result, began = tried(FAST, BackendError("no such model"))
+    assert str(result) == "no such model" and len(began) == 1
+
+
+def test_a_fault_of_ours_is_no_reason_to_try_again():
+    with pytest.raises(ZeroDivisionError):
+        tried(FAST, ZeroDivisionError())
+
+
+def test_the_wait_is_at_least_what_the_server_asks_for():
+    _, began = tried(FAST, TransientError("busy", retry_after=0.2), "yes")
+    assert began[1] - began[0] >= 0.2
+
+
+def test_a_server_that_asks_for_more_time_than_there_is_ends_the_request():
+    result, began = tried(FAST, TransientError("busy", retry_after=31))
+    assert str(result) == "busy (attempts: 1)" and len(began) == 1
+
+
+def test_a_server_that_takes_no_connection_is_given_up_sooner():
+    result, began = tried(FAST, TransientError("gone", unreachable=True))
+    assert result.unreachable and len(began) > 1
+
+
+def test_an_attempt_ends_with_the_deadline():
+    policy = RetryPolicy(deadline=0.1, unreachable=0.1)
+
+    async def attempt():
+        await asyncio.sleep(60)
+
+    with pytest.raises(BackendError, match=r"it: no answer within 0.1 s \(attempts: 1\)$"):
+        run(policy.run("it", attempt))
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, 0), ({"retry-after": "3"}, 3), ({"retry-after-ms": "250", "retry-after": "3"}, 0.25),
+        ({"retry-after": "soon"}, 0), ({"retry-after": "-5"}, 0), ({"retry-after": "nan"}, 0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+    ],
+)  # fmt: skip
+def test_what_a_server_asks_for_is_read(headers, seconds):
+    assert retry_after(headers) == seconds
+
+
+def test_a_server_may_ask_for_a_date():
+    then = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    assert 0 < retry_after({"retry-after": then}) <= 100
+
+
+def test_the_background_loop_does_not_wait_for_itself():
+    async def inside():
+        return background_loop.run(asyncio.sleep(0))
+
+    with pytest.raises(RuntimeError, match="await the coroutine"):
+        background_loop.run(inside())

@@ -1,0 +1,191 @@
+"""The client of one server: completions, adapters, weights, and how it fails."""
+
+import shutil
+
+import pytest
+import torch
+
+from srl_agents.errors import BackendError, ServerUnavailable
+from srl_agents.llm import tiny
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.retrying import RetryPolicy
+from srl_agents.llm.sampling import Sampling
+from srl_agents.rollout.event_loop import run
+from srl_agents.serving.endpoint import Endpoint, WrongModel
+from srl_envs import registry
+from tests.servers.vllm_stub import stub_server
+
+# peft 0.21 still reads the name that transformers 5.23 is retiring.
+pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
+SOON = RetryPolicy(deadline=3.0, unreachable=0.3, first_wait=0.01, longest_wait=0.05)
+IDS = [5, 9, 12, 7, 20, 11]
+
+
+def make_env():
+    return registry.make("coop_compete_v0", num_agents=4, max_cycles=8)
+
+
+@pytest.fixture(scope="module")
+def folder():
+    return tiny.folder(make_env)
+
+
+@pytest.fixture
+def here(folder):
+    return HuggingFaceBackend.load(folder, device="cpu")
+
+
+@pytest.fixture
+def stub(folder):
+    with stub_server(folder) as running:
+        yield running
+
+
+@pytest.fixture
+def endpoint(stub):
+    made = Endpoint(stub.url, retries=SOON)
+    yield made
+    background_loop.run(made.close())
+
+
+@pytest.fixture
+def adapter(here, tmp_path):
+    """An adapter's folder, and the model with it."""
+    from peft import LoraConfig, get_peft_model
+
+    lora = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
+    model = get_peft_model(here.model, lora)
+    model.save_pretrained(tmp_path / "adapter")
+    return tmp_path / "adapter", model.eval()
+
+
+def complete(endpoint, model="base", prompts=(IDS,), **settings):
+    given = {"sampling": Sampling(temperature=0.0), "max_tokens": 3, "stop_ids": STOPS[0]}
+    return background_loop.run(endpoint.complete(model, prompts, **(given | settings)))
+
+
+STOPS = []
+
+
+@pytest.fixture(autouse=True)
+def stops(here):
+    STOPS[:] = [here.chat.stop_ids]
+
+
+def logprobs_here(model):
+    with torch.inference_mode():
+        logits = model(torch.tensor([IDS])).logits[0, :-1].log_softmax(-1)
+    return [float(row[token]) for row, token in zip(logits, IDS[1:], strict=True)]
+
+
+def test_it_may_be_awaited_in_any_event_loop(endpoint):
+    assert run(endpoint.models()) == run(endpoint.models()) == ["base"]
+    assert background_loop.run(endpoint.models()) == ["base"]
+
+
+def test_an_adapter_is_served_from_its_loading_to_its_end(endpoint, adapter):
+    folder, model = adapter
+    background_loop.run(endpoint.load_adapter("red@1.0", folder))
+    assert background_loop.run(endpoint.models()) == ["base", "red@1.0"]
+    expected = logprobs_here(model)
+    got = background_loop.run(endpoint.logprobs("red@1.0", IDS))
+    assert got == pytest.approx(expected, abs=1e-5)
+    with model.disable_adapter():
+        base = logprobs_here(model)
+    assert background_loop.run(endpoint.logprobs("base", IDS)) == pytest.approx(base, abs=1e-5)
+    assert max(abs(a - b) for a, b in zip(base, expected, strict=True)) > 0.1
+    background_loop.run(endpoint.unload_adapter("red@1.0"))
+    with pytest.raises(BackendError, match=r"404.*does not exist"):
+        complete(endpoint, "red@1.0")
+
+
+@pytest.mark.parametrize("fault", ["closed", "cut", "timeout"])
+def test_a_change_whose_reply_was_lost_is_made_once(stub, adapter, fault):
+    folder, _ = adapter
+    stub.faults.stall, endpoint = 1.0, Endpoint(stub.url, retries=SOON, timeout=0.5)
+    for path, change in (
+        ("/v1/load_lora_adapter", lambda: endpoint.load_adapter("red@1", folder)),
+        ("/v1/unload_lora_adapter", lambda: endpoint.unload_adapter("red@1")),
+    ):
+        stub.struck_paths = {path}
+        stub.faults.script.append(fault)
+        background_loop.run(change())
+        assert stub.counts[path] == 2
+    assert stub.adapters == {}
+    background_loop.run(endpoint.close())
+
+
+def test_changes_that_cannot_be_made_are_told_at_once(stub, endpoint, adapter, tmp_path):
+    folder, _ = adapter
+    background_loop.run(endpoint.load_adapter("red@1", folder))
+    for change, said in (
+        (endpoint.load_adapter("red@1", folder), "already been loaded"),
+        (endpoint.load_adapter("red@2", tmp_path / "nowhere"), "No adapter found"),
+        (endpoint.unload_adapter("blue@1"), "cannot be found"),
+        (endpoint.update_weights(tmp_path / "nowhere"), "no .*safetensors"),
+    ):
+        with pytest.raises(BackendError, match=said):
+            background_loop.run(change)
+    assert stub.counts["/v1/load_lora_adapter"] == 3 and stub.counts["/collective_rpc"] == 1
+    assert complete(endpoint)  # it was resumed
+
+
+def test_whole_weights_are_replaced(endpoint, here, tmp_path):
+    before = background_loop.run(endpoint.logprobs("base", IDS))
+    with torch.no_grad():
+        for parameter in here.model.parameters():
+            parameter.mul_(1.1)
+    here.model.save_pretrained(tmp_path)
+    background_loop.run(endpoint.update_weights(tmp_path))
+    after = background_loop.run(endpoint.logprobs("base", IDS))
+    assert after == pytest.approx(logprobs_here(here.model), abs=1e-5) != before
+
+
+def test_readiness_is_one_real_token_at_the_first_attempt(stub, endpoint):
+    background_loop.run(endpoint.check_ready("base"))
+    assert stub.counts["prompts"] == 1
+    with pytest.raises(BackendError, match="`other` does not exist"):
+        background_loop.run(endpoint.check_ready("other"))
+    stub.faults.script.append("503")
+    with pytest.raises(BackendError, match="503"):
+        background_loop.run(endpoint.check_ready("base"))
+    stub.healthy = False
+    with pytest.raises(ServerUnavailable, match="its engine is dead"):
+        background_loop.run(endpoint.check_ready("base"))
+    stub.stop()
+    with pytest.raises(ServerUnavailable, match="Connection error"):
+        background_loop.run(endpoint.check_ready("base"))
+
+
+def test_a_server_that_stays_away_is_unavailable_and_one_that_comes_back_is_asked(stub, endpoint):
+    stub.healthy = False
+    with pytest.raises(ServerUnavailable, match="its engine is dead"):
+        complete(endpoint)
+    stub.stop()
+    with pytest.raises(ServerUnavailable):
+        complete(endpoint)
+    stub.start()
+    assert len(complete(endpoint)) == 1
+    stub.close_connections()  # as vLLM does with idle ones
+    assert len(complete(endpoint)) == 1
+
+
+def test_whom_the_answer_is_from_is_checked(stub, endpoint, tmp_path, adapter):
+    stub.faults.script.append("model")
+    with pytest.raises(WrongModel, match="'another' answered, and 'base' was asked"):
+        complete(endpoint)
+    # A published folder must outlive its name: an engine that reads it again would end.
+    folder, _ = adapter
+    background_loop.run(endpoint.load_adapter("red@1", folder))
+    shutil.rmtree(folder)
+    with pytest.raises(ServerUnavailable, match="its engine is dead"):
+        complete(endpoint, "red@1")
+
+
+def test_a_url_may_be_that_of_the_api_and_a_key_is_sent(stub):
+    made = Endpoint(f"{stub.url}/v1/", api_key="secret")
+    assert made.name == made.url == stub.url
+    background_loop.run(made.models())
+    assert stub.headers[-1]["authorization"] == "Bearer secret"
+    background_loop.run(made.close())
