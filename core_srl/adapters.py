@@ -217,7 +217,7 @@ class LoRAManager:
     def _publish(self, lora_id: int, version: int) -> None:
         assert self._backend is not None
         name = self._configs[lora_id].name
-        publisher = InProcessPublisher({name: self._backend}, {}, adapted=True)
+        publisher = InProcessPublisher({name: self._backend}, {}, frozenset({name}))
         publisher.publish(name, version, weights_of(self._backend.model, name))
 
 

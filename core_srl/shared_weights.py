@@ -84,7 +84,7 @@ class SharedWeights:
         self._numbers = itertools.count()
         self._beside: HuggingFaceBackend | None = None
         self._adapters: dict[str, str] = {}
-        self._publisher = InProcessPublisher({"shared": self.backend}, {}, adapted=False)
+        self._publisher = InProcessPublisher({"shared": self.backend}, {}, frozenset())
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 from collections.abc import Callable, Sequence
@@ -94,6 +95,27 @@ class MultiModelTrainer(trainer.Trainer):
         if episode != self.current_episode:
             raise TrainingError(f"episode is {episode}: only {self.current_episode} can be saved")
         return self.save_checkpoint(final=final)
+
+    async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
+        """The next round; `episode_num` must be its number.
+
+        Returns episode, rewards (model -> mean raw reward), cooperation_ratio, updates (model ->
+        whether its weights changed) and metrics (the round's row).
+        """
+        if episode_num != self.run.next_round:
+            raise TrainingError(
+                f"episode_num is {episode_num}, the next is {self.run.next_round}: rounds build on "
+                "each other and are trained in order"
+            )
+        row = (await asyncio.to_thread(self.train_round)).row
+        models = row["models"]
+        return {
+            "episode": episode_num,
+            "rewards": {name: model["raw_reward"] for name, model in models.items()},
+            "cooperation_ratio": row["environment"]["cooperation_rate"],
+            "updates": {name: model["updated"] for name, model in models.items()},
+            "metrics": row,
+        }
 
     def _claim(self) -> None:
         """Keep another run of the same folder, beside this one: the documents' programs share

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from srl_agents.errors import RolloutError
 from srl_train.checkpoints import checkpoint
@@ -211,27 +211,6 @@ class Trainer:
             self.save_checkpoint()
         return result
 
-    async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
-        """The next round; `episode_num` must be its number.
-
-        Returns episode, rewards (model -> mean raw reward), cooperation_ratio, updates (model ->
-        whether its weights changed) and metrics (the round's row).
-        """
-        if episode_num != self.run.next_round:
-            raise TrainingError(
-                f"episode_num is {episode_num}, the next is {self.run.next_round}: rounds build on "
-                "each other and are trained in order"
-            )
-        row = (await asyncio.to_thread(self.train_round)).row
-        models = row["models"]
-        return {
-            "episode": episode_num,
-            "rewards": {name: model["raw_reward"] for name, model in models.items()},
-            "cooperation_ratio": row["environment"]["cooperation_rate"],
-            "updates": {name: model["updated"] for name, model in models.items()},
-            "metrics": row,
-        }
-
     def save_checkpoint(self, *, final: bool = False) -> str:
         """Save everything, prune old checkpoints, and return the new one's id."""
         run = self.run
@@ -299,13 +278,27 @@ class Trainer:
         return resume.model_states(self.run)
 
     async def shutdown(self) -> None:
-        """Stop after the round under way, save what is not saved yet, close the files."""
+        """Stop after the round under way, save what is not saved yet, close files and servers."""
         self._stop.set()
         while self.is_training:
             await asyncio.sleep(0.01)
         self._close()
         if self._run is not None and self._run.position > self._saved:
             self.save_checkpoint()
+        self.close()
+
+    def close(self) -> None:
+        """Close files, and end the model servers that were started for the run, with which no more
+        games can be played. A `with` statement does so at its end."""
+        self._close()
+        if self._run is not None and self._run.players.close is not None:
+            self._run.players.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
 
     @property
     def _stopping(self) -> bool:

@@ -36,6 +36,7 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "algorithms_maze": ("the same in mazes", "variants:ALGORITHMS_MAZE"),
     "offline": ("SFT and DPO raise the return above their data's", "variants:OFFLINE"),
     "credit": ("turn-level credit finds the act that matters sooner", "credit.claims:CREDIT"),
+    "served": ("models learn through a vLLM server as they do in the trainer", "served:SERVED"),
     "our_method_llm": (
         "what notes on opponents and credit by opponent are worth",
         "our_method_llm:OUR_METHOD_LLM",

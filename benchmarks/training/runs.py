@@ -52,25 +52,25 @@ def trained(
                 "[a-z0-9]+", f"{example.removesuffix('.yaml')} {name} {seed}".lower()
             )
             out = request.folder / "_".join(words)
-            trainer = _WatchedTrainer(config, out, named_by=named_by)
-            before = exams["after"](trainer.run)
-            training = time.process_time()
-            results = trainer.fit()
-            training = time.process_time() - training
-            yield {
-                "variant": name,
-                "seed": seed,
-                "before": before,
-                **{paper: sit(trainer.run) for paper, sit in exams.items()},
-                "curve": results["training_metrics"]["total_rewards"],
-                "met": sorted(trainer.met),
-                "episodes": config.rounds * config.rollout.episodes,
-                "training_seconds": trainer.run.seconds,
-                "training_cpu_seconds": training,
-                "wall_seconds": time.perf_counter() - began,
-                "cpu_seconds": time.process_time() - worked,
-                "out": str(out),
-            }
+            with _WatchedTrainer(config, out, named_by=named_by) as trainer:
+                before = exams["after"](trainer.run)
+                training = time.process_time()
+                results = trainer.fit()
+                training = time.process_time() - training
+                yield {
+                    "variant": name,
+                    "seed": seed,
+                    "before": before,
+                    **{paper: sit(trainer.run) for paper, sit in exams.items()},
+                    "curve": results["training_metrics"]["total_rewards"],
+                    "met": sorted(trainer.met),
+                    "episodes": config.rounds * config.rollout.episodes,
+                    "training_seconds": trainer.run.seconds,
+                    "training_cpu_seconds": training,
+                    "wall_seconds": time.perf_counter() - began,
+                    "cpu_seconds": time.process_time() - worked,
+                    "out": str(out),
+                }
 
 
 def options_of(request: Request, example: str) -> dict[str, Any]:

@@ -59,12 +59,12 @@ def run(args: argparse.Namespace) -> int:
     progress = Progress(config.rounds, log_every=config.logging.every)
     sinks = () if args.quiet else (progress,)
     args.notices.screen = None if args.quiet else progress
-    trainer = Trainer(config, folder, sinks=sinks)
-    if args.resume:
-        trainer.load_checkpoint()
-    if processes.is_main():
-        _announce(trainer, args.resume)
-    results, baselines = trainer.fit(), trainer.run.baselines
+    with Trainer(config, folder, sinks=sinks) as trainer:
+        if args.resume:
+            trainer.load_checkpoint()
+        if processes.is_main():
+            _announce(trainer, args.resume)
+        results, baselines = trainer.fit(), trainer.run.baselines
     del trainer
     processes.leave()
     if not processes.is_main():

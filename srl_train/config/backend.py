@@ -22,6 +22,9 @@ class ManagedServersConfig(Section):
     """Port of the first server; the next ones have the following ports."""
     replicas: Annotated[int, Field(ge=1)] = 1
     """Servers for each base, among which requests are shared."""
+    gpus: Annotated[tuple[int, ...], Field(strict=False, min_length=1)] | None = None
+    """GPUs that the servers may use, as nvidia-smi counts; null takes all that are there, and the
+    CPU where there are none. Leave the trainer one of its own where memory is short."""
     max_model_len: Annotated[int, Field(ge=1)] | None = None
     """Longest context in tokens; null takes the model's own."""
     memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.9
@@ -99,9 +102,9 @@ class VLLMBackendConfig(BackendSection):
     max_divergence: Annotated[float, Field(gt=0)] = 0.1
     """Between sampler and trainer, in log-probability: the mean absolute difference over the
     tokens of an update at which training stops."""
-    probe_tolerance: Annotated[float, Field(gt=0)] = 1e-3
+    probe_tolerance: Annotated[float, Field(gt=0)] | None = None
     """Largest difference in log-probability between learner and server on the tokens that check a
-    publication; give about 0.5 for bfloat16."""
+    publication; null is 0.001 for models.dtype float32, 0.5 for bfloat16."""
     publish: Annotated[
         PublishUpdatesConfig | PublishGainConfig,
         Field(discriminator="when"),

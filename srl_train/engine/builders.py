@@ -12,9 +12,11 @@ from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.chat_backend import ChatModel
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.registry import api_model, is_api_name
+from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
+from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.learners import PpoConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
@@ -36,17 +38,19 @@ from srl_train.players.trained_models import Loading, ModelSettings, notes_of
 class Players:
     """Everyone with weights who takes part."""
 
-    backends: Mapping[str, HuggingFaceBackend]
+    backends: Mapping[str, HuggingFaceBackend | VLLMBackend]
     """Model, frozen model or pool -> what samples for it."""
     modules: Mapping[str, Any]
     """Model -> the module that its learner trains."""
     pools: Mapping[str, OpponentPool]
     publisher: WeightPublisher
     """Brings models' weights, and pools' snapshots, to what samples for them."""
-    adapted: bool
-    """Models and pools are adapters on one base, which one backend samples for."""
+    adapters: frozenset[str]
+    """Those among `backends` that are adapters of their backend's model, by their own name."""
     chat_models: Mapping[str, ChatModel] = field(default_factory=dict)
     """Frozen model -> who is asked for it, for those behind an API."""
+    close: Callable[[], None] | None = None
+    """Ends the servers that were started for this run; None where there are none."""
 
 
 def build_backends(config: RunConfig, make_env: Callable[[], Any]) -> Players:
@@ -55,30 +59,40 @@ def build_backends(config: RunConfig, make_env: Callable[[], Any]) -> Players:
     chat_models = {
         n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)
     }
+    bases = dict(zip(models.names, models.bases, strict=True))
+    still = {n: base for n, base in models.frozen_models.items() if n not in chat_models}
+    publisher: WeightPublisher
+    backends: dict[str, HuggingFaceBackend | VLLMBackend]
+    trees: Mapping[str, Any]
+    close: Callable[[], None] | None = None
+    if isinstance(config.backend, VLLMBackendConfig):
+        # Only here: it takes the client of servers, which is an extra.
+        from srl_train.players.served.models import serve_models
+
+        served = serve_models(config, config.backend, make_env, bases, still)
+        backends = {**served.backends}
+        trees, publisher, close = served.modules, served.publisher, served.close
+        still = {name: base for name, base in still.items() if name not in backends}
+        adapters = frozenset(backends) if models.adapters is not None else frozenset()
+    else:
+        bases |= {name: bases[pool.of[0]] for name, pool in config.opponent_pools.items()}
+        own, trees = learning_models(models, bases, make_env, config.seed)
+        for name in config.opponent_pools:
+            trees[name].requires_grad_(False)
+        snapshots = {name: trees[name] for name in config.opponent_pools}
+        adapters = frozenset(own) if models.adapters is not None else frozenset()
+        publisher, backends = InProcessPublisher(own, snapshots, adapters), {**own}
     with closing(make_env()) as env:
         notes = notes_of(models.opponent_notes, env)
-
-    how = Loading.of(models)
-    frozen = {
-        name: load_backend(base, make_env, how, name=name, notes=notes)
-        for name, base in models.frozen_models.items()
-        if name not in chat_models
-    }
-    for backend in frozen.values():
-        backend.model.requires_grad_(False)
-    bases = dict(zip(models.names, models.bases, strict=True))
-    bases |= {name: bases[pool.of[0]] for name, pool in config.opponent_pools.items()}
-    backends, trees = learning_models(models, bases, make_env, config.seed)
-    adapted = models.adapters is not None
-    for name in config.opponent_pools:
-        trees[name].requires_grad_(False)
-    snapshots = {name: trees[name] for name in config.opponent_pools}
-    publisher = InProcessPublisher(backends, snapshots, adapted)
+    for name, base in still.items():
+        loaded = load_backend(base, make_env, Loading.of(models), name=name, notes=notes)
+        loaded.model.requires_grad_(False)
+        backends[name] = loaded
     pools = {
         name: OpponentPool(name, own, publisher) for name, own in config.opponent_pools.items()
     }
     modules = {name: trees[name] for name in models.names}
-    return Players({**backends, **frozen}, modules, pools, publisher, adapted, chat_models)
+    return Players(backends, modules, pools, publisher, adapters, chat_models, close)
 
 
 def build_sampling(config: RunConfig, seats: Mapping[str, str]) -> dict[str, Sampling]:
@@ -111,11 +125,7 @@ def build_policies(
     """Agent -> policy; one object per backend, so that its agents are answered in one batch."""
     with closing(make_env()) as env:
         notes = notes_of(config.models.opponent_notes, env)
-    adapters = {
-        seat: who
-        for seat, who in seats.items()
-        if players.adapted and who not in config.models.frozen_models
-    }
+    adapters = {seat: who for seat, who in seats.items() if who in players.adapters}
     writers = {
         id(backend): TextPolicy(
             backend,
@@ -166,7 +176,9 @@ def build_learner(
     algorithm = config.algorithm_of(name)
     check_model(algorithm.trl, model)
     _refuse_narrowed(config, name, {seat: sampling[seat] for seat in held})
+    served = config.backend if isinstance(config.backend, VLLMBackendConfig) else None
     settings: dict[str, Any] = {
+        "max_divergence": served.max_divergence if served else None,
         "group_size": config.rollout.group_size,
         "temperature": sampling[held[0]].temperature,
         "planned_updates": max(1, config.rounds * per_round // budget),
@@ -197,6 +209,8 @@ def _refuse_narrowed(config: RunConfig, name: str, sampling: Mapping[str, Sampli
         reader = f"updates.sample_budget.{name}"
     elif config.algorithm_of(name).trl.get("off_policy_mask_threshold"):
         reader = "trl.off_policy_mask_threshold"
+    elif isinstance(config.backend, VLLMBackendConfig):
+        reader = "backend.name vllm"
     for seat, own in sampling.items():
         if reader and (own.top_p < 1 or own.top_k):
             raise ConfigError(

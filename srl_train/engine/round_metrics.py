@@ -33,6 +33,8 @@ _KEPT = {
     "explained_variance": "explained_variance",
     "approx_kl": "approx_kl",
     "stopped_early": "stopped_early",
+    "sampler_divergence/mean": "sampler_divergence",
+    "sampler_divergence/max": "sampler_divergence_max",
 }
 
 

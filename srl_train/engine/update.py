@@ -11,8 +11,10 @@ from torch import Tensor
 
 from srl_agents import seeding
 from srl_agents.evaluation.progress import LongWork
+from srl_train.config.backend import PublishUpdatesConfig, VLLMBackendConfig
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed.fsdp import full
+from srl_train.engine.evaluation import evaluate
 from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
 from srl_train.updates import RoundContext, Tensors
@@ -84,8 +86,38 @@ def update_models(
         changed = distance(before[model], run.learners[model].weights()) > 0
         if changed:
             run.versions[model] += 1
-            run.engine.publish(run, model)
+            publish_update(run, model)
         stats[model].add(taken, metrics, changed)
+
+
+def publish_update(run: Run, model: str) -> None:
+    """Publish the model's newest weights where the configuration's rule says so.
+
+    Weights that sample in this process are the learner's own, and every update counts at once.
+    """
+    backend, publisher = run.config.backend, run.players.publisher
+    if not isinstance(backend, VLLMBackendConfig):
+        run.engine.publish(run, model)
+        return
+    rule, current = backend.publish, publisher.current(model)
+    behind = run.versions[model] - int(current.version) if current else 0
+    if isinstance(rule, PublishUpdatesConfig):
+        if behind >= rule.every:
+            run.engine.publish(run, model)
+        return
+    if behind > run.config.max_staleness:  # what older weights play could not be trained on
+        run.engine.publish(run, model)
+        return
+    before = _mean_reward(run, model, rule.episodes)
+    run.engine.publish(run, model)
+    after = _mean_reward(run, model, rule.episodes)
+    if before is not None and after is not None and after - before < rule.min_gain:
+        publisher.roll_back(model)
+
+
+def _mean_reward(run: Run, model: str, episodes: int) -> float | None:
+    found: float | None = evaluate(run, episodes)[0]["per_model"][model]
+    return found
 
 
 def _finite_ones(

@@ -19,6 +19,7 @@ from trl import GRPOTrainer
 from srl_train.config.learners import GrpoConfig, SurrogateConfig
 from srl_train.data.samples import TokenSample, per_token
 from srl_train.distributed import processes
+from srl_train.errors import TrainingError
 from srl_train.learners.constrained_logprobs import Allowed, constrained_log_probs
 from srl_train.learners.trl_options import grpo_arguments
 from srl_train.learners.trl_stepped import (
@@ -40,13 +41,21 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     What a sample brings is a column of the batch, which TRL shuffles and splits with all others:
 
-    - `old_per_token_logps`, of samples from older weights: the ratio is taken to the
-      log-probabilities as sampled.
+    - `old_per_token_logps`, of samples from older weights or another engine: the ratio is taken to
+      the log-probabilities as sampled.
     - `allowed`, of constrained choices: log-probabilities are renormalised over these ids.
     - `advantages`, of samples that bring theirs turn by turn, in place of TRL's own.
     """
 
-    from_older_weights: bool = False
+    sampled_elsewhere: bool = False
+    """Whether other weights sampled, or the same weights in another engine."""
+    version: int | None = None
+    """The model's update count, where the engine that sampled is compared with this one."""
+    sampler_differences: list[tuple[float, float, float]]
+    """(sum, largest, tokens) of absolute differences in log-probability from the engine that
+    sampled, of each pass over samples of the same weights."""
+    newest_logps: Tensor
+    """Log-probabilities (B, T) as taken last, detached."""
     allowed: Sequence[Allowed] | None = None
     """Of the rows whose log-probabilities are taken next; None where all choices are free."""
 
@@ -56,8 +65,11 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self.allowed = [sample.allowed or () for sample in samples] if constrained else None
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         batch["allowed"] = self.allowed
-        if self.from_older_weights:
+        if self.sampled_elsewhere:
             batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
+        if self.version is not None:
+            same = [sample.version == self.version for sample in samples]
+            batch["same_weights"] = torch.tensor(same, device=batch["completion_ids"].device)
         if samples[0].advantages is not None:
             batch["advantages"] = advantages_of(samples, batch["completion_ids"])
         return batch
@@ -65,7 +77,15 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         self.allowed = inputs["allowed"]
         loss: Tensor = super()._compute_loss(model, inputs)
+        if self.version is not None:
+            self._compare_with_sampler(inputs)
         return loss
+
+    def _compare_with_sampler(self, batch: Mapping[str, Any]) -> None:
+        mask = batch["completion_mask"] * batch["tool_mask"] * batch["same_weights"][:, None]
+        apart = (self.newest_logps - batch["sampling_per_token_logps"]).abs() * mask
+        found = apart.sum().item(), apart.max().item(), mask.sum().item()
+        self.sampler_differences.append(found)
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -76,15 +96,16 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         *args: Any,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        found: tuple[Tensor, Tensor | None, Tensor | None]
         if self.allowed is not None:
             tokens = (input_ids, attention_mask, logits_to_keep)
-            return *constrained_log_probs(model, *tokens, self.allowed, self.temperature), None
-        free: tuple[Tensor, Tensor | None, Tensor | None] = (
-            super()._get_per_token_logps_and_entropies(
+            found = *constrained_log_probs(model, *tokens, self.allowed, self.temperature), None
+        else:
+            found = super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
             )
-        )
-        return free
+        self.newest_logps = found[0].detach()
+        return found
 
 
 def advantages_of(samples: Sequence[TokenSample], completion_ids: Tensor) -> Tensor:
@@ -115,6 +136,7 @@ class PlayedLearner(SteppedLearner):
         temperature: float,
         planned_updates: int,
         replays: bool,
+        max_divergence: float | None,
         seed: int,
     ) -> None:
         """Build the trainer, a PlayedGRPOTrainer where it `replays`; see the subclasses."""
@@ -123,6 +145,7 @@ class PlayedLearner(SteppedLearner):
         self._group_size = group_size
         self._samples: Sequence[TokenSample] = ()
         self._replays = replays
+        self._max_divergence = max_divergence
         steps = planned_updates * self.steps_per_update
         with isolated_randomness(seed), quiet_upstream():
             trainer = make_trainer(
@@ -164,11 +187,42 @@ class PlayedLearner(SteppedLearner):
         older = any(s.version != version for s in samples)  # in any process
         self._samples = samples = processes.share_of(samples)
         if self._replays:
-            self._trainer.from_older_weights = older
+            self._trainer.sampled_elsewhere = older or self._max_divergence is not None
         elif any(s.advantages is not None for s in samples):
             raise ValueError("samples that bring their advantages need a learner that replays")
         self._trainer._step = 0  # a multiple of its generation period: it asks for our samples
+        if self._max_divergence is not None:
+            self._trainer.version, self._trainer.sampler_differences = version, []
         return self.steps_per_update
+
+    def compute_gradients(self) -> dict[str, Tensor] | None:
+        """The next step's gradients.
+
+        Raises TrainingError where another engine sampled with other probabilities than ours: the
+        mean absolute difference in log-probability, over the tokens of the update's first step, is
+        above `max_divergence`.
+        """
+        limit = self._max_divergence if self._steps_done == 0 else None
+        gradients = super().compute_gradients()
+        if limit is not None:
+            self._check_sampler(limit)
+            self._trainer.version = None  # from here on the weights are others
+        return gradients
+
+    def _check_sampler(self, limit: float) -> None:
+        sums, largest, tokens = zip(*self._trainer.sampler_differences, strict=True)
+        if not sum(tokens):
+            return
+        mean = sum(sums) / sum(tokens)
+        metrics = self._trainer._metrics["train"]
+        metrics["sampler_divergence/mean"].append(mean)
+        metrics["sampler_divergence/max"].append(max(largest))
+        if not mean <= limit:
+            raise TrainingError(
+                f"{self.name}: sampler and trainer differ by {mean:.3g} in log-probability, on "
+                f"average over {int(sum(tokens))} tokens; backend.max_divergence is "
+                f"{limit:g}: is the server's dtype, or its base, another one?"
+            )
 
     def end_update(self) -> dict[str, float]:
         """TRL's metrics since `begin_update`, averaged."""
@@ -228,25 +282,28 @@ class GrpoLearner(PlayedLearner):
         temperature: float,
         planned_updates: int,
         replays: bool = False,
+        max_divergence: float | None = None,
         seed: int = 0,
     ) -> None:
         """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
 
         `group_size` samples in a row are compared with each other, `temperature` is what they are
         drawn at, `planned_updates` the length of the learning-rate schedule in updates; `replays`
-        says that samples may be constrained, stem from older weights or bring their advantages.
+        says that samples may be constrained, stem from older weights or bring their advantages,
+        `max_divergence` that another engine samples, and how far it may be from this one.
         """
         super().__init__(
             name,
             model,
             tokenizer,
             config,
-            PlayedGRPOTrainer if replays else GRPOTrainer,
+            PlayedGRPOTrainer if replays or max_divergence is not None else GRPOTrainer,
             {"scale_rewards": config.scale_rewards},
             group_size=group_size,
             temperature=temperature,
             planned_updates=planned_updates,
-            replays=replays,
+            replays=replays or max_divergence is not None,
+            max_divergence=max_divergence,
             seed=seed,
         )
 

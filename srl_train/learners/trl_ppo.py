@@ -1,7 +1,7 @@
 """PPO learner: TRL's clipped surrogate with advantages from a critic.
 
-Of TRL's GRPOTrainer four methods are extended, none is replaced: what a batch is made of, the
-loss, the log-probabilities (which are looked at in passing) and the optimizer. Formulas and
+Of TRL's GRPOTrainer three methods are extended, none is replaced: what a batch is made of, the
+loss and the optimizer. Formulas and
 settings: docs/training/ppo.md.
 """
 
@@ -46,7 +46,7 @@ from srl_train.learners.trl_stepped import isolated_randomness
 
 _LOG = logging.getLogger(__name__)
 
-_CRITIC = "critic."  # before the names of the critic's parameters
+CRITIC = "critic."  # before the names of the critic's parameters
 _TOO_FAR = 1.5  # times target_kl
 
 
@@ -85,21 +85,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         # Tensors with a row per sample: TRL shuffles and splits them with all others.
         return {**batch, **self._estimates(batch, [row["sample"] for row in inputs])}
 
-    def _get_per_token_logps_and_entropies(
-        self,
-        model: Any,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        logits_to_keep: int,
-        *args: Any,
-        **kwargs: Any,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        found = super()._get_per_token_logps_and_entropies(
-            model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
-        )
-        self._newest_logps = found[0].detach()
-        return found
-
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         with self._watched_backbone() as seen:
             policy_loss: Tensor = super()._compute_loss(model, inputs)
@@ -124,7 +109,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         """Schulman's k3 estimate of KL(policy that played || policy now), over answer tokens."""
         mask = batch["completion_mask"] * batch["tool_mask"]
         old = batch.get("old_per_token_logps")
-        ratio = torch.zeros_like(self._newest_logps) if old is None else self._newest_logps - old
+        ratio = torch.zeros_like(self.newest_logps) if old is None else self.newest_logps - old
         k3 = ratio.exp() - 1 - ratio
         self.divergence.append(((k3 * mask).sum().item(), mask.sum().item()))
 
@@ -246,6 +231,7 @@ class PpoLearner(PlayedLearner):
         planned_updates: int,
         discount: float = 1.0,
         joint: JointState | None = None,
+        max_divergence: float | None = None,
         seed: int = 0,
     ) -> None:
         """Build critic and trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
@@ -273,10 +259,11 @@ class PpoLearner(PlayedLearner):
             temperature=temperature,
             planned_updates=planned_updates,
             replays=True,
+            max_divergence=max_divergence,
             seed=seed,
         )
         self._critic = {n: p for n, p in critic.named_parameters() if p.requires_grad}
-        self._parameters |= {f"{_CRITIC}{n}": p for n, p in self._critic.items()}
+        self._parameters |= {f"{CRITIC}{n}": p for n, p in self._critic.items()}
         self._target_kl = config.target_kl
         self._warmup_steps = config.critic_warmup * self.steps_per_update
         self._stopped = False
@@ -370,4 +357,4 @@ def _whole(own: Floats) -> tuple[Floats, slice]:
 
 
 def _critics(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: own for name, own in gradients.items() if name.startswith(_CRITIC)}
+    return {name: own for name, own in gradients.items() if name.startswith(CRITIC)}

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from srl_agents.episode import ModelVersion
+from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 
 DIGESTED_BYTES = 1 << 30
@@ -27,6 +28,15 @@ class WeightPublisher(Protocol):
         """
         ...
 
+    def current(self, name: str) -> ModelVersion | None:
+        """What answers for `name` are marked with now; None before the first publication."""
+        ...
+
+    def roll_back(self, name: str) -> ModelVersion:
+        """From now on the version before the newest answers; returns it. Raises BackendError where
+        none is left."""
+        ...
+
 
 @dataclass(frozen=True)
 class InProcessPublisher:
@@ -37,8 +47,8 @@ class InProcessPublisher:
     snapshots: Mapping[str, Any]
     """Pool -> its module, which takes copies of the weights. A model in training has none: its
     backend samples from the very module that its learner trains."""
-    adapted: bool
-    """Models and pools are adapters on one base, which one backend samples for."""
+    adapters: frozenset[str]
+    """Those that are adapters of their backend's model, by their own name."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> ModelVersion:
         """See WeightPublisher."""
@@ -47,7 +57,7 @@ class InProcessPublisher:
             with torch.no_grad():
                 for parameter, value in tensors.items():
                     held[parameter].copy_(value)
-        backend, adapter = self.backends[name], name if self.adapted else None
+        backend, adapter = self.backends[name], name if name in self.adapters else None
         if adapter is None:
             backend.weights_version = version
         else:
@@ -58,6 +68,17 @@ class InProcessPublisher:
         else:
             backend.digests[adapter] = digest
         return backend.identity(adapter)
+
+    def current(self, name: str) -> ModelVersion | None:
+        """See WeightPublisher."""
+        return self.backends[name].identity(name if name in self.adapters else None)
+
+    def roll_back(self, name: str) -> ModelVersion:
+        """Raises BackendError."""
+        raise BackendError(
+            f"{name} samples from the very weights that its learner trains, and no version before "
+            "them is kept: give backend.name vllm to go back"
+        )
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str | None:

@@ -104,6 +104,23 @@ def test_everything_lies_in_the_checkpoint_folder(trained):
         load_checkpoint_metadata("round_00000099", folder)
 
 
+def test_rounds_are_trained_in_order(small):
+    trainer = MultiModelTrainer(small(enable_monitoring=False))
+
+    async def train():
+        with pytest.raises(TrainingError, match="episode_num is 1, the next is 0"):
+            await trainer.train_multi_model_episode(1)
+        first = await trainer.train_multi_model_episode(0)
+        with pytest.raises(TrainingError, match="episode_num is 0, the next is 1"):
+            await trainer.train_multi_model_episode(0)
+        return first
+
+    first = asyncio.run(train())
+    assert (first["episode"], first["metrics"]["round"]) == (0, 0)
+    assert first["updates"].keys() == first["rewards"].keys() == {"model_0", "model_1"}
+    assert 0 <= first["cooperation_ratio"] <= 1
+
+
 def test_the_config_may_change_until_training_begins(small):
     trainer = create_cooperative_multimodel_trainer(num_models=4)
     trainer.config = small(enable_monitoring=False)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,17 +85,20 @@ class VLLMBackend:
         tokenizer's chat template.
         """
         self.name = name or base
+        self.base = base
+        """What servers call it."""
         self.tokenizer = tokenizer
         self.positions = positions
         self.refused = 0
         """Answers that came from another model than the one that was asked, and were not used."""
-        self._scheduler, self._base, self._seeded = scheduler, base, seeded
+        self._scheduler, self._seeded = scheduler, seeded
         self._chat = ChatFormat(tokenizer, stop_ids, chat_template_kwargs)
         self._batcher: Batcher[_Asked, tuple[_Call, int]] = Batcher(self._calls)
         # Publications come from other threads than requests.
         self._lock = threading.Lock()
         self._served: dict[str | None, Served] = {None: Served(ModelVersion(self.name), base)}
         self._under_way: dict[str, set[Future[None]]] = {}
+        self._resumed: Future[None] | None = None
 
     @property
     def chat(self) -> ChatFormat:
@@ -117,6 +120,22 @@ class VLLMBackend:
         while waiting := self._waiting_for(served_as):
             await asyncio.wait([asyncio.wrap_future(answered) for answered in waiting])
 
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Within, no request is under way: those that come wait, and those before have ended."""
+        resumed: Future[None] = Future()
+        with self._lock:
+            self._resumed = resumed
+            names = list(self._under_way)
+        try:
+            for name in names:
+                await self.drained(name)
+            yield
+        finally:
+            with self._lock:
+                self._resumed = None
+            resumed.set_result(None)
+
     async def complete(self, request: Request) -> Completion:
         """The completion, asked for in one call with what else waits for the same weights.
 
@@ -127,7 +146,7 @@ class VLLMBackend:
         trie = None
         if request.answers is not None:
             trie = known_trie(request.answers, self._chat.end_of_turn)
-        with self._counted(request) as served:
+        async with self._counted(request) as served:
             if trie is not None and trie.answers == 1:
                 [answer] = request.answers or ()
                 ids = (*answer, self._chat.end_of_turn)
@@ -149,14 +168,19 @@ class VLLMBackend:
             )
         return self._served[adapter]
 
-    @contextmanager
-    def _counted(self, request: Request) -> Iterator[Served]:
+    @asynccontextmanager
+    async def _counted(self, request: Request) -> AsyncIterator[Served]:
         """The weights that a request is for; it counts as under way within."""
         answered: Future[None] = Future()
-        with self._lock:
-            served = self._current(request.adapter)
-            check_version(request, served.version)
-            self._under_way.setdefault(served.name, set()).add(answered)
+        while True:
+            with self._lock:
+                resumed = self._resumed
+                if resumed is None:
+                    served = self._current(request.adapter)
+                    check_version(request, served.version)
+                    self._under_way.setdefault(served.name, set()).add(answered)
+                    break
+            await asyncio.wrap_future(resumed)
         try:
             yield served
         finally:
@@ -208,7 +232,7 @@ class VLLMBackend:
         task = Task(
             owner=first.adapter or self.name,
             cost=sum(len(asked.request.context) + first.longest for asked in group),
-            base=self._base,
+            base=self.base,
             # A group's conversations stay together, and what was read of them stays in one server.
             prefix=None if first.conversation is None else (served.name, first.conversation),
         )

@@ -60,6 +60,10 @@ class TinySize:
     """Longest context in tokens (rotary positions: length costs no parameters)."""
 
 
+SERVABLE = TinySize(heads=2, key_value_heads=1)
+"""Heads of 32, the smallest that vLLM's attention takes on CPUs; the same count of parameters."""
+
+
 def folder(
     make_env: Callable[[], Any],
     *,

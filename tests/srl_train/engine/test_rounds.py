@@ -224,7 +224,7 @@ def test_a_group_that_failed_puts_a_budget_out_of_step_and_old_samples_are_known
 
     def watched(samples, seed, version):
         steps = begin(samples, seed, version)
-        seen.append(([version - s.version for s in samples], learner._trainer.from_older_weights))
+        seen.append(([version - s.version for s in samples], learner._trainer.sampled_elsewhere))
         return steps
 
     learner.begin_update = watched

@@ -14,6 +14,7 @@ def learner(
     *,
     temperature=1.0,
     replays=False,
+    max_divergence=None,
     planned_updates=10,
     group_size=4,
     **grpo,
@@ -27,6 +28,7 @@ def learner(
         temperature=temperature,
         planned_updates=planned_updates,
         replays=replays,
+        max_divergence=max_divergence,
     )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import math
 from importlib import metadata
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
+from srl_train.errors import TrainingError
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer
 from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.srl_train.learners.reference.grpo import (
@@ -88,9 +90,60 @@ def test_one_old_sample_among_new_ones_is_enough():
     samples[2] = dataclasses.replace(samples[2], version=4)
     one = learner(replays=True)
     one.begin_update(samples, 0, 5)
-    assert one._trainer.from_older_weights
+    assert one._trainer.sampled_elsewhere
     one.begin_update(some_samples(version=5), 0, 5)
-    assert not one._trainer.from_older_weights
+    assert not one._trainer.sampled_elsewhere
+
+
+def sampled_by_another_engine(shift, version=5):
+    """(a model, samples whose log-probabilities are its own, moved by `shift` up or down)."""
+    model = small_model()
+    exact = double(model)
+    rng = np.random.default_rng(0)
+    samples = []
+    for one in some_samples(version=version):
+        now = log_probs(exact, one).detach().numpy()
+        moved = now + shift * rng.choice([-1.0, 1.0], size=len(now)) * np.array(one.mask)
+        samples.append(dataclasses.replace(one, logprobs=tuple(moved.tolist())))
+    return model, samples
+
+
+def test_another_engines_log_probabilities_are_in_the_ratio_and_told():
+    model, samples = sampled_by_another_engine(0.05)
+    exact = double(model)
+    old = [torch.tensor(one.logprobs) for one in samples]
+    weights = advantages(samples, 4, "group")
+    corrected, _ = gradients_of(exact, samples, weights, old=old, clip=0.2)
+    plain, _ = gradients_of(exact, samples, weights)
+    one = learner(model, max_divergence=0.06)
+    found = first_gradients(one, samples, version=5)
+    assert relative_error(found, corrected) < EXACT
+    assert relative_error(found, plain) > 0.02
+    metrics = one.end_update()
+    assert metrics["sampler_divergence/mean"] == pytest.approx(0.05, rel=1e-3)
+    assert metrics["sampler_divergence/max"] == pytest.approx(0.05, rel=1e-3)
+
+
+def test_an_engine_too_far_from_the_trainer_is_refused():
+    model, samples = sampled_by_another_engine(0.05)
+    with pytest.raises(TrainingError, match=r"differ by 0\.05 .*max_divergence is 0\.04"):
+        first_gradients(learner(model, max_divergence=0.04), samples, version=5)
+    broken = [dataclasses.replace(s, logprobs=(math.nan,) * len(s.logprobs)) for s in samples]
+    with pytest.raises(TrainingError, match="nan"):
+        first_gradients(learner(model, max_divergence=0.04), broken, version=5)
+
+
+def test_only_samples_of_the_same_weights_are_compared_with_the_trainer():
+    model, samples = sampled_by_another_engine(3.0, version=4)
+    one = learner(model, max_divergence=0.04)
+    first_gradients(one, samples, version=5)
+    assert "sampler_divergence/mean" not in one.end_update()
+
+
+def test_only_the_first_step_of_an_update_is_compared():
+    model, samples = sampled_by_another_engine(0.0)
+    one = learner(model, max_divergence=1e-4, num_iterations=3, learning_rate=0.1)
+    update(one, samples, version=5)  # the weights are others from the second step on
 
 
 def test_what_the_environment_wrote_has_no_gradient():

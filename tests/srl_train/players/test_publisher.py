@@ -25,7 +25,9 @@ def test_a_learners_weights_are_marked_and_a_pools_are_copied(adapted):
     learner, past = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
     shared = backend()
     backends = {"model_0": shared, "past": shared if adapted else backend()}
-    publisher = InProcessPublisher(backends, {"past": past}, adapted)
+    publisher = InProcessPublisher(
+        backends, {"past": past}, frozenset(backends) if adapted else frozenset()
+    )
     weights = {name: own.detach() for name, own in learner.named_parameters()}
     before = {name: own.clone() for name, own in weights.items()}
 

@@ -280,27 +280,14 @@ def test_shutdown_without_a_run_does_nothing(short_run, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_rounds_one_by_one_and_in_order(short_run, tmp_path):
+def test_rounds_one_by_one_are_those_of_a_whole_run(short_run, tmp_path):
     trainer = trainer_for(short_run(), tmp_path)
-
-    async def train():
-        with pytest.raises(TrainingError, match="episode_num is 1, the next is 0"):
-            await trainer.train_multi_model_episode(1)
-        first = await trainer.train_multi_model_episode(0)
-        with pytest.raises(TrainingError, match="episode_num is 0, the next is 1"):
-            await trainer.train_multi_model_episode(0)
-        await trainer.train_multi_model_episode(1)
-        with pytest.raises(TrainingError, match="all 2 rounds are trained"):
-            await trainer.train_multi_model_episode(2)
-        await trainer.shutdown()
-        return first
-
-    first = asyncio.run(train())
-    assert first["episode"] == 0
-    assert first["updates"] == {"model_0": True, "model_1": True}
-    assert set(first["rewards"]) == {"model_0", "model_1"}
-    assert 0 <= first["cooperation_ratio"] <= 1
-    assert first["metrics"]["round"] == 0
+    first = trainer.train_round()
+    assert first.row["round"] == 0
+    trainer.train_round()
+    with pytest.raises(TrainingError, match="all 2 rounds are trained"):
+        trainer.train_round()
+    asyncio.run(trainer.shutdown())
     assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000002"]
     whole = trainer_for(short_run(), tmp_path / "whole")
     whole.fit()

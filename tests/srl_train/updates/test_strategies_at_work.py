@@ -153,7 +153,7 @@ def test_stale_samples_are_trained_on_as_such(short_run):
 
     def watched(samples, seed, version):
         steps = begin(samples, seed, version)
-        seen.append(([version - s.version for s in samples], learner._trainer.from_older_weights))
+        seen.append(([version - s.version for s in samples], learner._trainer.sampled_elsewhere))
         return steps
 
     learner.begin_update = watched

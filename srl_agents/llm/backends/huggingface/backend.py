@@ -175,7 +175,7 @@ class HuggingFaceBackend:
         contexts = [request.context for request in requests]
         handles = [self._cache_of(request) for request in requests]
         try:
-            with torch.inference_mode(), _evaluating(self.model):
+            with torch.inference_mode(), evaluating(self.model):
                 kept = reusable(contexts, models, handles)
                 if kept is None:
                     kept = self._empty_cache(models)
@@ -338,7 +338,7 @@ class _Row:
 
 
 @contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
+def evaluating(model: Any) -> Iterator[None]:
     """Without dropout; each module is afterwards in the mode it was in."""
     training = [module for module in model.modules() if module.training] if model.training else []
     for module in training:

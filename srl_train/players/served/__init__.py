@@ -1,0 +1,1 @@
+"""Models in training that sample in vLLM servers."""

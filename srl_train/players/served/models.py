@@ -1,0 +1,152 @@
+"""Models in training that play through vLLM servers: modules, servers, backends, publisher."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.vllm import VLLMBackend
+from srl_agents.llm.text_policy import turn_of
+from srl_agents.policy import AgentObservation
+from srl_agents.serving.fleet import Fleet
+from srl_train.config.backend import VLLMBackendConfig
+from srl_train.config.run import RunConfig
+from srl_train.players.learning_models import learning_models
+from srl_train.players.served.publisher import ServedPublisher
+from srl_train.players.served.server_specs import BASE, servable, served_bases, server_specs
+
+PROBED_TOKENS = 64
+_TOLERANCES = {"float32": 1e-3, "bfloat16": 0.5}
+
+
+@dataclass(frozen=True)
+class ServedModels:
+    """Models that learn in this process and sample in servers."""
+
+    modules: Mapping[str, Any]
+    """Model -> the module that its learner trains."""
+    backends: Mapping[str, VLLMBackend]
+    """Model, pool, and frozen model on the adapters' base -> what samples for it."""
+    publisher: ServedPublisher
+    close: Callable[[], None]
+
+
+def serve_models(
+    config: RunConfig,
+    backend: VLLMBackendConfig,
+    make_env: Callable[[], Any],
+    bases: Mapping[str, str],
+    frozen: Mapping[str, str],
+) -> ServedModels:
+    """Load the models to train from `bases`, and start or attach to the servers that sample.
+
+    A frozen model of the very base that adapters share plays there too, with an adapter of zeros:
+    servers on CPUs mix the plain base up with adapters. Raises BackendError where a server cannot
+    be started or reached.
+    """
+    starts = {name: servable(config, make_env, base) for name, base in bases.items()}
+    loaded, modules = learning_models(config.models, starts, make_env, config.seed)
+    frozen = {name: servable(config, make_env, base) for name, base in frozen.items()}
+    sources = served_bases(config, make_env)
+    fleet = open_fleet(config, backend, sources)
+    try:
+        return _connected(config, backend, make_env, fleet, loaded, modules, sources, frozen)
+    except BaseException:
+        fleet.close()
+        raise
+
+
+def _connected(
+    config: RunConfig,
+    backend: VLLMBackendConfig,
+    make_env: Callable[[], Any],
+    fleet: Fleet,
+    loaded: Mapping[str, HuggingFaceBackend],
+    modules: Mapping[str, Any],
+    sources: Mapping[str, str],
+    frozen: Mapping[str, str],
+) -> ServedModels:
+    served = {
+        base: VLLMBackend(
+            fleet.scheduler,
+            own.tokenizer,
+            base=base,
+            name=own.name,
+            seeded=backend.seeded,
+            positions=own.positions,
+            stop_ids=own.chat.stop_ids,
+            chat_template_kwargs=config.models.chat_template_kwargs,
+        )
+        for base, own in zip(sources, loaded.values(), strict=False)  # of adapters all are one
+    }
+    if config.models.adapters is None:
+        backends, shapes, still = served, dict(modules), []
+    else:
+        still = [name for name, base in frozen.items() if base == sources[BASE]]
+        shared = {pool: modules[own.of[0]] for pool, own in config.opponent_pools.items()}
+        shapes = {**modules, **shared, **dict.fromkeys(still, modules[config.models.names[0]])}
+        backends = dict.fromkeys(shapes, served[BASE])
+    publisher = ServedPublisher(
+        backends,
+        fleet,
+        shapes,
+        folder=Path(tempfile.mkdtemp(prefix="published-", dir=backend.folder)),
+        probe=_probe(make_env, next(iter(backends.values()))),
+        tolerance=backend.probe_tolerance or _TOLERANCES[config.models.dtype],
+        deadline=backend.deadline,
+        keep=backend.keep_versions,
+    )
+    fleet.on_up(publisher.reload)
+    for name in still:
+        trained = {n: p for n, p in shapes[name].named_parameters() if p.requires_grad}
+        publisher.publish(name, 0, {n: torch.zeros_like(p) for n, p in trained.items()})
+
+    def close() -> None:
+        try:
+            publisher.close()
+        finally:
+            fleet.close()
+
+    return ServedModels(modules, backends, publisher, close)
+
+
+def open_fleet(config: RunConfig, backend: VLLMBackendConfig, sources: Mapping[str, str]) -> Fleet:
+    """The configuration's servers, ready to answer: started here, or attached to.
+
+    `sources`: base -> the folder or hub name that its servers start from.
+    """
+    if backend.managed is None:
+        urls = {
+            base: backend.servers if config.models.adapters else (backend.servers[place],)
+            for place, base in enumerate(sources)
+        }
+        return Fleet.attached(urls, concurrency=backend.concurrency, deadline=backend.deadline)
+    logs = Path(tempfile.mkdtemp(prefix="vllm-logs-"))
+    specs = server_specs(
+        config, backend.managed, sources, keep_versions=backend.keep_versions, log_folder=logs
+    )
+    return Fleet.managed(
+        specs,
+        concurrency=backend.concurrency,
+        deadline=backend.deadline,
+        max_restarts=backend.managed.max_restarts,
+        start_timeout=backend.managed.start_timeout,
+    )
+
+
+def _probe(make_env: Callable[[], Any], backend: VLLMBackend) -> list[int]:
+    """Token ids that a publication is checked on: how a game of the environment begins."""
+    with closing(make_env()) as env:
+        observations, infos = env.reset(seed=0)
+        agent = env.agents[0]
+        mask = infos[agent].get("action_mask")
+        seen = AgentObservation(agent, observations[agent], mask)
+        [prompt] = backend.chat.prompts([turn_of(env.unwrapped.text_view, seen)])
+    return list(prompt[-PROBED_TOKENS:])

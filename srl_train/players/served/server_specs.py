@@ -1,0 +1,141 @@
+"""Specifications of the model servers that a run's configuration asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+from huggingface_hub import snapshot_download
+
+from srl_agents.errors import BackendError
+from srl_agents.llm import tiny
+from srl_agents.llm.backends.huggingface.backend import source_of
+from srl_agents.serving import placement
+from srl_agents.serving.command import ServerSpec
+from srl_agents.serving.gpus import find_gpus
+from srl_agents.serving.model_size import needs_of
+from srl_train.checkpoints.adapter_folders import adapter_base
+from srl_train.config.backend import ManagedServersConfig
+from srl_train.config.run import RunConfig
+from srl_train.players.player_spec import TINY
+from srl_train.players.trained_models import notes_of
+
+BASE = "base"
+"""What servers call the base that adapters share; a whole model is called by its own name."""
+GIB = 2**30
+
+
+def servable(config: RunConfig, make_env: Callable[[], Any], base: str) -> str:
+    """What to load for a model's base; the embedded model has heads there that vLLM can serve."""
+    if base != TINY:
+        return base
+    with closing(make_env()) as env:
+        notes = notes_of(config.models.opponent_notes, env)
+    return str(tiny.folder(make_env, size=tiny.SERVABLE, notes=notes))
+
+
+def served_bases(config: RunConfig, make_env: Callable[[], Any]) -> dict[str, str]:
+    """Served base -> the folder or hub name that its servers start from.
+
+    Adapters share one; of whole models each has its own, whose weights are published before it is
+    asked for the first time.
+    """
+    models = config.models
+    starts = {
+        BASE if models.adapters else name: servable(config, make_env, base)
+        for name, base in zip(models.names, models.bases, strict=True)
+    }
+    return {name: adapter_base(start) or start for name, start in starts.items()}
+
+
+def adapter_slots(config: RunConfig, keep_versions: int) -> int:
+    """Adapters that a server has to hold at once: every model's and pool's newest version, those
+    kept beside it and the next one as it is published, and one per frozen model."""
+    models = config.models
+    if models.adapters is None:
+        return 0
+    learning = models.count + len(config.opponent_pools)
+    return learning * (keep_versions + 2) + len(models.frozen_models)
+
+
+def server_specs(
+    config: RunConfig,
+    managed: ManagedServersConfig,
+    sources: Mapping[str, str],
+    *,
+    keep_versions: int,
+    log_folder: Path,
+) -> list[ServerSpec]:
+    """A server for each replica of each of `sources` (served base -> where it is loaded from), on
+    the GPUs that are there, else on the CPU.
+
+    Raises PlacementError for what does not fit, BackendError for a base that cannot be read.
+    """
+    rank = config.models.adapters.rank if config.models.adapters else 1
+    bases = [
+        needs_of(
+            _folder(source),
+            name=name,
+            dtype=config.models.dtype,
+            context=managed.max_model_len,
+            adapter_slots=adapter_slots(config, keep_versions),
+            rank=rank,
+            replicas=managed.replicas,
+        )
+        for name, source in sources.items()
+    ]
+    last = managed.base_port + len(bases) * managed.replicas
+    chosen = managed.gpus
+    gpus = [gpu for gpu in find_gpus() if chosen is None or gpu.index in chosen]
+    plans = placement.place(
+        bases,
+        gpus,
+        range(managed.base_port, last),
+        cpu_memory_gib=psutil.virtual_memory().available / GIB,
+        fraction=managed.memory_fraction,
+    )
+    return [
+        ServerSpec(
+            model=sources[plan.base],
+            served_name=plan.base,
+            port=plan.port,
+            log_folder=log_folder,
+            host=managed.host,
+            gpus=plan.gpus,
+            dtype=config.models.dtype,
+            max_model_len=managed.max_model_len,
+            adapter_slots=plan.adapter_slots,
+            max_rank=rank,
+            memory_gib=plan.cache_gib,
+            memory_fraction=plan.memory_fraction,
+            extra_arguments=_as_arguments(managed.options),
+            **({} if managed.python is None else {"python": managed.python}),
+        )
+        for plan in plans
+    ]
+
+
+def _folder(source: str) -> Path:
+    """Where a base lies on this machine; one of the hub is downloaded first."""
+    place, revised = source_of(source)
+    if Path(place).is_dir():
+        return Path(place)
+    try:
+        return Path(snapshot_download(place, revision=revised.get("revision")))
+    except (OSError, ValueError) as error:
+        raise BackendError(f"cannot download the model {source!r}: {error}") from error
+
+
+def _as_arguments(options: Mapping[str, str | int | float | bool]) -> tuple[str, ...]:
+    """Options of vLLM's command line; true is a flag alone, false its refusal."""
+    words: list[str] = []
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            words += [f"--{flag}", str(value)]
+    return tuple(words)
