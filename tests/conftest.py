@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+from functools import partial
 
 import pytest
 
@@ -14,3 +15,43 @@ def embedded_models(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CORE_SRL_CACHE", str(session / "cache"))
         yield
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(embedded_models):
+    """The embedded model of the two-player game; it reads and answers every other game as well."""
+    from srl_agents.llm import tiny
+    from srl_envs import coop_compete_v0
+
+    return str(tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3)))
+
+
+@pytest.fixture
+def glimpse(monkeypatch):
+    """Builds embedded models that were shown a game for a moment only: they write, but not always
+    in form."""
+    from srl_agents.llm.tiny import model
+
+    monkeypatch.setattr(model, "ROUNDS", 1)
+    return partial(model.folder, steps=4, turns=1)
+
+
+@pytest.fixture
+def in_small(monkeypatch):
+    """Has every trainer run with these settings, by dotted name, on top of its own."""
+    from core_srl import trainer as documented
+    from srl_train import trainer
+    from srl_train.config import yaml_file
+
+    assemble = trainer.assemble
+
+    def settings_on_top(**settings):
+        dotted = {name.replace("__", "."): value for name, value in settings.items()}
+
+        def smaller(config, *parts):
+            return assemble(yaml_file.from_tree(yaml_file.to_tree(config), dotted), *parts)
+
+        for module in (trainer, documented):
+            monkeypatch.setattr(module, "assemble", smaller)
+
+    return settings_on_top

@@ -231,7 +231,11 @@ for policy in (SimplePG(), OurMethodPolicy()):
 
 
 @pytest.mark.parametrize("code", DOCUMENTED.values(), ids=DOCUMENTED.keys())
-def test_documented_examples_run(code, tmp_path, monkeypatch):
+def test_documented_examples_run(code, tmp_path, monkeypatch, in_small, tiny_folder):
+    if "at best" in code:
+        in_small(logging__evaluation_episodes=16)
+    else:
+        in_small(logging__evaluation_episodes=2, models__base=tiny_folder)
     run(code, tmp_path, monkeypatch)
 
 

@@ -3,7 +3,6 @@
 from functools import partial
 from pathlib import Path
 
-from srl_agents.llm import tiny
 from srl_train.config import yaml_file
 from srl_train.engine.environment import build_env
 from srl_train.trainer import Trainer
@@ -12,10 +11,9 @@ from tests.servers.chat_server import chat_server
 EXAMPLE = Path(__file__).parents[2] / "examples" / "configs" / "api_seat.yaml"
 
 
-def test_api_seat(tmp_path):
+def test_api_seat(tmp_path, glimpse):
     whole = yaml_file.load(EXAMPLE)
-    # Shown the game for a moment only: it writes, but not always in form.
-    start = tiny.folder(partial(build_env, whole), steps=4, turns=1)
+    start = glimpse(partial(build_env, whole))
     assert whole.rounds * whole.rollout.episodes == 40, "its comment counts the answers"
     assert whole.environment.options["max_cycles"] == 4
     smaller = {"rounds": 1, "rollout.group_size": 4, "models.base": str(start)}

@@ -17,6 +17,7 @@ SMALLER = {
     "rollout.group_size": 4,
     "rollout.groups_per_round": 1,
     "logging.evaluation_episodes": 0,
+    "models.sampling.max_new_tokens": 8,
 }
 
 
@@ -30,11 +31,8 @@ def tool_use():
 
 
 @pytest.mark.parametrize(("name", "make"), [("debate.yaml", debate), ("tool_use.yaml", tool_use)])
-def test_weights_change(name, make, tmp_path, embedded_models):
-    from srl_agents.llm import tiny
-
-    # Shown the game for a moment only: it writes, but not always in form.
-    start = tiny.folder(make, steps=4, turns=1)
+def test_weights_change(name, make, tmp_path, glimpse):
+    start = glimpse(make)
     config = yaml_file.load(CONFIGS / name, {**SMALLER, "models.base": str(start)})
     Trainer(config, tmp_path / "run").fit()
     before = load_file(start / "model.safetensors")

@@ -25,17 +25,13 @@ def test_custom_task():
     assert "(earned +0.95)" in said or "(earned +0.70)" in said
 
 
-@pytest.mark.parametrize(
-    "steps", [4, pytest.param(None, marks=pytest.mark.slow)], ids=["a moment", "as it comes"]
-)
-def test_a_custom_task_is_trained_on_by_its_name(steps, tmp_path, monkeypatch, embedded_models):
-    from srl_agents.llm import tiny
-
+@pytest.mark.parametrize("shown", ["a moment", pytest.param("as it comes", marks=pytest.mark.slow)])
+def test_a_custom_task_is_trained_on_by_its_name(shown, tmp_path, monkeypatch, request):
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     name, options = "custom_task:parallel_env", {"difficulty": 1}
     base = "tiny"
-    if steps is not None:  # shown the task for a moment only
-        base = str(tiny.folder(lambda: make(name, **options), steps=steps, turns=1))
+    if shown == "a moment":
+        base = str(request.getfixturevalue("glimpse")(lambda: make(name, **options)))
     config = yaml_file.from_tree(
         {
             "environment": {"name": name, "options": options},
@@ -50,5 +46,5 @@ def test_a_custom_task_is_trained_on_by_its_name(steps, tmp_path, monkeypatch, e
     episodes = [from_json(line) for line in kept.read_text("utf-8").splitlines()]
     assert episodes and all(episode.failure is None for episode in episodes)
     answers = [step.decision for e in episodes for turn in e.turns for step in turn]
-    if steps is None:  # the warm start taught the form
+    if shown == "as it comes":  # the warm start taught the form
         assert sum(answer.parse_failure is None for answer in answers) >= len(answers) - 1

@@ -1,23 +1,6 @@
-"""One embedded model for the whole session, and short runs with it."""
+"""Short runs with the embedded model."""
 
 import pytest
-
-from srl_envs import coop_compete_v0
-
-
-@pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory):
-    """The embedded model of the two-player game; it reads and answers every other game as well.
-
-    Built once per session in a folder of its own: what an earlier release left in the user's
-    cache is never tested, and nothing is left there.
-    """
-    from srl_agents.llm import tiny
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CORE_SRL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        folder = tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3))
-    return str(folder)
 
 
 @pytest.fixture

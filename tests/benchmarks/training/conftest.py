@@ -1,16 +1,8 @@
-"""One embedded model, which reads and answers every game, for all tests here."""
+"""Measurements of moments."""
 
 import pytest
 
 from benchmarks.training.claim import Request
-from srl_envs import coop_compete_v0
-
-
-@pytest.fixture(scope="session")
-def tiny_folder(embedded_models):
-    from srl_agents.llm import tiny
-
-    return str(tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3)))
 
 
 @pytest.fixture(scope="session")

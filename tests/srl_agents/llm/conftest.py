@@ -27,10 +27,8 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CORE_SRL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        return tiny.folder(make_env)
+def tiny_folder(embedded_models: None) -> Path:
+    return tiny.folder(make_env)
 
 
 @pytest.fixture

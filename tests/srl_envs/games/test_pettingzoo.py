@@ -20,6 +20,7 @@ from srl_envs import registry
 from srl_envs.games.round_game import OBSERVATION_MODES, RENDER_MODES
 
 ROUNDS = 60
+TURN_BASED_ROUNDS = 20  # debates grow, and every seat is shown all of them at every turn
 
 # The modes with a mask beside the vector are dicts by design; PettingZoo's AEC test remarks on it.
 DICTS_ARE_WANTED = (
@@ -63,13 +64,14 @@ def test_parallel_seeds(name, mode):
 @every_mode
 @TEXTS_ARE_WANTED
 def test_turn_based_api(name, mode):
-    api_test(turn_based(name, obs_mode=mode, max_cycles=ROUNDS), num_cycles=ROUNDS)
+    rounds = TURN_BASED_ROUNDS
+    api_test(turn_based(name, obs_mode=mode, max_cycles=rounds), num_cycles=rounds)
 
 
 @every_name
 @every_mode
 def test_turn_based_seeds(name, mode):
-    seed_test(partial(turn_based, name, obs_mode=mode), num_cycles=ROUNDS)
+    seed_test(partial(turn_based, name, obs_mode=mode), num_cycles=TURN_BASED_ROUNDS)
 
 
 @every_name

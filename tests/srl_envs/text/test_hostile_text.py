@@ -1,6 +1,6 @@
-"""Thousands of random and hostile answers to every game: none raises, and the rules hold.
+"""Random and hostile answers by the thousand to every game: none raises, and the rules hold.
 
-At least ANSWERS of them per environment, in episodes of ROUNDS turns.
+They come in episodes of ROUNDS turns.
 """
 
 import json
@@ -17,7 +17,7 @@ from srl_envs.text.env import TextEnv
 from srl_envs.text.view import NOT_LEGAL_NOW, ParseFailure
 from tests.srl_envs.tasks.grading.hostile_answers import hostile_answers
 
-ANSWERS, ROUNDS = 5000, 20
+ROUNDS = 20
 # Where whatever is written is a move, tests of these games' own try as many: test_math, test_code,
 # test_debate, test_tool_use, test_multitask.
 NAMES = [name for name in registry.names() if "free text" not in registry.entry(name).tags]
@@ -85,8 +85,9 @@ HOLDS = {
 }
 
 
+@pytest.mark.parametrize("least", [1000, pytest.param(5000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
-def test_no_answer_breaks_a_game(name):
+def test_no_answer_breaks_a_game(name, least):
     inner = registry.make(name, max_cycles=ROUNDS)
     env, view = TextEnv(inner), inner.text_view
     holds = HOLDS[inner.metadata["name"]]
@@ -95,7 +96,7 @@ def test_no_answer_breaks_a_game(name):
 
     @settings(
         # Half as many again: some games are decided before their last round.
-        max_examples=max(100, 3 * ANSWERS // (2 * ROUNDS * len(inner.possible_agents))),
+        max_examples=max(40, 3 * least // (2 * ROUNDS * len(inner.possible_agents))),
         deadline=None,
         derandomize=True,
         database=None,
@@ -134,4 +135,4 @@ def test_no_answer_breaks_a_game(name):
         assert turn <= ROUNDS
 
     play()
-    assert said >= ANSWERS
+    assert said >= least

@@ -141,7 +141,7 @@ def letters(text):
     return "".join(c for c in text.casefold() if c.isalnum())
 
 
-@settings(max_examples=3000, deadline=None, derandomize=True)
+@settings(max_examples=1000, deadline=None, derandomize=True)
 @given(ANSWERS)
 def test_any_answer_is_an_action_or_a_failure(answer):
     for view, seat in VIEWS.values():

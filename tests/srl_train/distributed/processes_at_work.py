@@ -17,6 +17,7 @@ from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
 from srl_train.config.learners import PpoConfig
 from srl_train.distributed import fsdp, processes
+from srl_train.errors import TrainingError
 from srl_train.learners.critics import JointState
 from srl_train.learners.trl_ppo import PpoLearner
 from srl_train.trainer import Trainer
@@ -174,7 +175,42 @@ def kept(run, folder):
         keep(folder / f"{name}.optimizer", named)
 
 
-TASKS = {"updates": do_updates, "runs": do_runs}
+def do_failure(_):
+    """Everything processes say to each other, and then the second one fails."""
+    assert processes.start("cpu") == processes.count() == 2
+    place = processes.index()
+    own = list(processes.share_of(range(5)))
+    assert own == ([0, 1], [2, 3, 4])[place], own
+    assert processes.gather(own) == [0, 1, 2, 3, 4]
+    assert processes.any_of(place == 1) and not processes.any_of(False)
+    assert processes.sums([1.0, place]) == [2.0, 1.0] and processes.mean(place) == 0.5
+    metrics = {"a": place, **({"b": 3.0} if place else {})}
+    assert processes.mean_metrics(metrics) == {"a": 0.5, "b": 3.0}
+    assert float(processes.mean_tensors({"x": torch.tensor(float(place))})["x"]) == 0.5
+    with processes.main_first():
+        pass
+    processes.check_same("a number", 7)
+    layer = torch.nn.Linear(2, 2)
+    torch.nn.init.constant_(layer.weight, 0.5)
+    torch.nn.init.zeros_(layer.bias)
+    processes.check_equal("weights", {"model_0": layer})
+    torch.nn.init.constant_(layer.weight, 0.5 + place)
+    for check in (
+        lambda: processes.check_equal("weights", {"model_0": layer}),
+        lambda: processes.check_same("a number", place),
+    ):
+        try:
+            check()
+        except TrainingError as error:
+            sys.stdout.write(f"told in {place}: {error}\n")
+    sys.stdout.flush()
+    if place == 1:
+        raise RuntimeError("the second process fails")
+    processes.wait()
+    sys.stdout.write("never reached\n")
+
+
+TASKS = {"updates": do_updates, "runs": do_runs, "failure": do_failure}
 
 if __name__ == "__main__":
     assert "RANK" in os.environ, "start it with torchrun"

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,8 @@ LIMIT = 240
 """Seconds after which a launch counts as hanging."""
 
 
-def torchrun(*words, limit=LIMIT):
-    """(exit code, what was written) of two processes; never longer than `limit` seconds."""
+def torchrun(*words):
+    """(exit code, what was written) of two processes; never longer than LIMIT seconds."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--local-addr", "127.0.0.1", "--nproc_per_node", "2", *map(str, words)]
     ours = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
@@ -42,7 +41,7 @@ def torchrun(*words, limit=LIMIT):
         start_new_session=True,
     )
     try:
-        told, _ = launched.communicate(timeout=limit)
+        told, _ = launched.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
         os.killpg(launched.pid, signal.SIGKILL)
         told, _ = launched.communicate()
@@ -51,8 +50,8 @@ def torchrun(*words, limit=LIMIT):
 
 
 def at_work(tasks, folder):
-    code, told = torchrun("-m", "tests.srl_train.distributed.processes_at_work", tasks, folder)
-    assert code == 0, told[-4000:]
+    """(exit code, what was written) of two processes that do these tasks."""
+    return torchrun("-m", work.__name__, tasks, folder)
 
 
 def difference(one, other, start=None):
@@ -98,8 +97,9 @@ TOGETHER = {"updates.strategy": "synchronized"}
 
 
 @pytest.fixture(scope="module")
-def launches(tmp_path_factory, tiny_folder):
-    """(folder of one process, folder of two): all updates, and three runs."""
+def launched(tmp_path_factory, tiny_folder):
+    """(folder of one process, folder of two, what these wrote): all updates, three runs, and, of
+    the two, an end by failure."""
     one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
     chosen = {"full": TOGETHER, "adapters": FOUR}
     configurations(one, tiny_folder, chosen)
@@ -108,8 +108,15 @@ def launches(tmp_path_factory, tiny_folder):
     work.do_runs(one)
     for name, source in {"full": "full", "adapters": "adapters", "sliced": "full"}.items():
         shutil.copytree(one / source / "checkpoints", two / "from" / name)
-    at_work("updates,runs", two)
-    return one, two
+    code, told = at_work("updates,runs,failure", two)
+    assert code != 0 and "the second process fails" in told, told[-4000:]
+    return one, two, told
+
+
+@pytest.fixture
+def launches(launched):
+    """(folder of one process, folder of two)."""
+    return launched[:2]
 
 
 def split(path):
@@ -187,48 +194,9 @@ def assert_same_end(one, other):
         assert difference(load_file(one / file), load_file(other / file)) < EXACT, file
 
 
-CHECKS = """
-import sys, torch
-from srl_train.distributed import processes
-from srl_train.errors import TrainingError
-assert processes.start("cpu") == processes.count() == 2
-place = processes.index()
-own = list(processes.share_of(range(5)))
-assert own == ([0, 1], [2, 3, 4])[place], own
-assert processes.gather(own) == [0, 1, 2, 3, 4]
-assert processes.any_of(place == 1) and not processes.any_of(False)
-assert processes.sums([1.0, place]) == [2.0, 1.0] and processes.mean(place) == 0.5
-assert processes.mean_metrics({"a": place, **({"b": 3.0} if place else {})}) == {"a": 0.5, "b": 3.0}
-assert float(processes.mean_tensors({"x": torch.tensor(float(place))})["x"]) == 0.5
-order = []
-with processes.main_first():
-    order.append(place)
-processes.check_same("a number", 7)
-layer = torch.nn.Linear(2, 2)
-torch.nn.init.constant_(layer.weight, 0.5)
-torch.nn.init.zeros_(layer.bias)
-processes.check_equal("weights", {"model_0": layer})
-torch.nn.init.constant_(layer.weight, 0.5 + place)
-for check in (
-    lambda: processes.check_equal("weights", {"model_0": layer}),
-    lambda: processes.check_same("a number", place),
-):
-    try:
-        check()
-    except TrainingError as error:
-        print(f"told in {place}: {error}", flush=True)
-if place == 1:
-    raise RuntimeError("the second process fails")
-processes.wait()
-print("never", "reached")
-"""
-
-
-def test_a_process_that_fails_ends_the_others():
-    began = time.perf_counter()
-    code, told = torchrun("--no-python", sys.executable, "-c", CHECKS, limit=100)
-    assert code != 0 and time.perf_counter() - began < 90
-    assert "the second process fails" in told and "never reached" not in told
+def test_a_process_that_fails_ends_the_others(launched):
+    told = launched[2]
+    assert "never reached" not in told
     for place in (0, 1):
         assert (
             f"told in {place}: weights: model_0 differs between process 0 and process 1 in weight"
@@ -377,7 +345,8 @@ def test_everything_that_learns_does_so_in_two_processes(tmp_path, tiny_folder):
     sliced = {**federated, "parallel": "fsdp"}
     configurations(two, tiny_folder, {**chosen, "sliced": sliced})
     work.do_runs(one)
-    at_work("runs", two)
+    code, told = at_work("runs", two)
+    assert code == 0, told[-4000:]
     for name in (*chosen, "sliced"):
         files = sorted(p.name for p in (one / name).iterdir() if p.suffix == ".weights")
         assert files

@@ -22,15 +22,17 @@ RUNS = {
     "synchronized": {"updates__strategy": "synchronized"},
     "asynchronous": {"updates__sample_budget": {"model_0": 2, "model_1": 12}},
     "federated": {"updates__strategy": "federated", "updates__mix": 0.5},
-    "selective": {"updates__strategy": "selective", "updates__patience": 1},
-    "synchronized adapters": {"updates__strategy": "synchronized", **ADAPTERS},
     "asynchronous adapters": {
         "updates__sample_budget": {"model_1": 6},
         "models__constrained": True,
         **ADAPTERS,
     },
-    "federated adapters": {"updates__strategy": "federated", **ADAPTERS},
-    "selective adapters": {"updates__strategy": "selective", "algorithm__beta": 0.05, **ADAPTERS},
+    "selective adapters": {
+        "updates__strategy": "selective",
+        "updates__patience": 1,
+        "algorithm__beta": 0.05,
+        **ADAPTERS,
+    },
 }
 
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import shutil
 import threading
-from pathlib import Path
 
 import pytest
 from transformers import AutoModelForCausalLM
@@ -87,20 +86,29 @@ def test_the_saved_models_are_the_trained_ones(short_run, tmp_path):
         assert same(expected, {n: found[n].detach() for n in expected})
 
 
-def test_the_embedded_model_is_found_by_name(short_run, tiny_folder, monkeypatch):
-    monkeypatch.setenv("CORE_SRL_CACHE", str(Path(tiny_folder).parents[1]))
-    built = set(Path(tiny_folder).parent.iterdir())
+def test_the_embedded_model_is_found_by_name(short_run, monkeypatch):
+    monkeypatch.setattr(
+        "srl_agents.llm.tiny.model._build", lambda *_: pytest.fail("another model was built")
+    )
     config = short_run(
         models__base="tiny", environment__options={"variant": "pair", "max_cycles": 3}
     )
     named = assemble(config)
     assert same(weights(named)["model_0"], weights(assemble(short_run()))["model_0"])
-    assert set(Path(tiny_folder).parent.iterdir()) == built, "another model was built"
 
 
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
-@pytest.mark.parametrize("mode", sorted(MODES))
-def test_every_strategy_trains_in_every_mode(strategy, mode, short_run, tmp_path):
+# Every strategy in two of the modes, and every mode with two of the strategies: neither knows of
+# the other.
+STRATEGIES_IN_MODES = [
+    (strategy, mode)
+    for i, strategy in enumerate(sorted(STRATEGIES))
+    for j, mode in enumerate(sorted(MODES))
+    if (i + j) % 2 == 0
+]
+
+
+@pytest.mark.parametrize(("strategy", "mode"), STRATEGIES_IN_MODES)
+def test_every_strategy_and_every_mode_trains(strategy, mode, short_run, tmp_path):
     results = trainer_for(short_run(updates__strategy=strategy, mode__name=mode), tmp_path).fit()
     counts = results["training_metrics"]["weight_update_counts"]
     rows = read_metrics(tmp_path / "run" / "metrics.jsonl")

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from benchmarks.training.costs import processes
+from benchmarks.training.costs import children, processes
 
 
 def test_a_process_is_measured_by_itself():
@@ -22,10 +22,26 @@ def test_a_failed_process_is_told_with_its_last_words():
         processes.run([sys.executable, "-c", code])
 
 
-def test_a_function_is_called_in_a_process_of_its_own(small):
-    settings = {**small().overrides, "environment.options": {"num_agents": 2, "max_cycles": 2}}
-    seconds, cost = processes.call("round_seconds", {**settings, "models.count": 2})
+SETTINGS = {"environment.options": {"num_agents": 2, "max_cycles": 2}, "models.count": 2}
+
+
+def test_a_function_is_called_by_its_name(small, monkeypatch, capsys):
+    """In this process, which has loaded torch already."""
+
+    def run(command):
+        assert command[:3] == [sys.executable, "-m", children.__name__]
+        children.main(command[3:])
+        return processes.Cost(1.0, 1.0, 1, capsys.readouterr().out)
+
+    monkeypatch.setattr(processes, "run", run)
+    seconds, cost = processes.call("round_seconds", {**small().overrides, **SETTINGS})
     assert len(seconds["round"]) == 1 and seconds["round"][0] >= seconds["train"][0] > 0
+    assert cost.peak_rss == 1
+
+
+@pytest.mark.slow
+def test_a_function_is_called_in_a_process_of_its_own(small):
+    _, cost = processes.call("round_seconds", {**small().overrides, **SETTINGS})
     assert cost.peak_rss > 1e8
 
 

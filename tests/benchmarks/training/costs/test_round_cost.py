@@ -18,16 +18,9 @@ def request_of(small, monkeypatch):
     return request
 
 
-@pytest.mark.parametrize(
-    "extra",
-    [
-        {"models__adapters": {"rank": 2}},
-        {"algorithm__minibatches": 2, "algorithm__num_iterations": 2},
-    ],
-    ids=["LoRA", "minibatches"],
-)
-def test_both_sides_do_the_same_work(request_of, extra):
-    request = request_of(**extra)
+def test_both_sides_do_the_same_work(request_of):
+    steps = {"algorithm__minibatches": 2, "algorithm__num_iterations": 2}
+    request = request_of(models__adapters={"rank": 2}, **steps)
     result = round_cost.measure(request)
     assert rounds.play_groups is play_groups
     ours, whole, loop = result.rows

@@ -57,7 +57,7 @@ def test_the_environment_pays_what_the_rule_says():
 
 def test_per_agent_and_agent_turn_find_it_in_three_times_fewer_games(monkeypatch):
     monkeypatch.setattr(credit, "RATES", (3.0,))
-    monkeypatch.setattr(credit, "LEARNERS", 9)
+    monkeypatch.setattr(credit, "LEARNERS", 3)
     [found] = credit.key_games([0])
     assert min(found["times_per_agent"], found["times_agent_turn"]) >= 3
     assert found["times_per_agent"] == found["team_joint"] / found["per_agent"]

@@ -61,7 +61,8 @@ units = (
     "\\\\boxed{", "\\\\text{", "\\\\frac 1", "1 x ", "<", "x = 1, ", "$", '"', "{\\"a\\":", "--",
     "offer 1 ", "accept ", ". ", "verdict: ", "<tool_call>", "</tool_call>", "</think>",
 )
-for reader, start, unit, end in itertools.product(readers, starts, units, ("", "!", "\\n```x")):
+ends = itertools.cycle(("", "!", "\\n```x"))
+for (reader, start, unit), end in zip(itertools.product(readers, starts, units), ends):
     said = (start + unit * (16_384 // len(unit)))[: 16_384 - len(end)] + end
     signal.setitimer(signal.ITIMER_VIRTUAL, 1)  # the signal ends the process
     sys.stdout.write(f"{reader} {start!r} {unit!r} {end!r}\\n")

@@ -160,9 +160,8 @@ def push(name, scale, group):
 
 @pytest.mark.parametrize("partner", [two_rounds_late, tit_for_two_tats, mostly_late])
 @pytest.mark.parametrize("scale", ["none", "group"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_partners_with_a_longer_memory_leave_the_gradient_where_it_is(partner, scale, seed):
-    rng = np.random.default_rng([seed, 7])
+def test_partners_with_a_longer_memory_leave_the_gradient_where_it_is(partner, scale):
+    rng = np.random.default_rng([0, 7])
     groups = [against(partner, rng) for _ in range(150)]
     plain = np.array([push("agent_turn", scale, group) for group in groups])
     left = np.array([push("opponent_model", scale, group) for group in groups])
