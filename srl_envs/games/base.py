@@ -39,10 +39,10 @@ class SimultaneousGame(RoundGame):
     EnvConfigError for wrong arguments and EnvError for wrong use.
 
     A game gives the bounds of an observation and its `reward_ceiling` (for rendering), and defines
-    `first_rows`, `play_round`, `make_view` and `baselines`. It may read
-    `played` (rounds so far, this one included) and `rounds` (of this episode), draws its noise from
-    `noise(count)`, sets `finished` in the round that decides it, and may say more in `first_infos`,
-    `masks`, `phase`, `notes`, `drawn_in_text` and `drawn_in_pixels`.
+    `first_rows`, `play_round`, `make_view` and `baselines`. It may read `played` (rounds so far,
+    this one included) and `rounds` (of this episode), draws its noise from `noise(count)`, sets
+    `finished` in the round that decides it, and may say more in `first_infos`, `masks`, `phase`,
+    `notes`, `drawn_in_text` and `drawn_in_pixels`.
     """
 
     _restored = (*RoundGame._restored, "finished")

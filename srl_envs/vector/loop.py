@@ -20,8 +20,7 @@ class SyncVectorGame(VectorGame):
     space of one shape and dtype (Box, Discrete, ...), and the same `Discrete` actions from 0 on. An
     agent whose part ends before the others' keeps its last observation and the mark of its end,
     earns 0, has no infos, and its actions are ignored; so does one that does not take part, which
-    counts as terminated. Raises EnvConfigError for spaces that do not
-    fit into arrays.
+    counts as terminated. Raises EnvConfigError for spaces that do not fit into arrays.
     """
 
     def __init__(

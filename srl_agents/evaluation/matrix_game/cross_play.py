@@ -61,8 +61,8 @@ def run_benchmark(
     """Everybody against everybody at one setting.
 
     Returns {"params": the arguments, "metrics": {"AC", "AP", "PG", "OUR", ...: {avg_A, avg_B,
-    std_A, std_B}}} and what else `cross_play` finds. Raises ValueError
-    for a number of runs, episodes or rounds below 1, or a level or difficulty outside [0, 1].
+    std_A, std_B}}} and what else `cross_play` finds. Raises ValueError for a number of runs,
+    episodes or rounds below 1, or a level or difficulty outside [0, 1].
     """
     check_counts(runs, episodes, horizon, seed)
     params: dict[str, Any] = {

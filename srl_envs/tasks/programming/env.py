@@ -223,8 +223,8 @@ def parallel_env(
     `families` are one or several of FAMILIES, all where not given. `path` is a file of problems in
     HumanEval's or MBPP's layout in their place. A program may take `wall` seconds with all its
     tests, and runs at a level of protection of at least `sandbox_minimum`
-    (docs/environments/sandbox.md).
-    Raises EnvConfigError for wrong arguments, and SandboxError where that level is not to be had.
+    (docs/environments/sandbox.md). Raises EnvConfigError for wrong arguments, and SandboxError
+    where that level is not to be had.
     """
     if path is not None and families is not None:
         raise EnvConfigError(
