@@ -52,6 +52,17 @@ class _Served:
     folder: Path
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """What is known of a base without its weights."""
+
+    tokenizer: Any
+    positions: int | None
+    stop_ids: frozenset[int]
+    dtype: str
+    """As the weights were saved."""
+
+
 class DistributedLoRAScheduler:
     """One vLLM server per GPU, at ports from base_port on, each with the base and its adapters.
 
@@ -120,16 +131,27 @@ class DistributedLoRAScheduler:
             )
         self._folder = Path(tempfile.mkdtemp(prefix="core-srl-adapters-"))
         self._logs = Path(tempfile.mkdtemp(prefix="core-srl-logs-"))  # errors name it: it stays
-        specs = [
-            self._spec(port, (gpus[i].index,) if self._num_gpus else ())
-            for i, port in enumerate(self._ports)
-        ]
         try:
+            reading = await asyncio.to_thread(self._reading)
+            specs = [
+                self._spec(port, (gpus[i].index,) if self._num_gpus else (), reading.dtype)
+                for i, port in enumerate(self._ports)
+            ]
             self._fleet = await asyncio.to_thread(
                 Fleet.managed, specs, concurrency=CONCURRENCY, deadline=DEADLINE
             )
             self._fleet.on_up(self._reload)
-            self._backends = await asyncio.to_thread(self._opened, self._fleet)
+            self._backends = {
+                port: VLLMBackend(
+                    self._fleet.scheduler,
+                    reading.tokenizer,
+                    base=self._served_name(port),
+                    name=Path(self.base).name,
+                    positions=reading.positions,
+                    stop_ids=reading.stop_ids,
+                )
+                for port in self._ports
+            }
             if self._manager is not None:
                 for lora_id in self._configs:
                     await background_loop.await_(self._catch_up(lora_id))
@@ -278,7 +300,7 @@ class DistributedLoRAScheduler:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _spec(self, port: int, gpus: tuple[int, ...]) -> ServerSpec:
+    def _spec(self, port: int, gpus: tuple[int, ...], dtype: str) -> ServerSpec:
         own = [config for config in self._configs.values() if config.port == port]
         return ServerSpec(
             model=self.base,
@@ -286,6 +308,7 @@ class DistributedLoRAScheduler:
             port=port,
             log_folder=self._logs,
             gpus=gpus,
+            dtype=dtype,  # by itself vLLM rounds float32 to bfloat16
             adapter_slots=SLOTS_PER_ADAPTER * len(own) + 1 if own else 0,
             max_rank=max((config.rank for config in own), default=16),
             python=self._python,
@@ -294,24 +317,12 @@ class DistributedLoRAScheduler:
     def _served_name(self, port: int) -> str:
         return f"base-{port}"
 
-    def _opened(self, fleet: Fleet) -> dict[int, VLLMBackend]:
-        """Port -> what samples from its server."""
-        if self._manager is not None:
-            held = self._manager.backend
-            tokenizer, positions, stop_ids = held.tokenizer, held.positions, held.chat.stop_ids
-        else:
-            tokenizer, positions, stop_ids = _reading(self.base)
-        return {
-            port: VLLMBackend(
-                fleet.scheduler,
-                tokenizer,
-                base=self._served_name(port),
-                name=Path(self.base).name,
-                positions=positions,
-                stop_ids=stop_ids,
-            )
-            for port in self._ports
-        }
+    def _reading(self) -> _Reading:
+        if self._manager is None:
+            return _read(self.base)
+        held = self._manager.backend
+        dtype = str(held.model.dtype).removeprefix("torch.")
+        return _Reading(held.tokenizer, held.positions, held.chat.stop_ids, dtype)
 
     def _running(self) -> Fleet:
         if self._fleet is None:
@@ -324,8 +335,8 @@ class DistributedLoRAScheduler:
         return self._configs[lora_id]
 
 
-def _reading(base: str) -> tuple[Any, int | None, frozenset[int]]:
-    """A model's tokenizer, positions and stop tokens, without its weights."""
+def _read(base: str) -> _Reading:
+    """Of a model's folder or hub name, without its weights."""
     source, revised = source_of(base)
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **revised)
@@ -336,9 +347,12 @@ def _reading(base: str) -> tuple[Any, int | None, frozenset[int]]:
         stops = GenerationConfig.from_pretrained(source, **revised).eos_token_id
     except OSError:  # many models come without one
         stops = None
-    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
-    own = stops if isinstance(stops, list) else [] if stops is None else [stops]
-    return tokenizer, positions, frozenset(own)
+    return _Reading(
+        tokenizer,
+        getattr(config.get_text_config(), "max_position_embeddings", None),
+        frozenset(stops if isinstance(stops, list) else () if stops is None else (stops,)),
+        str(config.dtype or "auto").removeprefix("torch."),
+    )
 
 
 def create_distributed_lora_scheduler(

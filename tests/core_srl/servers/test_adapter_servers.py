@@ -119,6 +119,7 @@ def test_the_managers_versions_are_served_and_every_new_one_swapped_in(manager, 
         await scheduler.start()
         [spec] = specs
         assert (spec.port, spec.gpus, spec.model) == (port, (), manager.base)
+        assert spec.dtype == "float32", "as the manager holds it: vLLM itself would round"
         assert (spec.adapter_slots, spec.max_rank) == (5, 5)
         with pytest.raises(ServingError, match="the servers run already"):
             await scheduler.start()
@@ -274,6 +275,7 @@ def test_each_gpu_has_a_server_with_the_adapters_of_its_port(tiny_folder, starte
         (port + 1, (3,), 3),
     ]
     assert [*servers] == [port, port + 1]
+    assert {spec.dtype for spec in started[0]} == {"float32"}, "as the weights were saved"
     with pytest.raises(PlacementError, match="num_gpus is 3, and this machine has 2: give 2"):
         asyncio.run(create_distributed_lora_scheduler(port, 3, base=tiny_folder).start())
 
