@@ -15,7 +15,7 @@ from core_srl import (
 )
 from srl_agents.errors import BackendError, PolicyError
 from srl_train.errors import ConfigError, UpdateError
-from tests.chat_server import chat_server
+from tests.servers.chat_server import chat_server
 
 
 @pytest.fixture
