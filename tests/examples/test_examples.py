@@ -78,10 +78,10 @@ def test_custom_update_strategy(run_example, in_small, tiny_folder):
 
 
 def test_one_file_grpo(run_example):
-    said = run_example("one_file_grpo.py", "4")
+    said = run_example("one_file_grpo.py", "3")
     rewards = [float(value) for value in re.findall(r"round \d: (0\.\d+) a turn", said)]
     assert rewards[0] == pytest.approx(0.7625, abs=0.02)
-    assert rewards[3] > 0.82  # two thirds of the way to the optimum, 0.85
+    assert rewards[2] > 0.82  # two thirds of the way to the optimum, 0.85
 
 
 @pytest.mark.filterwarnings(
