@@ -21,6 +21,7 @@ COMMANDS = {
     "train": "train several models at once, as a configuration says",
     "collect": "play games, and write those worth learning from",
     "eval": "score a policy, a model or a run in scenarios, with partners it never met",
+    "serve": "start the model servers of a configuration, or list those that run",
     "export": "write a trained model for others to load, or push it to the hub",
     "report": "write the report of a run, or compare several",
     "play": "play one agent yourself, in the terminal",
