@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -216,8 +215,11 @@ class Endpoint:
         async def attempt() -> None:
             _sampled(self.name, await self._ask("post", "/v1/completions", body), model, 1)
 
-        with self._unavailable():
+        try:
             await background_loop.await_(attempt())
+        except TransientError as error:
+            kind = ServerUnavailable if error.unreachable else BackendError
+            raise kind(str(error)) from error
 
     async def close(self) -> None:
         """Close the connections."""
@@ -250,17 +252,7 @@ class Endpoint:
         async def patiently() -> T:
             return await self._retries.run(self.name, attempt)
 
-        with self._unavailable():
-            return await background_loop.await_(patiently())
-
-    @contextmanager
-    def _unavailable(self) -> Iterator[None]:
-        try:
-            yield
-        except TransientError as error:
-            if error.unreachable:
-                raise ServerUnavailable(str(error)) from error
-            raise
+        return await background_loop.await_(patiently())
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON (or text) that comes for one request."""

@@ -43,7 +43,7 @@ class Faults:
 
 
 class HTTPServer(ThreadingHTTPServer):
-    daemon_threads = True
+    daemon_threads = False
     request_queue_size = 256
 
     def __init__(self, app: Any, port: int = 0):
@@ -135,5 +135,5 @@ def serving(app: Any, port: int = 0) -> Iterator[HTTPServer]:
         http.closing.set()
         http.shutdown()
         thread.join()
-        http.server_close()
         http.close_connections()
+        http.server_close()  # waits for the threads of requests

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ class VLLMStub:
 
     def stop(self) -> None:
         """Take no connection any more, and cut those there are."""
+        self._running.set()
         self._stack.close()
 
     def close_connections(self) -> None:
@@ -176,6 +178,9 @@ class VLLMStub:
         adapter = self._places.get(name, "__base__" if self._places else None)
         if isinstance(prompts[0], int):
             prompts = [prompts]
+        longest = max(map(len, prompts)) + body["max_tokens"]
+        if longest > (limit := self._backend.positions):
+            raise Refusal(400, f"maximum context length is {limit}, and {longest} were requested")
         with self._model_is_mine:
             try:
                 requests = [self._request(body, prompt, adapter) for prompt in prompts]
@@ -184,6 +189,9 @@ class VLLMStub:
             except BackendError as error:
                 raise Refusal(400, str(error)) from error
         self.counts["prompts"] += len(prompts)
+        if "vllm_xargs" in body:
+            whole = json.loads(body["vllm_xargs"]["answers"])
+            completions = [_as_listed(one, whole) for one in completions]
         rows = zip(completions, told, strict=True)
         choices = [_choice(index, *row) for index, row in enumerate(rows)]
         return {"id": "1", "object": "text_completion", "model": name, "choices": choices}
@@ -193,9 +201,7 @@ class VLLMStub:
         answers = None
         if "vllm_xargs" in body:
             whole = json.loads(body["vllm_xargs"]["answers"])
-            if any(answer[-1] != chat.end_of_turn for answer in whole):
-                raise Refusal(400, "an answer does not end with the end of turn")
-            answers = tuple(tuple(answer[:-1]) for answer in whole)
+            answers = tuple(tuple(answer[: _written(answer, chat)]) for answer in whole)
         elif set(body.get("stop_token_ids", chat.stop_ids)) != chat.stop_ids:
             raise Refusal(400, f"this model stops at {sorted(chat.stop_ids)}")
         seed = body.get("seed")
@@ -221,6 +227,20 @@ class VLLMStub:
         values = logits.log_softmax(-1)[torch.arange(len(prompt) - 1), prompt[1:]].tolist()
         pairs = zip(prompt[1:], values, strict=True)
         return [None, *({str(token): {"logprob": value}} for token, value in pairs)]
+
+
+def _written(answer: list[int], chat: Any) -> int:
+    """Tokens of an answer before its end of turn, where it has one."""
+    return len(answer) - (answer[-1] == chat.end_of_turn)
+
+
+def _as_listed(completion: Completion, whole: list[list[int]]) -> Completion:
+    """Without the end of turn, where the listed answers have none."""
+    if list(completion.ids) in whole:
+        return completion
+    return replace(
+        completion, ids=completion.ids[:-1], logprobs=completion.logprobs[:-1], ended=False
+    )
 
 
 def _choice(index: int, completion: Completion, prompt_logprobs: Any) -> Body:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
-from srl_agents.errors import BackendError
+from srl_agents.errors import BackendError, ServerUnavailable
 from srl_envs.extras import needed_by
 
 T = TypeVar("T")
@@ -39,6 +39,10 @@ class TransientError(BackendError):
         self.unreachable = unreachable
 
 
+class RejectedError(BackendError):
+    """The server refuses the request itself, as one too long: another attempt would not help."""
+
+
 @dataclass(frozen=True)
 class RetryPolicy:
     """How long a request is tried again, and how long is waited before each attempt."""
@@ -56,8 +60,9 @@ class RetryPolicy:
     async def run(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """What `attempt` gives, tried again while it raises TransientError and time is left.
 
-        Raises BackendError: the last attempt's where no other would begin in time, one that names
-        the deadline where an attempt was under way, and at once what is not transient.
+        Raises BackendError: the last attempt's words where no other would begin in time, the
+        deadline where an attempt was under way, and at once what is not transient;
+        ServerUnavailable where the server took no connection to the end.
         """
         with needed_by(name, BackendError):
             import tenacity
@@ -84,14 +89,13 @@ class RetryPolicy:
                 return await tries(once)
         except TimeoutError as error:
             before = f"; before that: {failures[-1]}" if failures else ""
-            raise TransientError(
+            raise BackendError(
                 f"{name}: no answer within {self.deadline:g} s "
                 f"(attempts: {len(failures) + 1}){before}"
             ) from error
         except TransientError as error:
-            raise TransientError(
-                f"{error} (attempts: {len(failures)})", unreachable=error.unreachable
-            ) from error
+            kind = ServerUnavailable if error.unreachable else BackendError
+            raise kind(f"{error} (attempts: {len(failures)})") from error
 
     def _is_over(self, state: Any) -> bool:
         """Whether the next attempt would begin too late."""
@@ -108,7 +112,7 @@ def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[Non
         yield
     except sdk.APIStatusError as error:
         if error.status_code not in TRANSIENT or getattr(error, "code", None) == SPENT:
-            raise told(name, error) from error
+            raise RejectedError(str(told(name, error))) from error
         wait = retry_after(error.response.headers)
         raise TransientError(str(told(name, error)), retry_after=wait) from error
     except sdk.APIConnectionError as error:

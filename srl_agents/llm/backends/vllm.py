@@ -21,6 +21,7 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.answer_trie import AnswerTrie, known_trie
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.batching import Batcher
+from srl_agents.llm.backends.retrying import RejectedError
 from srl_agents.llm.backends.token_backend import (
     Completion,
     Request,
@@ -206,12 +207,26 @@ class VLLMBackend:
         for indices in groups.values():
             for start in range(0, len(indices), PROMPTS_PER_CALL):
                 some = indices[start : start + PROMPTS_PER_CALL]
-                call = _Call(background_loop.submit(self._ask([batch[n] for n in some])), len(some))
+                answers = background_loop.submit(self._answers([batch[n] for n in some]))
+                call = _Call(answers, len(some))
                 places.update((index, (call, place)) for place, index in enumerate(some))
         return [places[index] for index in range(len(batch))]
 
+    async def _answers(self, group: Sequence[_Asked]) -> list[Sampled | BaseException]:
+        """What comes for requests that agree in all but their context: one call, or one for each
+        where the server refuses a request among them."""
+        try:
+            return [*await self._ask(group)]
+        except RejectedError as error:
+            if len(group) == 1:
+                return [error]
+        alone = await asyncio.gather(
+            *(self._answers([asked]) for asked in group), return_exceptions=True
+        )
+        return [one if isinstance(one, BaseException) else one[0] for one in alone]
+
     async def _ask(self, group: Sequence[_Asked]) -> list[Sampled]:
-        """One call, for requests that agree in all but their context."""
+        """One call."""
         first, served = group[0].request, group[0].served
         answers, stop_ids = None, self._chat.stop_ids
         if first.answers is not None:
@@ -247,19 +262,23 @@ class VLLMBackend:
 class _Call:
     """A call under way for several requests of one event loop."""
 
-    def __init__(self, running: Future[list[Sampled]], requests: int):
+    def __init__(self, running: Future[list[Sampled | BaseException]], requests: int):
         self._answers = asyncio.wrap_future(running)
         self._requests = requests
 
     async def answer(self, place: int) -> Sampled:
         """What came for one of them; the call is given up when all of them were cancelled."""
         try:
-            return (await asyncio.shield(self._answers))[place]
+            answers = await asyncio.shield(self._answers)
         except asyncio.CancelledError:
             self._requests -= 1
             if not self._requests:
                 self._answers.cancel()
             raise
+        answer = answers[place]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
 
 def seed_of(request: Request) -> int:

@@ -1,0 +1,163 @@
+"""Servers that fail in every way they know, under many requests: none is lost, none comes twice."""
+
+import asyncio
+import hashlib
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.backends import background_loop, vllm
+from srl_agents.llm.backends.chat_backend import ChatRequest
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.registry import api_model
+from srl_agents.llm.backends.retrying import RetryPolicy
+from srl_agents.llm.backends.token_backend import Request
+from srl_agents.llm.backends.vllm import VLLMBackend
+from srl_agents.llm.chat_policy import ChatPolicy
+from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.rollout import play_many
+from srl_agents.rollout.event_loop import run
+from srl_agents.serving.endpoint import Endpoint
+from srl_agents.serving.scheduler import Scheduler
+from tests.servers.chat_server import chat_server
+from tests.servers.faulty_http import FAULTS
+from tests.servers.vllm_stub import stub_server
+from tests.srl_agents.llm.conftest import make_env
+
+PATIENT = RetryPolicy(deadline=120.0, unreachable=120.0, first_wait=0.01, longest_wait=0.05)
+BRIEF = RetryPolicy(deadline=0.5, unreachable=0.5, first_wait=0.01, longest_wait=0.05)
+TIMEOUT, STALL = 1.5, 1.8  # seconds
+STRUCK = 0.3  # of the requests
+COUNTS = [100, pytest.param(1000, marks=pytest.mark.slow)]
+APIS = ("openai:m", "anthropic:m")
+
+
+def strike(server, requests):
+    rng = np.random.default_rng(7)
+    kinds = [*FAULTS, *rng.choice(FAULTS, size=max(0, int(requests * STRUCK) - len(FAULTS)))]
+    script = kinds + [None] * (requests - len(kinds))
+    server.faults.script.extend(rng.permutation(np.array(script, dtype=object)))
+    server.faults.stall = STALL
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("name", APIS)
+def test_every_request_to_an_api_has_its_own_answer_once(name, count):
+    with chat_server() as server:
+        server.answer = lambda body: "echo " + body["messages"][-1]["content"]
+        strike(server, count)
+        model = type(api_model(name))("m", timeout=TIMEOUT, retries=PATIENT)
+
+        async def ask():
+            said = [({"role": "user", "content": str(n)},) for n in range(count)]
+            requests = (ChatRequest(one, Sampling()) for one in said)
+            return await asyncio.gather(*map(model.answer, requests))
+
+        answers = run(ask())
+        assert [answer.text for answer in answers] == [f"echo {n}" for n in range(count)]
+        assert model.usage.answers == count
+        assert set(server.faults.struck) == set(FAULTS)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_every_request_to_vllm_has_its_own_answer_once(tiny_folder, monkeypatch, count):
+    monkeypatch.setattr(vllm, "PROMPTS_PER_CALL", 4)
+    here = HuggingFaceBackend.load(tiny_folder, device="cpu")
+    rng = np.random.default_rng(3)
+    greedy = Sampling(temperature=0.0, max_new_tokens=3)
+    contexts = [tuple(rng.integers(5, 200, size=12).tolist()) for _ in range(count)]
+    requests = [Request(context, greedy, 0, conversation=n) for n, context in enumerate(contexts)]
+    expected = [completion.ids for completion in here.sample(requests)]
+    with stub_server(tiny_folder) as stub:
+        strike(stub, count // 4)
+        endpoint = Endpoint(stub.url, timeout=TIMEOUT, retries=PATIENT)
+        backend = served_by(endpoint, here)
+
+        async def ask():
+            return await asyncio.gather(*map(backend.complete, requests))
+
+        assert [answer.ids for answer in run(ask())] == expected
+        assert set(stub.faults.struck) == set(FAULTS)
+        [owner] = backend._scheduler.stats().owners.values()
+        assert owner.done == count // 4 and owner.failed == 0
+        background_loop.run(endpoint.close())
+
+
+def served_by(endpoint, here, **settings):
+    scheduler = Scheduler()
+
+    async def add():
+        scheduler.add(endpoint, base="base", capacity=8)
+
+    background_loop.run(add())
+    return VLLMBackend(scheduler, here.tokenizer, base="base", **settings)
+
+
+class Victim:
+    """Strikes one conversation, that of the fortieth request, for ever."""
+
+    def __init__(self, conversation_of):
+        self.conversation_of, self.seen, self.chosen = conversation_of, 0, None
+
+    def __call__(self, body):
+        self.seen += 1
+        conversation = self.conversation_of(body)
+        if self.seen == 40 and self.chosen is None:
+            self.chosen = conversation
+        begins_alike = conversation[: len(self.chosen or ())] == self.chosen
+        return "500" if begins_alike else None
+
+
+def games(policy):
+    """Four games, and how often each failure was."""
+    seats = dict.fromkeys(make_env().possible_agents, policy)
+    episodes = play_many(make_env, seats, range(4))
+    return episodes, Counter((episode.failure or "").partition(":")[0] for episode in episodes)
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_after_the_deadline_the_episode_alone_fails_with_an_api(name):
+    with chat_server() as server:
+        # Games part at their first answers, and are told apart by what was said in them.
+        said = iter(range(10**6))
+        server.answer = lambda body: f"cooperate {hashlib.md5(bytes(next(said))).hexdigest()}"
+        server.faults.always = Victim(lambda body: [str(m) for m in body["messages"]])
+        model = type(api_model(name))("m", retries=BRIEF)
+        _, failures = games(ChatPolicy(model, make_env().unwrapped.text_view))
+    assert failures == {"": 3, "BackendError": 1}
+
+
+def test_after_the_deadline_the_episode_alone_fails_with_vllm(tiny_folder):
+    here = HuggingFaceBackend.load(tiny_folder, device="cpu")
+    with stub_server(tiny_folder) as stub:
+        endpoint = Endpoint(stub.url, retries=replace(BRIEF, deadline=4.0))
+        backend = served_by(endpoint, here, seeded=True)
+        stub.faults.always = Victim(lambda body: body["prompt"][0])
+        hot = Sampling(temperature=5.0, max_new_tokens=8)  # no two agents say the same
+        view = make_env().unwrapped.text_view
+        episodes, failures = games(TextPolicy(backend, view, sampling=hot))
+        background_loop.run(endpoint.close())
+    assert failures == {"": 3, "BackendError": 1}
+    assert all(episode.failure or len(episode.turns) == 8 for episode in episodes)
+
+
+def test_one_request_that_a_server_refuses_does_not_spoil_the_others_of_its_call(tiny_folder):
+    here = HuggingFaceBackend.load(tiny_folder, device="cpu")
+    with stub_server(tiny_folder) as stub:
+        endpoint = Endpoint(stub.url, retries=PATIENT)
+        backend = served_by(endpoint, here)  # which does not know how long a context may be
+        lengths = [5, 5000, 7]
+        requests = [Request((9,) * length, Sampling(max_new_tokens=2), 0) for length in lengths]
+
+        async def ask():
+            asked = map(backend.complete, requests)
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+        first, second, third = run(ask())
+        assert first.ids and third.ids
+        assert isinstance(second, BackendError) and "400" in str(second)
+        background_loop.run(endpoint.close())
