@@ -24,7 +24,7 @@ from srl_agents.serving.fleet import Fleet
 from srl_agents.serving.gpus import Gpu
 from srl_train.errors import ConfigError
 
-SERVER = Path(__file__).parents[2] / "srl_agents" / "serving" / "fake_server.py"
+SERVER = Path(__file__).parents[2] / "servers" / "vllm_program.py"
 GIB = 2**30
 
 
