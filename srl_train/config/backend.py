@@ -18,8 +18,9 @@ class ManagedServersConfig(Section):
     """Interpreter of the environment in which vLLM is installed; null takes the trainer's own."""
     host: str = "127.0.0.1"
     """Address that the servers listen on."""
-    base_port: Annotated[int, Field(ge=1, le=65535)] = 8001
-    """Port of the first server; the next ones have the following ports."""
+    base_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """Port of the first server; the next ones have the following ports. null takes free ones, from
+    8001 on."""
     replicas: Annotated[int, Field(ge=1)] = 1
     """Servers for each base, among which requests are shared."""
     gpus: Annotated[tuple[int, ...], Field(strict=False, min_length=1)] | None = None

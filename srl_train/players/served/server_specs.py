@@ -17,6 +17,7 @@ from srl_agents.serving import placement
 from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.gpus import find_gpus
 from srl_agents.serving.model_size import needs_of
+from srl_agents.serving.server import free_port
 from srl_train.checkpoints.adapter_folders import adapter_base
 from srl_train.config.backend import ManagedServersConfig
 from srl_train.config.run import RunConfig
@@ -26,6 +27,8 @@ from srl_train.players.trained_models import notes_of
 BASE = "base"
 """What servers call the base that adapters share; a whole model is called by its own name."""
 GIB = 2**30
+FIRST_PORT = 8001
+"""From which on free ports are looked for."""
 
 
 def servable(config: RunConfig, make_env: Callable[[], Any], base: str) -> str:
@@ -87,13 +90,12 @@ def server_specs(
         )
         for name, source in sources.items()
     ]
-    last = managed.base_port + len(bases) * managed.replicas
     chosen = managed.gpus
     gpus = [gpu for gpu in find_gpus() if chosen is None or gpu.index in chosen]
     plans = placement.place(
         bases,
         gpus,
-        range(managed.base_port, last),
+        _ports(managed, len(bases) * managed.replicas),
         cpu_memory_gib=psutil.virtual_memory().available / GIB,
         fraction=managed.memory_fraction,
     )
@@ -116,6 +118,16 @@ def server_specs(
         )
         for plan in plans
     ]
+
+
+def _ports(managed: ManagedServersConfig, count: int) -> list[int]:
+    """As many as there are servers: those configured, used or not, else free ones."""
+    if managed.base_port is not None:
+        return list(range(managed.base_port, managed.base_port + count))
+    ports: list[int] = []
+    for _ in range(count):
+        ports.append(free_port(managed.host, ports[-1] + 1 if ports else FIRST_PORT))
+    return ports
 
 
 def _folder(source: str) -> Path:

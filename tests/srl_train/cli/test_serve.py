@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 
 import pytest
 
@@ -13,6 +14,7 @@ from srl_agents.serving.server import ModelServer, free_port
 from srl_train import cli
 from srl_train.cli import serve
 from srl_train.config import yaml_file
+from srl_train.players.served import server_specs
 from tests.servers.vllm_program import interpreter
 
 
@@ -71,8 +73,10 @@ def test_status_of_one_that_does_not_compute(server, capsys, monkeypatch):
 
 
 def test_models_are_served_until_somebody_says_enough(short_run, tmp_path, capsys, monkeypatch):
-    port = free_port("127.0.0.1", 18101)
-    managed = {"python": interpreter(tmp_path), "base_port": port, "replicas": 2}
+    taken = socket.create_server(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    monkeypatch.setattr(server_specs, "FIRST_PORT", port)  # where no base_port is given
+    managed = {"python": interpreter(tmp_path), "replicas": 2}
     config = short_run(models__adapters={"rank": 4}, backend={"name": "vllm", "managed": managed})
     path = tmp_path / "run.yaml"
     path.write_text(yaml_file.dump(config))
@@ -87,9 +91,11 @@ def test_models_are_served_until_somebody_says_enough(short_run, tmp_path, capsy
     before = signal.getsignal(signal.SIGTERM)
     words = ["serve", "models", str(path), "--logs", str(tmp_path / "logs"), "--drain", "0"]
     assert cli.main(words) == 0
-    urls = [f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port + 1}"]
-    assert [(one["url"], one["state"]) for one in seen] == [(url, "ready") for url in urls]
-    assert f"  servers: {json.dumps(urls)}" in told[0]
+    taken.close()
+    urls = [one["url"] for one in seen]
+    assert len(set(urls)) == 2 and f"http://127.0.0.1:{port}" not in urls
+    assert [one["state"] for one in seen] == ["ready", "ready"]
+    assert sorted(json.loads(told[0].split("  servers: ")[1].splitlines()[0])) == sorted(urls)
     assert signal.getsignal(signal.SIGTERM) is before
     assert "ending the servers" in capsys.readouterr().out
     assert json.loads(status(capsys, "--json")) == []
