@@ -121,7 +121,8 @@ class Endpoint:
         (whole ones, the stop token that ends them included) nothing else is written. `seed` starts
         all prompts of the call alike.
 
-        Raises WrongModel where another model answered.
+        Raises WrongModel where another model answered, and ServerUnavailable also where the server
+        does not know the name, as after it was started anew.
         """
         body = {
             "model": model,
@@ -145,7 +146,15 @@ class Endpoint:
             came = await self._ask("post", "/v1/completions", body)
             return _sampled(self.name, came, model, len(prompts))
 
-        return await self._run(attempt)
+        try:
+            return await self._run(attempt)
+        except BackendError as error:
+            if isinstance(error.__cause__, self._sdk.NotFoundError):
+                raise ServerUnavailable(
+                    f"{self.name} does not know {model!r}: it was started anew, or the name was "
+                    "never loaded there"
+                ) from error
+            raise
 
     async def logprobs(self, model: str, ids: Sequence[int]) -> list[float]:
         """Log-probability of each of ids[1:] given those before it, at temperature 1."""

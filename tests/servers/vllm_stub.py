@@ -20,6 +20,7 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Completion, Request
 from srl_agents.llm.sampling import Sampling
+from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.servers.faulty_http import Body, Faults, HTTPServer, serving
 
 COMPLETIONS = "/v1/completions"
@@ -122,13 +123,14 @@ class VLLMStub:
                 raise Refusal(404, f"Loading lora {name} failed: No adapter found for {folder}")
             place = f"adapter{len(self._places)}"  # PEFT's own names hold no dots
             model = self._backend.model
-            if self._places:
-                model.load_adapter(folder, place)
-            else:
-                model = PeftModel.from_pretrained(model, folder, place)
-                self._backend = HuggingFaceBackend(
-                    model.eval(), self._backend.tokenizer, name=self.served_name
-                )
+            with quiet_upstream():
+                if self._places:
+                    model.load_adapter(folder, place)
+                else:
+                    model = PeftModel.from_pretrained(model, folder, place)
+                    self._backend = HuggingFaceBackend(
+                        model.eval(), self._backend.tokenizer, name=self.served_name
+                    )
             self._places[name], self.adapters[name] = place, folder
         return f"Success: LoRA adapter '{name}' added successfully."
 

@@ -114,9 +114,9 @@ class ServedPublisher:
         return self._published[name][-1].version
 
     async def reload(self, base: str, endpoint: Endpoint) -> None:
-        """Bring to a server of the base that was started anew all that it held."""
+        """Bring to a server of the base that was away what it holds no more."""
         async with self._changing:
-            self._held[endpoint.url] = set()
+            self._held[endpoint.url] = set(await endpoint.models())
             for name, own in self._published.items():
                 if self._backends[name].base == base:
                     for one in own if self._is_adapter(name) else own[-1:]:

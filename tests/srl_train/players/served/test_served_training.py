@@ -1,0 +1,200 @@
+"""Runs whose models sample in servers: every turn is of the version that was published."""
+
+import contextlib
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from srl_agents.errors import BackendError
+from srl_agents.serving import fleet
+from srl_train.errors import ConfigError, TrainingError
+from srl_train.players.publisher import weights_digest
+from srl_train.players.served import publisher as served_publisher
+from srl_train.trainer import Trainer
+from tests.servers.vllm_stub import stub_server
+
+SETTINGS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
+
+
+@pytest.fixture
+def stub(tiny_folder):
+    with stub_server(Path(tiny_folder)) as running:
+        yield running
+
+
+@pytest.fixture
+def served_run(short_run, tmp_path):
+    """Makes trainers of short runs whose models sample at these servers."""
+    with contextlib.ExitStack() as stack:
+
+        def make(*stubs, out="run", **settings):
+            own = {"name": "vllm", "servers": [one.url for one in stubs], "deadline": 30.0}
+            published = tmp_path / "published"
+            published.mkdir(exist_ok=True)
+            backend = {**own, "folder": str(published), **settings.pop("backend", {})}
+            config = short_run(**{**SETTINGS, **settings, "backend": backend})
+            return stack.enter_context(Trainer(config, tmp_path / out))
+
+        yield make
+
+
+def versions(episodes):
+    """Agent -> the versions that its turns were sampled from."""
+    found = {}
+    for episode in episodes:
+        for step in (step for turn in episode.turns for step in turn):
+            if step.decision.tokens is not None:
+                found.setdefault(step.agent, set()).add(step.decision.tokens.model)
+    return found
+
+
+def test_every_turn_is_of_the_newest_version(served_run, stub):
+    trainer = served_run(stub, rounds=3)
+    run = trainer.run
+    for number in range(3):
+        digests = {m: weights_digest(own.weights()) for m, own in run.learners.items()}
+        result = trainer.train_round()
+        for agent, sampled_by in versions(result.episodes).items():
+            [one] = sampled_by
+            model = run.seats[agent]
+            assert (one.version, one.adapter) == (number, model)
+            assert one.digest == digests[model]
+        for model, row in result.row["models"].items():
+            assert row["updates"] == number + 1
+            assert row["sampler_divergence_max"] < 1e-4, model
+            assert row["staleness"] == {"mean": 0.0, "max": 0}
+    assert len(stub.adapters) == 4  # two models, and one version before of each
+    asked = {body["model"] for body in stub.bodies}
+    assert (
+        len({name for name in asked if name.startswith("model_0@")}) == 4
+    )  # 0 to 3, no name twice
+
+
+def test_nothing_is_left_where_the_run_ends(served_run, stub, tmp_path):
+    trainer = served_run(stub)
+    trainer.fit()
+    trainer.close()
+    assert not stub.adapters
+    assert not list((tmp_path / "published").iterdir())
+
+
+def altered(tensors, path):
+    save_file({name: tensor + 0.05 for name, tensor in tensors.items()}, path)
+
+
+def test_weights_that_arrive_altered_are_refused_and_the_version_before_goes_on(
+    served_run, stub, monkeypatch
+):
+    trainer = served_run(stub)
+    run = trainer.run
+    names = set(stub.adapters)
+    weights = {name: own + 0.01 for name, own in run.learners["model_0"].weights().items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(served_publisher, "save_file", altered)
+        with pytest.raises(BackendError, match=r"differ by .* from the learner's"):
+            run.players.publisher.publish("model_0", 1, weights)
+    assert run.players.publisher.current("model_0").version == 0
+    assert set(stub.adapters) == names
+    [episode, *_] = trainer.train_round().episodes
+    assert {one.version for one in versions([episode])["agent_0"]} == {0}
+
+
+def test_a_server_that_was_restarted_holds_all_versions_before_it_is_asked(
+    served_run, stub, monkeypatch
+):
+    monkeypatch.setattr(fleet, "LOOK", 0.05)
+    trainer = served_run(stub, rounds=2)
+    trainer.train_round()
+    before = set(stub.adapters)
+    stub.stop()
+    again = threading.Timer(1.0, stub.start)  # with the base alone
+    again.start()
+    try:
+        result = trainer.train_round()
+    finally:
+        again.join()
+    assert result.row["environment"]["failed_episodes"] == 0
+    assert {v.version for own in versions(result.episodes).values() for v in own} == {1}
+    assert before & set(stub.adapters)
+
+
+def test_a_run_goes_on_from_a_checkpoint_with_its_weights_published(served_run, stub):
+    first = served_run(stub, rounds=2, checkpoints__every=1)
+    first.train_round()
+    weights = {m: weights_digest(own.weights()) for m, own in first.run.learners.items()}
+    first.close()
+    second = served_run(stub, rounds=2, checkpoints__every=1)
+    second.load_checkpoint()
+    published = second.run.players.publisher.current("model_1")
+    assert (published.version, published.digest) == (1, weights["model_1"])
+    assert second.fit()["training_completed"]
+
+
+def test_past_versions_and_frozen_models_play_as_adapters(served_run, stub, tiny_folder):
+    trainer = served_run(
+        stub,
+        models__count=1,
+        models__frozen_models={"still": tiny_folder},
+        opponent_pools={"past": {"every": 1}},
+        environment__options={"num_agents": 3, "max_cycles": 2},
+        seats={"agent_1": "past", "agent_2": "still"},
+    )
+    assert "still" not in trainer.run.players.modules
+    base = trainer.run.players.backends["model_0"]
+    assert all(own is base for own in trainer.run.players.backends.values())
+    result = trainer.train_round()
+    sampled_by = versions(result.episodes)
+    [past] = sampled_by["agent_1"]
+    assert (past.version, past.adapter) == ("model_0@0", "past")
+    [still] = sampled_by["agent_2"]
+    assert still.adapter == "still"
+    trainer.train_round()
+    assert trainer.run.learners.keys() == {"model_0"}
+
+
+def test_whole_models_have_a_server_each(served_run, tiny_folder):
+    with stub_server(Path(tiny_folder), served_name="model_0") as one, stub_server(
+        Path(tiny_folder), served_name="model_1"
+    ) as two:  # fmt: skip
+        trainer = served_run(one, two, models__adapters=None)
+        trainer.train_round()
+        result = trainer.train_round()
+        assert {v.version for own in versions(result.episodes).values() for v in own} == {1}
+        assert all(m["sampler_divergence_max"] < 1e-4 for m in result.row["models"].values())
+        folder = trainer.run.players.publisher._folder
+        [newest] = folder.glob("model_1@2.*/model.safetensors")
+        trained = trainer.run.learners["model_1"].weights()
+        assert all(torch.equal(own, trained[n]) for n, own in load_file(newest).items())
+
+
+def test_what_older_weights_sample_between_publications_is_stale_by_them(served_run, stub):
+    trainer = served_run(stub, rounds=4, backend={"publish": {"when": "updates", "every": 2}})
+    staleness = [
+        trainer.train_round().row["models"]["model_0"]["staleness"]["max"] for _ in range(4)
+    ]
+    assert staleness == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ({"models__sampling": {"top_p": 0.9}}, "backend.name vllm compares model_0"),
+        ({"backend": {"servers": []}}, "servers: give addresses"),
+        ({"backend": {"publish": {"when": "updates", "every": 9}}}, "publish.every: got 9"),
+        ({"models__quantization": "nf4"}, "models.quantization: got 'nf4'"),
+        ({"models__adapters": None}, r"backend.servers: got 1 where 2 whole models"),
+        ({"parallel": "fsdp", "models__adapters": None}, "backend.name: got 'vllm'"),
+    ],
+)
+def test_what_servers_cannot_do_is_refused(served_run, stub, settings, words):
+    with pytest.raises(ConfigError, match=words):
+        _ = served_run(stub, **settings).run
+
+
+def test_a_server_of_other_weights_ends_training(served_run, stub):
+    trainer = served_run(stub, backend={"max_divergence": 1e-12, "probe_tolerance": 1.0})
+    with pytest.raises(TrainingError, match=r"max_divergence is 1e-12"):
+        trainer.train_round()
