@@ -142,6 +142,7 @@ def test_the_managers_versions_are_served_and_every_new_one_swapped_in(manager, 
         folder = scheduler._folder
         await scheduler.stop()
         assert not folder.exists()
+        assert not manager._followers
         manager.swap(1, other_weights(manager, 1, 9))  # nobody follows any more
         assert scheduler.get_system_status()["servers"] == {}
         with pytest.raises(ServingError, match=r"the servers do not run: await start\(\) first"):
@@ -244,6 +245,7 @@ def test_folders_are_published_without_a_manager(manager, tiny_folder, started, 
         again = await asked(scheduler.backend(0), "lora_0")
         assert again[1][0].model == answer.model, "the version before goes on answering"
         assert len(started[1][0].adapters) == 1
+        assert len(scheduler._held[port]) == 1, "a restarted server is not asked for it again"
         with pytest.raises(ConfigError, match=r"there is no adapter 7: there is \[0\]"):
             await scheduler.publish(7, tmp_path / "zero")
         await scheduler.stop()
