@@ -275,3 +275,17 @@ def test_games_go_on_at_another_server_when_one_dies(tiny_folder, stub, adapters
         assert len(stub.bodies) == 3 and len(other.bodies) > 3
         for endpoint in endpoints:
             background_loop.run(endpoint.close())
+
+
+def test_what_left_no_choice_has_log_probability_0_whatever_the_server_says(adapters):
+    here, _ = adapters
+    listed = ((5, 6), (5, 7, 8))
+    request = asked(here, answers=listed)
+    end = here.chat.end_of_turn
+    sampled = Sampled((5, 7, 8, end), (-0.1, -0.5, -0.2, -0.3), True)
+    trie, version = known_trie(listed, end), ModelVersion("base")
+    made = completion(sampled, request, trie, version)
+    assert made.logprobs == (0.0, -0.5, 0.0, 0.0)
+    assert made.allowed == ((5,), (6, 7), (8,), (end,))
+    greedy = asked(here, sampling=Sampling(temperature=0.0))
+    assert completion(sampled, greedy, None, version).logprobs == (0.0,) * 4
