@@ -19,6 +19,7 @@ from core_srl import (
     schedulers,
 )
 from srl_agents.errors import BackendError, PlacementError, ServingError
+from srl_agents.llm.backends.retrying import TransientError
 from srl_agents.serving import server as server_module
 from srl_agents.serving.fleet import Fleet
 from srl_agents.serving.gpus import Gpu
@@ -134,6 +135,30 @@ def test_what_a_dead_server_had_is_answered_by_the_other(python, model):
     answers, statistics = asyncio.run(use())
     assert [answer["a"].text.split()[0] for answer in answers] == [str(n) for n in range(8)]
     assert [one["done"] for one in statistics["models"].values()] == [8, 8]
+
+
+def test_a_server_that_takes_no_connection_is_left_to_the_other(python, model, monkeypatch):
+    name, asked = model("shared"), []
+    answer = schedulers.OpenAIModel.answer
+
+    async def refused_at_first(self, request):
+        asked.append(self)
+        if self is asked[0]:
+            raise TransientError("connection refused", unreachable=True)
+        return await answer(self, request)
+
+    monkeypatch.setattr(schedulers.OpenAIModel, "answer", refused_at_first)
+
+    async def use():
+        scheduler = create_cooperative_scheduler(free_ports(2), 0, python=python)
+        for model_id in "ab":
+            scheduler.register_model(model_id, name)
+        async with scheduler:
+            await scheduler.submit_task("cooperate?", ["a"])
+            return scheduler.get_system_statistics()["models"]["a"]
+
+    statistics = asyncio.run(use())
+    assert (statistics["done"], statistics["moved"], len(asked)) == (1, 1, 2)
 
 
 @pytest.mark.parametrize(
