@@ -1,13 +1,13 @@
 """One real vLLM server on a CPU for the session: the embedded model, and four adapters of it."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.fleet import Fleet
-from srl_agents.serving.server import free_port
 from srl_envs import coop_compete_v0
 
 PYTHON = Path(__file__).parents[2] / ".venv-vllm/bin/python"
@@ -55,13 +55,19 @@ def adapter_folders(model_folder, tmp_path_factory):
     return folders
 
 
+def unused_port():
+    """Any: sessions beside each other have caches, and so claims, of their own."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return unused.getsockname()[1]
+
+
 @pytest.fixture(scope="session")
 def server_spec(model_folder, tmp_path_factory):
     """Settings of a server; VLLM_PYTHON names another interpreter than .venv-vllm's."""
     return ServerSpec(
         model=str(model_folder),
         served_name=BASE,
-        port=free_port("127.0.0.1", 8701),
+        port=unused_port(),
         log_folder=tmp_path_factory.mktemp("logs"),
         dtype="float32",
         max_model_len=1024,
