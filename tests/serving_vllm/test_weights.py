@@ -1,9 +1,12 @@
 """Weights of whole models arrive in a running server, each kind of parameter alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from srl_agents.llm.backends import background_loop
-from tests.serving_vllm.conftest import BASE
+from srl_agents.serving.fleet import Fleet
+from tests.serving_vllm.conftest import BASE, START, unused_port
 from tests.serving_vllm.reference import of_text
 
 IDS = [(37 * place) % 500 + 3 for place in range(60)]
@@ -48,7 +51,15 @@ def apart(model, endpoint, name=BASE):
     return max(abs(a - b) for a, b in zip(of_text(model, IDS), said, strict=True))
 
 
-def test_each_kind_of_parameter_arrives_alone(endpoint, model_folder, published):
+def test_each_kind_of_parameter_arrives_alone(server_spec, model_folder, tmp_path):
+    # Whole models have servers without adapters, which compute with other copies of the weights.
+    alone = replace(server_spec, adapter_slots=0, port=unused_port())
+    with Fleet.managed([alone], concurrency=4, deadline=300.0, start_timeout=START) as fleet:
+        [endpoint] = fleet.endpoints(BASE)
+        _check_each_kind(endpoint, model_folder, tmp_path)
+
+
+def _check_each_kind(endpoint, model_folder, tmp_path):
     import torch
 
     model = load(model_folder)
@@ -62,7 +73,8 @@ def test_each_kind_of_parameter_arrives_alone(endpoint, model_folder, published)
         with torch.no_grad():
             parameters[name].add_(0.1 * torch.randn(parameters[name].shape, generator=generator))
         assert apart(model, endpoint) > 0.01, name
-        published(model)
+        model.save_pretrained(tmp_path / name)
+        background_loop.run(endpoint.update_weights(tmp_path / name))
         assert apart(model, endpoint) < CLOSE, name
 
 
