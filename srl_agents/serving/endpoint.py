@@ -156,31 +156,6 @@ class Endpoint:
                 ) from error
             raise
 
-    async def logprobs(self, model: str, ids: Sequence[int]) -> list[float]:
-        """Log-probability of each of ids[1:] given those before it, at temperature 1."""
-        body = {
-            "model": model,
-            "prompt": list(ids),
-            "max_tokens": 1,
-            "temperature": 1.0,
-            "prompt_logprobs": 0,
-        }
-
-        async def attempt() -> list[float]:
-            came = await self._ask("post", "/v1/completions", body)
-            try:
-                _check_model(self.name, came, model)
-                said = came["choices"][0]["prompt_logprobs"]
-                return [
-                    float(said[place][str(token)]["logprob"])
-                    for place, token in enumerate(ids)
-                    if place
-                ]
-            except (TypeError, KeyError, IndexError, ValueError) as error:
-                raise no_answer(self.name, came) from error
-
-        return await self._run(attempt)
-
     async def load_adapter(self, name: str, folder: Path) -> None:
         """Serve the PEFT adapter of `folder` (on the server's own disk) as `name`.
 

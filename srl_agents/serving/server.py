@@ -21,6 +21,8 @@ from srl_envs.loading.untrusted import printable
 
 POLL = 0.25
 """Seconds between two looks at a server that starts."""
+PORT_POLL = 0.02
+"""Seconds between two looks at the port of a server that was killed."""
 LAST_MOMENTS = 4.0
 """Seconds in which a server whose engine died of a request ends, after it has said so."""
 MARGIN = 10.0
@@ -107,6 +109,7 @@ class ModelServer:
         if self._process is not None:
             _kill_group(self._process.pid)
             self._process.wait()
+            self._wait_for_port()
         self._clear_away()
 
     def cause_of_death(self) -> str:
@@ -119,6 +122,15 @@ class ModelServer:
         else:
             said = " / ".join([line.strip() for line in text.splitlines() if line.strip()][-3:])
         return f"{printable(said, multiline=False)[:500]}; its log: {self.log}"
+
+    def _wait_for_port(self) -> None:
+        """Until what was killed listens no more; only the guard is a child, to be waited for."""
+        end = time.monotonic() + LAST_MOMENTS
+        while time.monotonic() < end:
+            try:
+                return check_port(self.spec.host, self.spec.port)
+            except ServerError:
+                time.sleep(PORT_POLL)
 
     async def _complete(self, timeout: float) -> None:
         try:

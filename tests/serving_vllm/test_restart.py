@@ -5,6 +5,7 @@ import signal
 
 from srl_agents.llm.backends import background_loop
 from srl_agents.serving.scheduler import Task
+from tests.servers.prompt_logprobs import prompt_logprobs
 from tests.serving_vllm.conftest import BASE
 from tests.serving_vllm.process_groups import group
 
@@ -21,7 +22,7 @@ def test_an_engine_that_was_killed_comes_back_and_no_request_is_lost(fleet, adap
     os.kill(engine, signal.SIGKILL)
     task = Task(owner="model", base=BASE)
     said = background_loop.run(
-        fleet.scheduler.run(task, lambda one: one.logprobs("restart@1", [1, 2, 3]))
+        fleet.scheduler.run(task, lambda one: prompt_logprobs(one, "restart@1", [1, 2, 3]))
     )
     assert len(said) == 2 and fleet._supervisor.restarts == {server: 1}
     fleet.check()

@@ -6,6 +6,7 @@ import pytest
 
 from srl_agents.llm.backends import background_loop
 from srl_agents.serving.fleet import Fleet
+from tests.servers.prompt_logprobs import prompt_logprobs
 from tests.serving_vllm.conftest import BASE, START, unused_port
 from tests.serving_vllm.reference import of_text
 
@@ -47,7 +48,7 @@ def load(folder):
 
 
 def apart(model, endpoint, name=BASE):
-    said = background_loop.run(endpoint.logprobs(name, IDS))
+    said = background_loop.run(prompt_logprobs(endpoint, name, IDS))
     return max(abs(a - b) for a, b in zip(of_text(model, IDS), said, strict=True))
 
 

@@ -24,11 +24,17 @@ from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.backends.vllm import VLLMBackend
+from srl_agents.llm.sampling import Sampling
 from srl_agents.serving.endpoint import Endpoint
 from srl_train.learners.trl_grpo import ADAPTER
 from srl_train.learners.trl_ppo import CRITIC
 from srl_train.players.publisher import weights_digest
 
+PROBES = 8
+"""Beginnings of the probe after which a token is sampled."""
+PROBING = Sampling(temperature=2.0, max_new_tokens=1)
+"""Hot, so that unlikely tokens come too, whose log-probabilities tell weights apart. Those of a
+whole prompt would tell more, and end vLLM's engine (0.31, on CPUs) beside requests for adapters."""
 PAUSE = 0.2
 """Seconds between two looks for a server that is being restarted."""
 
@@ -49,8 +55,8 @@ class Publication:
     served_as: str
     """The name that requests ask for; of an adapter never used before and never again."""
     folder: Path
-    expected: tuple[float, ...]
-    """The learner's own log-probabilities of the probe's tokens after the first."""
+    expected: Tensor
+    """The learner's own log-probabilities (K, vocabulary) of what comes after each probe."""
 
 
 class ServedPublisher:
@@ -74,11 +80,14 @@ class ServedPublisher:
         keep: int,
     ) -> None:
         """`backends`, `modules`: model, pool or frozen model -> what samples for it, and a module
-        of its architecture, a PeftModel where it is an adapter. `probe` are token ids, `tolerance`
-        the largest difference in log-probability there, `deadline` the seconds that a publication
-        may take, `keep` how many past versions of a model stay loaded."""
+        of its architecture, a PeftModel where it is an adapter. `probe` are token ids, after whose
+        beginnings a token each is sampled, and `tolerance` is the largest difference in their
+        log-probabilities; `deadline` are the seconds that a publication may take, `keep` is how
+        many past versions of a model stay loaded."""
         self._backends, self._servers, self._modules = backends, servers, modules
-        self._folder, self._probe = folder, list(probe)
+        self._folder = folder
+        self._stop_ids = next(iter(backends.values())).chat.stop_ids
+        self._probes = [list(probe[: len(probe) * (n + 1) // PROBES]) for n in range(PROBES)]
         self._tolerance, self._deadline, self._keep = tolerance, deadline, keep
         self._published: dict[str, list[Publication]] = {}
         self._held: dict[str, set[str]] = {}
@@ -191,8 +200,13 @@ class ServedPublisher:
             await endpoint.update_weights(one.folder)
             held.clear()  # a whole model takes the place of the one before
         held.add(one.folder.name)
-        said = await endpoint.logprobs(one.served_as, self._probe)
-        apart = max(abs(a - b) for a, b in zip(said, one.expected, strict=True))
+        sampled = await endpoint.complete(
+            one.served_as, self._probes, sampling=PROBING, max_tokens=1, stop_ids=self._stop_ids
+        )
+        apart = max(
+            abs(said.logprobs[0] - float(expected[said.ids[0]]))
+            for said, expected in zip(sampled, one.expected, strict=True)
+        )
         if not apart <= self._tolerance:
             raise BackendError(
                 f"{one.served_as} at {endpoint.url}: log-probabilities differ by {apart:.3g} from "
@@ -233,21 +247,28 @@ class ServedPublisher:
             own, file = weights, "model.safetensors"
         save_file({n: t.cpu().contiguous() for n, t in own.items()}, folder / file)
         served_as = unique if self._is_adapter(name) else self._backends[name].base
-        return Publication(version, served_as, folder, log_probs(module, weights, self._probe))
+        return Publication(version, served_as, folder, self._expected(module, weights))
+
+    def _expected(self, module: Any, weights: Mapping[str, Tensor]) -> Tensor:
+        found = log_probs(module, weights, self._probes[-1], PROBING.temperature)
+        return found[[len(probe) - 1 for probe in self._probes]].cpu()
 
     def _is_adapter(self, name: str) -> bool:
         return isinstance(self._modules[name], PeftModel)
 
 
-def log_probs(module: Any, weights: Mapping[str, Tensor], ids: Sequence[int]) -> tuple[float, ...]:
-    """Log-probability of each of ids[1:] given those before it, by `module` with these weights."""
+def log_probs(
+    module: Any, weights: Mapping[str, Tensor], ids: Sequence[int], temperature: float = 1.0
+) -> Tensor:
+    """Log-probabilities (tokens, vocabulary) of what comes after each of `ids`, by `module` with
+    these weights in place of its own."""
     device = next(module.parameters()).device
     tokens = torch.tensor([list(ids)], device=device)
     placed = {name: tensor.to(device) for name, tensor in weights.items()}
     with torch.no_grad(), evaluating(module):
         logits = functional_call(module, placed, (tokens,), {"use_cache": False}).logits
-    found = logits[0, :-1].float().log_softmax(-1).gather(-1, tokens[0, 1:, None])
-    return tuple(found[:, 0].tolist())
+    found: Tensor = (logits[0].float() / temperature).log_softmax(-1)
+    return found
 
 
 def _plain(text: str) -> str:

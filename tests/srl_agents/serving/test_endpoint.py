@@ -14,6 +14,7 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run
 from srl_agents.serving.endpoint import Endpoint, WrongModel
 from srl_envs import registry
+from tests.servers.prompt_logprobs import prompt_logprobs
 from tests.servers.vllm_stub import stub_server
 
 # peft 0.21 still reads the name that transformers 5.23 is retiring.
@@ -89,11 +90,13 @@ def test_an_adapter_is_served_from_its_loading_to_its_end(endpoint, adapter):
     background_loop.run(endpoint.load_adapter("red@1.0", folder))
     assert background_loop.run(endpoint.models()) == ["base", "red@1.0"]
     expected = logprobs_here(model)
-    got = background_loop.run(endpoint.logprobs("red@1.0", IDS))
+    got = background_loop.run(prompt_logprobs(endpoint, "red@1.0", IDS))
     assert got == pytest.approx(expected, abs=1e-5)
     with model.disable_adapter():
         base = logprobs_here(model)
-    assert background_loop.run(endpoint.logprobs("base", IDS)) == pytest.approx(base, abs=1e-5)
+    assert background_loop.run(prompt_logprobs(endpoint, "base", IDS)) == pytest.approx(
+        base, abs=1e-5
+    )
     assert max(abs(a - b) for a, b in zip(base, expected, strict=True)) > 0.1
     background_loop.run(endpoint.unload_adapter("red@1.0"))
     with pytest.raises(ServerUnavailable, match=r"does not know 'red@1.0'"):
@@ -132,13 +135,13 @@ def test_changes_that_cannot_be_made_are_told_at_once(stub, endpoint, adapter, t
 
 
 def test_whole_weights_are_replaced(endpoint, here, tmp_path):
-    before = background_loop.run(endpoint.logprobs("base", IDS))
+    before = background_loop.run(prompt_logprobs(endpoint, "base", IDS))
     with torch.no_grad():
         for parameter in here.model.parameters():
             parameter.mul_(1.1)
     here.model.save_pretrained(tmp_path)
     background_loop.run(endpoint.update_weights(tmp_path))
-    after = background_loop.run(endpoint.logprobs("base", IDS))
+    after = background_loop.run(prompt_logprobs(endpoint, "base", IDS))
     assert after == pytest.approx(logprobs_here(here.model), abs=1e-5) != before
 
 

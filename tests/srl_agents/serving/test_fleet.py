@@ -139,6 +139,6 @@ def test_what_cannot_train_is_not_attached_to(new_server):
 
     refused("--logits-processors answer_trie:AnswerTrie", free=True)
     refused("--logprobs-mode processed_logprobs", raw=True)
-    refused("other does not exist", base="other")
+    refused("does not know 'other'", base="other")
     with pytest.raises(BackendError, match=r"127\.0\.0\.1"):
         attached({"base": [f"http://127.0.0.1:{any_port()}"]}, deadline=1.0)

@@ -1,0 +1,99 @@
+"""Publications to a real server that answers: every answer is of the one version it names."""
+
+import asyncio
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from srl_agents.llm.backends.token_backend import Request
+from srl_agents.llm.backends.vllm import VLLMBackend
+from srl_agents.llm.sampling import Sampling
+from tests.serving_vllm.conftest import BASE
+
+PUBLICATIONS = 200
+IN_FLIGHT = 16
+CLOSE = 1e-4  # of a log-probability
+
+
+@pytest.fixture
+def learner(model_folder):
+    """A model that trains an adapter, as a run's are."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from srl_train.config.models import AdapterConfig
+    from srl_train.learners.lora import adapter_models
+
+    base = AutoModelForCausalLM.from_pretrained(model_folder)
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    module = adapter_models(base, ("model_0",), AdapterConfig(rank=8), 0)["model_0"]
+    return SimpleNamespace(module=module, tokenizer=tokenizer)
+
+
+def test_answers_under_two_hundred_publications_are_of_the_versions_they_name(
+    fleet, learner, tmp_path
+):
+    import torch
+
+    from srl_train.players.served.publisher import ServedPublisher, log_probs
+
+    backend = VLLMBackend(fleet.scheduler, learner.tokenizer, base=BASE)
+    publisher = ServedPublisher(
+        {"model_0": backend},
+        fleet,
+        {"model_0": learner.module},
+        folder=tmp_path / "published",
+        probe=list(range(3, 30)),
+        tolerance=1e-3,
+        deadline=300.0,
+        keep=1,
+    )
+    trained = {n: p.detach() for n, p in learner.module.named_parameters() if p.requires_grad}
+    torch.manual_seed(0)
+
+    def weights(version):
+        return {n: own + 0.05 * torch.randn_like(own) * (version > 0) for n, own in trained.items()}
+
+    published = {0: weights(0)}
+    publisher.publish("model_0", 0, published[0])
+    over, sent, answered = threading.Event(), [], []
+
+    async def ask(number):
+        context = tuple(3 + (number * 7 + place * 5) % 200 for place in range(24))
+        request = Request(context, Sampling(max_new_tokens=8), seed=number, adapter="model_0")
+        sent.append(request)
+        answered.append((request, await backend.complete(request)))
+
+    async def keep_asking():
+        numbers = iter(range(10**9))
+
+        async def one_after_the_other():
+            while not over.is_set():
+                await ask(next(numbers))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(IN_FLIGHT):
+                group.create_task(one_after_the_other())
+
+    asking = threading.Thread(target=lambda: asyncio.run(keep_asking()))
+    asking.start()
+    try:
+        for version in range(1, PUBLICATIONS + 1):
+            published[version] = weights(version)
+            publisher.publish("model_0", version, published[version])
+    finally:
+        over.set()
+        asking.join()
+        publisher.close()
+
+    assert len(answered) == len(sent) > PUBLICATIONS  # none lost
+    assert len({one.model.version for _, one in answered}) > PUBLICATIONS / 4
+    assert backend.refused == 0
+    worst = 0.0
+    for request, one in answered:
+        ids = (*request.context, *one.ids)
+        own = log_probs(learner.module, published[one.model.version], ids)[-len(one.ids) - 1 : -1]
+        pairs = zip(own, one.ids, one.logprobs, strict=True)
+        apart = [abs(float(row[token]) - said) for row, token, said in pairs]
+        worst = max(worst, *apart)
+    assert worst < CLOSE, worst
