@@ -29,6 +29,8 @@ TIMEOUT = 300.0
 """Seconds for one attempt."""
 UNREACHABLE = 5.0
 """Seconds for which a server that takes no connection is tried again, for it may just restart."""
+LOWEST, ROUNDING = -1e4, 1e-3
+"""Of a log-probability: vLLM writes -9999 for minus infinity, and 0 may come out a bit higher."""
 ANSWERS = "answers"
 """The argument that the logits processor in srl_agents/serving/plugins reads."""
 
@@ -84,7 +86,8 @@ class Endpoint:
             max_retries=0,
             timeout=timeout,
             # A proxy for the internet does not lead to this machine.
-            http_client=openai.DefaultAsyncHttpxClient(trust_env=not here),
+            # A redirection would take the prompts to wherever the reply says.
+            http_client=openai.DefaultAsyncHttpxClient(trust_env=not here, follow_redirects=False),
         )
 
     @property
@@ -144,7 +147,7 @@ class Endpoint:
 
         async def attempt() -> list[Sampled]:
             came = await self._ask("post", "/v1/completions", body)
-            return _sampled(self.name, came, model, len(prompts))
+            return _sampled(self.name, came, model, len(prompts), max_tokens)
 
         try:
             return await self._run(attempt)
@@ -197,7 +200,7 @@ class Endpoint:
                 "return_token_ids": True, "ignore_eos": True}  # fmt: skip
 
         async def attempt() -> None:
-            _sampled(self.name, await self._ask("post", "/v1/completions", body), model, 1)
+            _sampled(self.name, await self._ask("post", "/v1/completions", body), model, 1, 1)
 
         try:
             await background_loop.await_(attempt())
@@ -262,31 +265,35 @@ class Endpoint:
         return True
 
 
-def _sampled(name: str, came: Any, model: str, count: int) -> list[Sampled]:
-    """The completions of a reply, in the order of the prompts."""
+def _sampled(name: str, came: Any, model: str, count: int, longest: int) -> list[Sampled]:
+    """The completions of a reply, of `longest` tokens at most, in the order of the prompts."""
     try:
         _check_model(name, came, model)
         choices = sorted(came["choices"], key=lambda choice: choice["index"])
         if [choice["index"] for choice in choices] != list(range(count)):
             raise ValueError(f"{len(choices)} choices for {count} prompts")
         return [
-            _completion(choice["token_ids"], choice["logprobs"]["token_logprobs"], choice)
+            _completion(choice["token_ids"], choice["logprobs"]["token_logprobs"], choice, longest)
             for choice in choices
         ]
     except (TypeError, KeyError, ValueError) as error:
         raise no_answer(name, came) from error
 
 
-def _completion(ids: list[int], logprobs: list[float], choice: Any) -> Sampled:
+def _completion(ids: Any, logprobs: Any, choice: Any, longest: int) -> Sampled:
     reason = choice["finish_reason"]
-    if not ids or len(ids) != len(logprobs) or reason not in ("stop", "length"):
+    if not 0 < len(ids) == len(logprobs) <= longest or reason not in ("stop", "length"):
         raise ValueError(f"{len(ids)} tokens, {len(logprobs)} log-probabilities, {reason!r}")
-    return Sampled(tuple(map(int, ids)), tuple(map(float, logprobs)), reason == "stop")
+    if not all(type(token) is int and 0 <= token < 2**31 for token in ids):
+        raise ValueError("token ids are whole numbers of 31 bits")
+    if not all(type(one) in (int, float) and LOWEST <= one <= ROUNDING for one in logprobs):
+        raise ValueError("log-probabilities are finite, and not above 0")
+    return Sampled(tuple(ids), tuple(map(float, logprobs)), reason == "stop")
 
 
 def _check_model(name: str, came: Any, model: str) -> None:
     if came["model"] != model:
         raise WrongModel(
-            f"{name}: {printable(came['model'])!r} answered, and {model!r} was asked: is another "
-            "server at this address?"
+            f"{name}: {printable(came['model'])[:200]!r} answered, and {model!r} was asked: is "
+            "another server at this address?"
         )

@@ -18,12 +18,15 @@ from typing import Any, TypeVar
 
 from srl_agents.errors import BackendError, ServerUnavailable
 from srl_envs.extras import needed_by
+from srl_envs.loading.untrusted import printable
 
 T = TypeVar("T")
 TRANSIENT = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 """Statuses that the same request may not get again; 529 is Anthropic's for an overloaded server."""
 SPENT = "insufficient_quota"
 """OpenAI's code for money that is used up, which comes with status 429 and does not pass."""
+LONGEST_QUOTE = 1000
+"""Characters of a server's words that an error quotes."""
 
 log = logging.getLogger(__name__)
 
@@ -121,14 +124,18 @@ def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[Non
         raise TransientError(str(told(name, error)), unreachable=unreachable) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise TransientError(str(told(name, error))) from error
-    except any_error as error:
+    except (any_error, ValueError, RecursionError) as error:
+        # Python's limits on a number's digits and on nesting are neither the SDK's nor JSON's.
         raise told(name, error) from error
 
 
 def told(name: str, error: BaseException) -> BackendError:
-    """An SDK's error as ours, with what is behind it."""
+    """An SDK's error as ours, with what is behind it; it may quote the server at any length."""
     cause = "" if error.__cause__ is None else f" ({error.__cause__})"
-    return BackendError(f"{name}: {type(error).__name__}: {error}{cause}")
+    said = printable(f"{error}{cause}", multiline=False)
+    if len(said) > LONGEST_QUOTE:
+        said = f"{said[:LONGEST_QUOTE]} ..."
+    return BackendError(f"{name}: {type(error).__name__}: {said}")
 
 
 def no_answer(name: str, came: Any) -> TransientError:

@@ -14,6 +14,7 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run
 from srl_agents.serving.endpoint import Endpoint, WrongModel
 from srl_envs import registry
+from tests.servers.faulty_http import Handler, serving
 from tests.servers.prompt_logprobs import prompt_logprobs
 from tests.servers.vllm_stub import stub_server
 
@@ -192,3 +193,86 @@ def test_a_url_may_be_that_of_the_api_and_a_key_is_sent(stub):
     background_loop.run(made.models())
     assert stub.headers[-1]["authorization"] == "Bearer secret"
     background_loop.run(made.close())
+
+
+class Replies:
+    """A server that sends one text, whatever it is asked."""
+
+    keeps_connections, text_type = True, "application/json"
+
+    def __init__(self, status, text):
+        self.status, self.text, self.asked = status, text, 0
+
+    def struck_by_faults(self, path):
+        return False
+
+    def reply(self, path, body, headers):
+        self.asked += 1
+        return self.status, self.text
+
+
+def completed(status, text):
+    """What an endpoint makes of a completion of which the server says this."""
+    with serving(Replies(status, text)) as http:
+        endpoint = Endpoint(
+            f"http://127.0.0.1:{http.server_port}",
+            retries=RetryPolicy(deadline=0.2, unreachable=0.2, first_wait=0.01, longest_wait=0.01),
+        )
+        try:
+            return complete(endpoint, max_tokens=2)
+        finally:
+            background_loop.run(endpoint.close())
+
+
+def a_choice(ids="[5]", logprobs="[-1.0]"):
+    return (
+        f'{{"model": "base", "choices": [{{"index": 0, "token_ids": {ids}, '
+        f'"logprobs": {{"token_logprobs": {logprobs}}}, "finish_reason": "stop"}}]}}'
+    )
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        *(
+            a_choice(ids=f"[{one}]")
+            for one in ("-3", "9876543210", "1.7", '"12"', "true", "null", "Infinity")
+        ),
+        a_choice(ids='"7"'),
+        *(a_choice(logprobs=f"[{one}]") for one in ("NaN", "Infinity", "-1e999", "3.0", '"nan"')),
+        a_choice(logprobs="[-1" + 400 * "0" + "]"),
+        a_choice("[1, 2, 3]", "[-1, -1, -1]"),
+        200_000 * "[",
+        a_choice(ids=f"[{5000 * '1'}]"),
+    ],
+)
+def test_numbers_that_no_sampler_gives_are_no_answer(choice):
+    assert completed(200, a_choice())[0].ids == (5,)
+    with pytest.raises(BackendError):
+        completed(200, choice)
+
+
+def test_an_error_quotes_the_server_shortly_and_steers_no_terminal():
+    with pytest.raises(BackendError) as caught:
+        completed(400, '{"error": {"message": "\\u001b[2J' + 100_000 * "x" + '"}}')
+    assert "\\x1b[2J" in str(caught.value) and len(str(caught.value)) < 2000
+
+
+def test_a_redirection_is_not_followed(endpoint, stub, monkeypatch):
+    elsewhere = Replies(200, a_choice())
+    with serving(elsewhere) as http:
+        to = f"http://127.0.0.1:{http.server_port}/v1/completions"
+
+        def redirect(handler, body):
+            if handler.server.app is elsewhere:
+                return answer(handler, body)
+            handler.send_response(307)
+            handler.send_header("Location", to)
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+
+        answer = Handler._answer
+        monkeypatch.setattr(Handler, "_answer", redirect)
+        with pytest.raises(BackendError, match="307"):
+            complete(endpoint)
+    assert not elsewhere.asked
