@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from srl_train.config.section import Names, Section, chosen_by
 from srl_train.errors import ConfigError
+
+SET_BY_US = ("host", "model", "port", "served-model-name", "uds")
+"""Options of vLLM by which a server would not be where, or what, the run takes it for; its host
+would let other machines in, for the endpoints that take weights ask for no key."""
+OPTION_NAME = re.compile(r"[a-z][a-z0-9._-]*")
 
 
 class ManagedServersConfig(Section):
@@ -36,6 +43,23 @@ class ManagedServersConfig(Section):
     """Seconds until a started server has to answer."""
     options: Mapping[str, str | int | float | bool] = {}
     """Further options of `vllm serve`, by their names without dashes in front."""
+
+    @field_validator("options")
+    @classmethod
+    def _check_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        for name in options:
+            # vLLM takes the beginning of an option's name for the option.
+            if any(own.startswith(name.replace("_", "-")) for own in SET_BY_US):
+                raise ConfigError(
+                    f"options: got {name!r}, which the run sets itself: see host, base_port and "
+                    "models"
+                )
+            if not OPTION_NAME.fullmatch(name):
+                raise ConfigError(
+                    f"options: got {name!r}: give an option's name in small letters, without "
+                    "dashes in front, and its value apart"
+                )
+        return options
 
 
 class PublishSection(Section):
@@ -125,7 +149,33 @@ class VLLMBackendConfig(BackendSection):
                 "servers: give addresses of running servers here, or a section `managed` for "
                 "servers that the run starts, and not both"
             )
+        for url in self.servers:
+            if not _is_address(url):
+                raise ConfigError(
+                    f"servers: got {url!r}: give addresses such as http://127.0.0.1:8001, without "
+                    "user, password and path"
+                )
+        if len({url.rstrip("/").removesuffix("/v1") for url in self.servers}) < len(self.servers):
+            raise ConfigError(f"servers: got {list(self.servers)}: give each server once")
         return self
+
+
+def _is_address(url: str) -> bool:
+    """Whether it is a server's: a scheme of HTTP, a host, and a port where there is one."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:  # a port beyond 65535, or half an IPv6 address
+        return False
+    return (
+        url.isprintable()
+        and parts.scheme in ("http", "https")
+        and bool(parts.hostname)
+        and port != 0
+        and "@" not in parts.netloc
+        and parts.path.rstrip("/") in ("", "/v1")
+        and not (parts.query or parts.fragment)
+    )
 
 
 BackendConfig = Annotated[

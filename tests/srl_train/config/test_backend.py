@@ -1,0 +1,36 @@
+"""The section `backend`: addresses of servers, and options of those that a run starts."""
+
+import pytest
+
+from srl_train.config.backend import ManagedServersConfig, VLLMBackendConfig
+from srl_train.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        ["127.0.0.1:8001"],
+        ["localhost:8001"],
+        ["ftp://127.0.0.1:8001"],
+        ["http://user:word@127.0.0.1:8001"],
+        ["http://127.0.0.1:8001/models"],
+        ["http://127.0.0.1:99999"],
+        ["http://[::1"],
+        ["http://127.0.0.1:8001", "http://127.0.0.1:8001/v1"],
+    ],
+)
+def test_what_is_no_address_of_a_server_is_refused(servers):
+    good = ("http://127.0.0.1:8001", "https://gpu.example/v1", "http://[::1]:8001/")
+    assert VLLMBackendConfig(servers=good).servers == good
+    with pytest.raises(ConfigError, match="servers: got"):
+        VLLMBackendConfig(servers=servers)
+
+
+@pytest.mark.parametrize(
+    "name", ["host", "hos", "port", "model", "served_model_name", "uds", "--host", "host=0.0.0.0"]
+)
+def test_options_do_not_move_a_server_or_open_it_to_others(name):
+    options = {"max-num-seqs": 8, "async_scheduling": True}
+    assert ManagedServersConfig(options=options).options == options
+    with pytest.raises(ConfigError, match="options: got"):
+        ManagedServersConfig(options={name: "0.0.0.0"})
