@@ -133,14 +133,16 @@ class ServedPublisher:
 
     def close(self) -> None:
         """Unload what was published, where a server still runs, and remove its folders."""
-        background_loop.run(self._unload_all())
-        shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            background_loop.run(self._unload_all())
+        finally:
+            self._published.clear()
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _unload_all(self) -> None:
         for name, own in self._published.items():
             for one in own:
                 await self._forget(name, one)
-        self._published.clear()
 
     async def _switch(self, name: str, one: Publication) -> None:
         """Have every server hold it, let it answer, and retire what is too old."""

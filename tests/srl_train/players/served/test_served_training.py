@@ -198,3 +198,13 @@ def test_a_server_of_other_weights_ends_training(served_run, stub):
     trainer = served_run(stub, backend={"max_divergence": 1e-12, "probe_tolerance": 1.0})
     with pytest.raises(TrainingError, match=r"max_divergence is 1e-12"):
         trainer.train_round()
+
+
+def test_published_files_go_though_a_server_refuses_to_unload(served_run, stub, tmp_path):
+    trainer = served_run(stub)
+    trainer.train_round()
+    assert any((tmp_path / "published").iterdir())
+    stub.adapters.clear()  # somebody else unloaded them: status 404
+    with pytest.raises(BackendError, match="404"):
+        trainer.close()
+    assert not any((tmp_path / "published").iterdir())
