@@ -13,6 +13,7 @@ import torch
 from srl_envs import registry
 from srl_train.advantages.credit import ASSIGNMENTS
 from srl_train.advantages.reward_modes import MODES
+from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.config.updates import CUSTOM, AsynchronousConfig
 from srl_train.data.sample_buffer import SampleBuffer
@@ -49,6 +50,11 @@ def assemble(
     torch.set_num_threads(config.threads)
     started = processes.start(config.models.device, config.threads)
     _check_shares(config, started)
+    if started > 1 and isinstance(config.backend, VLLMBackendConfig):
+        raise ConfigError(
+            f"backend.name: got 'vllm' in {started} processes, each of which would publish to the "
+            "servers: start one process, or give transformers"
+        )
     processes.check_same("the configuration", config)
     config = resolved(_with_own_parts(config, make_env, strategy))
     make_env = make_env or partial(build_env, config)
