@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import re
 import shlex
+import time
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,15 @@ def test_a_program_runs_by_itself_and_again_in_the_same_folder(
         in_small(**moment)
         run(code)
     in_small(**moment)
+    wait_for_the_next_second()
     run(code)
+
+
+def wait_for_the_next_second():
+    """Folders of runs are called by the second that they began in."""
+    now = int(time.time())
+    while int(time.time()) == now:
+        time.sleep(0.05)
 
 
 def run(code):

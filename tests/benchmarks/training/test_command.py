@@ -49,6 +49,9 @@ THRESHOLDS = {
     "tools": ([{**ROW, "after": end(0.80)}], [
         (0, {"after": end(0.79)}), (0, {"trained_and_asked": 1}), (0, {"wall_seconds": 601.0}),
     ]),
+    "served": ([{"variant": "vllm", "apart": 0.02, "divergence": 1e-4, "failed": 0}], [
+        (0, {"apart": 0.021}), (0, {"divergence": 2e-4}), (0, {"failed": 1}),
+    ]),
     "several_tasks": ([{"task": "sums", "beyond_chance": 0.01}], [(0, {"beyond_chance": 0.0})]),
     "algorithms_maze": ([GRPO, {**GRPO, "variant": "PPO", "below_grpo": 0.05}], [
         (0, {"gain": 0.0}), (1, {"below_grpo": 0.06}),

@@ -184,7 +184,7 @@ def test_an_api_that_fails_spoils_the_episodes_and_no_more(server):
     server.trouble = [400] * 9
     policy = ChatPolicy(api_model("openai:m"), make_env().unwrapped.text_view)
     [episode] = play_many(make_env, dict.fromkeys(("agent_0", "agent_1"), policy), [0])
-    assert episode.failure.startswith("BackendError: openai:m: BadRequestError: ")
+    assert episode.failure.startswith("RejectedError: openai:m: BadRequestError: ")
 
 
 DEBATE = Debate("Tea is best.", (Speech(PRO, 1, "It warms."), Speech(CON, 1, "Coffee wakes.")))

@@ -26,7 +26,6 @@ def test_nothing_else_of_trl_is_overridden():
         "__init__",
         "create_optimizer",
         "_generate_and_score_completions",
-        "_get_per_token_logps_and_entropies",
         "_compute_loss",
     }
 
