@@ -173,9 +173,9 @@ def check_port(host: str, port: int) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-        except OSError as error:
+        except (OSError, OverflowError) as error:  # the latter for a number that is no port
             raise ServerError(
-                f"port {port} of {host} cannot be used ({error.strerror}): `srl serve status` "
+                f"port {port} of {host} cannot be used ({error}): `srl serve status` "
                 "lists this machine's servers; end what listens there or give another base_port"
             ) from error
 

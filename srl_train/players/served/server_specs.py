@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 from huggingface_hub import snapshot_download
 
-from srl_agents.errors import BackendError
+from srl_agents.errors import BackendError, PlacementError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import source_of
 from srl_agents.serving import placement
@@ -77,6 +77,13 @@ def server_specs(
 
     Raises PlacementError for what does not fit, BackendError for a base that cannot be read.
     """
+    there, chosen = find_gpus(), managed.gpus
+    gpus = [gpu for gpu in there if chosen is None or gpu.index in chosen]
+    if chosen and len(gpus) < len(set(chosen)):
+        raise PlacementError(
+            f"backend.managed.gpus: got {list(chosen)}, and this machine has "
+            f"{[gpu.index for gpu in there] or 'none'}: give some of those, or leave it out"
+        )
     rank = config.models.adapters.rank if config.models.adapters else 1
     bases = [
         needs_of(
@@ -90,8 +97,6 @@ def server_specs(
         )
         for name, source in sources.items()
     ]
-    chosen = managed.gpus
-    gpus = [gpu for gpu in find_gpus() if chosen is None or gpu.index in chosen]
     plans = placement.place(
         bases,
         gpus,

@@ -1,0 +1,19 @@
+"""Servers that a configuration asks for."""
+
+import pytest
+
+from srl_agents.errors import PlacementError
+from srl_agents.serving.gpus import Gpu
+from srl_train.config.yaml_file import from_tree
+from srl_train.players.served import server_specs
+
+
+@pytest.mark.parametrize("there, told", [((), "'?none"), ((0, 1), r"\[0, 1\]")])
+def test_gpus_that_are_not_there_are_refused(monkeypatch, tmp_path, there, told):
+    monkeypatch.setattr(server_specs, "find_gpus", lambda: [Gpu(index, 80, 80) for index in there])
+    backend = {"name": "vllm", "managed": {"gpus": [1, 7]}}
+    config = from_tree({"models": {"adapters": {}}, "backend": backend})
+    with pytest.raises(PlacementError, match=rf"got \[1, 7\], and this machine has {told}"):
+        server_specs.server_specs(
+            config, config.backend.managed, {}, keep_versions=1, log_folder=tmp_path
+        )
