@@ -216,7 +216,7 @@ def completed(status, text):
     with serving(Replies(status, text)) as http:
         endpoint = Endpoint(
             f"http://127.0.0.1:{http.server_port}",
-            retries=RetryPolicy(deadline=0.2, unreachable=0.2, first_wait=0.01, longest_wait=0.01),
+            retries=RetryPolicy(deadline=1.0, unreachable=1.0, first_wait=0.01, longest_wait=0.01),
         )
         try:
             return complete(endpoint, max_tokens=2)

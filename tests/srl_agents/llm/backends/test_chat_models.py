@@ -18,7 +18,7 @@ from tests.servers.chat_server import chat_server
 
 BOTH = ("openai:m", "anthropic:m")
 PLAIN = Sampling(max_new_tokens=5)
-SOON = RetryPolicy(deadline=0.5, unreachable=0.1, first_wait=0.01, longest_wait=0.02)
+SOON = RetryPolicy(deadline=2.0, unreachable=0.5, first_wait=0.01, longest_wait=0.02)
 
 
 @pytest.fixture
