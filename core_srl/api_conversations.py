@@ -90,7 +90,7 @@ class ApiConversations:
             answer = run(state.model.answer(ChatRequest(messages, sampling, seed)))
         said = {"role": "assistant", "content": answer.text}
         length = (answer.prompt_tokens or 0) + (answer.completion_tokens or 0)
-        return _response(answer), replace(state, messages=(*messages, said), length=length)
+        return response_of(answer), replace(state, messages=(*messages, said), length=length)
 
     def leave(self, state: ApiConversation) -> None:
         """The conversation is over; nothing was kept for it."""
@@ -103,7 +103,8 @@ class ApiConversations:
         )
 
 
-def _response(answer: ChatAnswer) -> LLMResponse:
+def response_of(answer: ChatAnswer) -> LLMResponse:
+    """What a chat backend answered, as managers and schedulers give it."""
     return LLMResponse(
         text=answer.text,
         model=answer.model,

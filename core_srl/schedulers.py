@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import psutil
-from huggingface_hub import snapshot_download
 
+from core_srl.api_conversations import response_of
 from core_srl.config import MODERN_MODELS
 from core_srl.llm_config import ANSWER_TOKENS, LLMConfig, LLMResponse, overridden
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
-from srl_agents.llm.backends.huggingface.backend import source_of
+from srl_agents.llm.backends.huggingface.backend import folder_of
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.backends.retrying import RetryPolicy, TransientError
 from srl_agents.llm.sampling import Sampling
@@ -185,7 +185,10 @@ class UnifiedScheduler:
         sharers = {
             base: [one for one, its in self._models.items() if its == base] for base in bases
         }
-        folders = {base: _folder(base) for base in bases}
+        try:
+            folders = {base: folder_of(base) for base in bases}
+        except BackendError as error:
+            raise BackendError(f"Model loading failed: {error}") from error
         needs = [
             needs_of(folder, name=base, context=self._max_length, replicas=len(sharers[base]))
             for base, folder in folders.items()
@@ -227,14 +230,7 @@ class UnifiedScheduler:
                 if error.unreachable:
                     raise ServerUnavailable(str(error)) from error
                 raise
-            return LLMResponse(
-                text=answer.text,
-                model=answer.model,
-                prompt_tokens=answer.prompt_tokens,
-                completion_tokens=answer.completion_tokens,
-                finish_reason=answer.finish_reason,
-                ended=answer.ended,
-            )
+            return response_of(answer)
 
         task = Task(
             owner=model_id,
@@ -281,14 +277,3 @@ def create_competitive_scheduler(
 ) -> UnifiedScheduler:
     """One whose models have shares by score: `set_score`."""
     return UnifiedScheduler(base_port, num_gpus, sharing="priority", **settings)
-
-
-def _folder(source: str) -> Path:
-    """Where a model lies on this machine; one of the hub is downloaded first."""
-    place, revised = source_of(source)
-    if Path(place).is_dir():
-        return Path(place)
-    try:
-        return Path(snapshot_download(place, revision=revised.get("revision")))
-    except (OSError, ValueError) as error:
-        raise BackendError(f"Model loading failed: cannot download {source!r}: {error}") from error

@@ -98,9 +98,11 @@ def _started(config: RunConfig, logs: Path) -> Fleet:
     prepare_torch()
     from srl_agents.serving.fleet import Fleet
     from srl_train.engine.environment import build_env
-    from srl_train.players.served.server_specs import served_bases, server_specs
+    from srl_train.players.served.server_specs import servable, served_bases, server_specs
 
-    sources = served_bases(config, partial(build_env, config))
+    models = config.models
+    bases = dict(zip(models.names, models.bases, strict=True))
+    sources = served_bases(config, servable(config, partial(build_env, config), bases))
     specs = server_specs(
         config, managed, sources, keep_versions=backend.keep_versions, log_folder=logs
     )

@@ -13,6 +13,17 @@ def tiny_folder():
     return str(tiny.folder(lambda: registry.make("coop_compete_pair_v0", max_cycles=8)))
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """Of torch's: models this small lose more to threads that wait for each other."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture
 def opened(tiny_folder):
     """Opens a manager of the embedded model."""

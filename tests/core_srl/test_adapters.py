@@ -18,16 +18,11 @@ from srl_train.checkpoints.adapter_folders import attach
 from srl_train.errors import ConfigError
 from tests.core_srl.weights import logprobs_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated"),
+]
 SAMPLING = Sampling(temperature=1.5, max_new_tokens=6)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -17,15 +17,9 @@ from srl_agents.errors import BackendError
 from srl_train.errors import ConfigError
 from tests.core_srl.weights import logprobs_of
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 BRIEF = {"max_new_tokens": 6, "temperature": 1.5}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,7 @@ from srl_train.errors import ConfigError, UpdateError
 from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.core_srl.weights import gradients_of, logprobs_of, parameters
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_an_incremental_update_is_a_step_down_the_gradient(opened):

@@ -51,10 +51,10 @@ def serve_models(
     servers on CPUs mix the plain base up with adapters. Raises BackendError where a server cannot
     be started or reached.
     """
-    starts = {name: servable(config, make_env, base) for name, base in bases.items()}
-    loaded, modules = learning_models(config.models, starts, make_env, config.seed)
-    frozen = {name: servable(config, make_env, base) for name, base in frozen.items()}
-    sources = served_bases(config, make_env)
+    starts = servable(config, make_env, {**bases, **frozen})
+    learning, frozen = ({name: starts[name] for name in own} for own in (bases, frozen))
+    loaded, modules = learning_models(config.models, learning, make_env, config.seed)
+    sources = served_bases(config, learning)
     fleet = open_fleet(config, backend, sources)
     try:
         return _connected(config, backend, make_env, fleet, loaded, modules, sources, frozen)

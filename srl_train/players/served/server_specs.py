@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from huggingface_hub import snapshot_download
 
-from srl_agents.errors import BackendError, PlacementError
+from srl_agents.errors import PlacementError
 from srl_agents.llm import tiny
-from srl_agents.llm.backends.huggingface.backend import source_of
+from srl_agents.llm.backends.huggingface.backend import folder_of
 from srl_agents.serving import placement
 from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.gpus import find_gpus
@@ -31,27 +30,31 @@ FIRST_PORT = 8001
 """From which on free ports are looked for."""
 
 
-def servable(config: RunConfig, make_env: Callable[[], Any], base: str) -> str:
-    """What to load for a model's base; the embedded model has heads there that vLLM can serve."""
-    if base != TINY:
-        return base
-    with closing(make_env()) as env:
-        notes = notes_of(config.models.opponent_notes, env)
-    return str(tiny.folder(make_env, size=tiny.SERVABLE, notes=notes))
+def servable(
+    config: RunConfig, make_env: Callable[[], Any], bases: Mapping[str, str]
+) -> dict[str, str]:
+    """Model -> what to load for its base; the embedded model, built or found once for all of them,
+    has heads there that vLLM can serve."""
+    starts = dict(bases)
+    embedded = [name for name, base in bases.items() if base == TINY]
+    if embedded:
+        with closing(make_env()) as env:
+            notes = notes_of(config.models.opponent_notes, env)
+        folder = str(tiny.folder(make_env, size=tiny.SERVABLE, notes=notes))
+        starts |= dict.fromkeys(embedded, folder)
+    return starts
 
 
-def served_bases(config: RunConfig, make_env: Callable[[], Any]) -> dict[str, str]:
-    """Served base -> the folder or hub name that its servers start from.
+def served_bases(config: RunConfig, starts: Mapping[str, str]) -> dict[str, str]:
+    """Served base -> the folder or hub name that its servers start from; `starts`: model that
+    learns -> what is loaded for it.
 
     Adapters share one; of whole models each has its own, whose weights are published before it is
     asked for the first time.
     """
-    models = config.models
-    starts = {
-        BASE if models.adapters else name: servable(config, make_env, base)
-        for name, base in zip(models.names, models.bases, strict=True)
-    }
-    return {name: adapter_base(start) or start for name, start in starts.items()}
+    adapters = config.models.adapters
+    named = {BASE if adapters else name: starts[name] for name in config.models.names}
+    return {name: adapter_base(start) or start for name, start in named.items()}
 
 
 def adapter_slots(config: RunConfig, keep_versions: int) -> int:
@@ -87,7 +90,7 @@ def server_specs(
     rank = config.models.adapters.rank if config.models.adapters else 1
     bases = [
         needs_of(
-            _folder(source),
+            folder_of(source),
             name=name,
             dtype=config.models.dtype,
             context=managed.max_model_len,
@@ -133,17 +136,6 @@ def _ports(managed: ManagedServersConfig, count: int) -> list[int]:
     for _ in range(count):
         ports.append(free_port(managed.host, ports[-1] + 1 if ports else FIRST_PORT))
     return ports
-
-
-def _folder(source: str) -> Path:
-    """Where a base lies on this machine; one of the hub is downloaded first."""
-    place, revised = source_of(source)
-    if Path(place).is_dir():
-        return Path(place)
-    try:
-        return Path(snapshot_download(place, revision=revised.get("revision")))
-    except (OSError, ValueError) as error:
-        raise BackendError(f"cannot download the model {source!r}: {error}") from error
 
 
 def _as_arguments(options: Mapping[str, str | int | float | bool]) -> tuple[str, ...]:

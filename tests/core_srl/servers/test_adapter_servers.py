@@ -27,15 +27,10 @@ from srl_train.errors import ConfigError
 from tests.core_srl.weights import logprobs_of
 from tests.servers.vllm_stub import VLLMStub
 
-pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated"),
+]
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from core_srl import (
     schedulers,
 )
 from srl_agents.errors import BackendError, PlacementError, ServingError
+from srl_agents.llm.backends.huggingface.backend import folder_of
 from srl_agents.llm.backends.retrying import TransientError
 from srl_agents.serving import server as server_module
 from srl_agents.serving.fleet import Fleet
@@ -223,7 +224,7 @@ def test_a_model_that_cannot_be_had_is_told(monkeypatch):
     def refuse(name, revision):
         raise OSError("offline")
 
-    monkeypatch.setattr(schedulers, "snapshot_download", refuse)
+    monkeypatch.setattr(f"{folder_of.__module__}.snapshot_download", refuse)
     scheduler = UnifiedScheduler()
     scheduler.register_model("qwen3")
     with pytest.raises(BackendError, match=r"cannot download 'Qwen/Qwen2[.]5-14B.*offline"):

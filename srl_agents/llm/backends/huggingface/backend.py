@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from srl_envs.extras import needed_by
 
 with needed_by("a Hugging Face model"):
     import torch
+    from huggingface_hub import snapshot_download
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from srl_agents.llm.backends.huggingface.kv_cache import CacheHandle, KeptCache, reusable
@@ -276,6 +278,20 @@ def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
     source = os.fspath(name)
     head, at, revision = source.rpartition("@")
     return (head, {"revision": revision}) if at and not os.path.exists(source) else (source, {})
+
+
+def folder_of(name: str | os.PathLike[str]) -> Path:
+    """Where a model lies on this machine; one of the hub is downloaded first.
+
+    Raises BackendError where it cannot be.
+    """
+    source, revised = source_of(name)
+    if os.path.isdir(source):
+        return Path(source)
+    try:
+        return Path(snapshot_download(source, revision=revised.get("revision")))
+    except (OSError, ValueError) as error:
+        raise BackendError(f"cannot download {os.fspath(name)!r}: {error}") from error
 
 
 class _Row:
