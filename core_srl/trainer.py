@@ -16,7 +16,7 @@ from srl_train import trainer
 from srl_train.checkpoints import checkpoint
 from srl_train.engine import resume
 from srl_train.engine.assemble import assemble
-from srl_train.engine.environment import build_env
+from srl_train.engine.builders.environment import build_env
 from srl_train.engine.run_files import RunFiles
 from srl_train.engine.state import Run
 from srl_train.errors import ConfigError, TrainingError

@@ -8,7 +8,7 @@ from srl_train.config.models import ModelsConfig
 from srl_train.config.offline import DpoConfig
 from srl_train.config.run import EnvironmentConfig, LoggingConfig, RunConfig
 from srl_train.data.collect import build_policies, play_games
-from srl_train.engine.environment import build_env
+from srl_train.engine.builders.environment import build_env
 from srl_train.trainer import Trainer
 
 GAME = EnvironmentConfig(

@@ -20,7 +20,7 @@ from srl_train.config.run import RunConfig
 from srl_train.distributed import processes
 from srl_train.engine import evaluation, resume
 from srl_train.engine.assemble import assemble
-from srl_train.engine.offline_progress import planned
+from srl_train.engine.offline.progress import planned
 from srl_train.engine.rounds import RoundResult, run_round
 from srl_train.engine.run_files import RunFiles, refuse_unwritable, versions
 from srl_train.engine.state import Run
@@ -152,7 +152,7 @@ class Trainer:
 
     def _train_stage(self, name: str) -> None:
         # Only now: its trainers cost seconds to import.
-        from srl_train.engine.offline_stage import Stage
+        from srl_train.engine.offline.stage import Stage
 
         run = self.run
         every = run.config.checkpoints.every

@@ -97,7 +97,7 @@ def _started(config: RunConfig, logs: Path) -> Fleet:
         )
     prepare_torch()
     from srl_agents.serving.fleet import Fleet
-    from srl_train.engine.environment import build_env
+    from srl_train.engine.builders.environment import build_env
     from srl_train.players.served.server_specs import servable, served_bases, server_specs
 
     models = config.models

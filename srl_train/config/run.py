@@ -18,6 +18,7 @@ from srl_train.config.backend import (
 )
 from srl_train.config.bounds import MOST_THREADS
 from srl_train.config.credit import CreditConfig, MixedConfig, ModeConfig, PlainCredit
+from srl_train.config.engine import EngineConfig, LocalEngineConfig
 from srl_train.config.learners import AlgorithmConfig, GrpoConfig, PpoConfig
 from srl_train.config.models import ModelsConfig, PoolConfig
 from srl_train.config.offline import DpoConfig, SftConfig
@@ -103,6 +104,8 @@ class RunConfig(Section):
     """Which models learn, and how all of them answer."""
     backend: BackendConfig = TransformersBackendConfig()
     """What samples for the models that learn."""
+    engine: EngineConfig = LocalEngineConfig()
+    """What carries out play and learning."""
     seats: Mapping[str, str] = {}
     """Agent -> model_<i>, a frozen model, a pool or a scripted policy; the others are dealt to the
     models that learn, in turn."""

@@ -18,15 +18,10 @@ from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.config.updates import CUSTOM, AsynchronousConfig
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.distributed import fsdp, processes
-from srl_train.engine.builders import (
-    build_backends,
-    build_learner,
-    build_policies,
-    build_sampling,
-    joint_state,
-)
+from srl_train.engine.builders.environment import build_env
+from srl_train.engine.builders.learners import build_learner, joint_state
+from srl_train.engine.builders.players import build_backends, build_policies, build_sampling
 from srl_train.engine.engine import Engine, ProcessesEngine
-from srl_train.engine.environment import build_env
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import ConfigError
 from srl_train.players.assignment import players_by_agent
@@ -86,8 +81,10 @@ def _assembled(
             fsdp.shard(name, module)
     joint = joint_state(config, make_env)
     learners = {
-        name: build_learner(config, name, players, seats, sampling, joint)
-        for name in players.modules
+        name: build_learner(
+            config, name, module, players.backends[name].tokenizer, seats, sampling, joint
+        )
+        for name, module in players.modules.items()
     }
     found = {n: own.parallelism() for n, own in learners.items()}
     processes.check_started(found, started, config.parallel)

@@ -19,7 +19,7 @@ from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import CheckpointError
 
 # Sections that may differ on resuming: they change nothing of what was computed.
-_FREE = frozenset({"rounds", "checkpoints", "logging", "threads", "parallel", "backend"})
+_FREE = frozenset({"rounds", "checkpoints", "logging", "threads", "parallel", "backend", "engine"})
 
 
 def save(run: Run, directory: Path, *, final: bool = False) -> str:

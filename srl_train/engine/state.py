@@ -19,13 +19,13 @@ from srl_train.advantages.reward_modes import Mode, State
 from srl_train.config.run import RunConfig
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.data.trajectory import Game
-from srl_train.engine.offline_progress import StageProgress
+from srl_train.engine.offline.progress import StageProgress
 from srl_train.learners.learner import Learner
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:
-    from srl_train.engine.builders import Players
+    from srl_train.engine.builders.players import Players
     from srl_train.engine.engine import Engine
 
 

@@ -24,6 +24,8 @@ from srl_agents.llm.backends.huggingface.quantization import shared_states
 from srl_train.data.samples import TokenSample
 from srl_train.errors import TrainingError
 
+CRITIC = "critic."
+"""Before the names of the critic's parameters among a model's."""
 UNITS = 64
 """Width of the central critic's two hidden layers, as in Yu et al. 2022."""
 

@@ -18,9 +18,11 @@ from peft import LoraConfig, get_peft_model
 from srl_agents.llm.backends.huggingface.quantization import shared_states
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError
-from srl_train.learners.trl_grpo import ADAPTER
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
+
+ADAPTER = "default"
+"""How TRL calls the adapter of a PeftModel that it was handed."""
 
 
 def share(base: Any) -> Any:

@@ -21,6 +21,7 @@ from srl_train.data.samples import TokenSample, per_token
 from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 from srl_train.learners.constrained_logprobs import Allowed, constrained_log_probs
+from srl_train.learners.lora import ADAPTER
 from srl_train.learners.trl_options import grpo_arguments
 from srl_train.learners.trl_stepped import (
     SteppedLearner,
@@ -30,8 +31,6 @@ from srl_train.learners.trl_stepped import (
 )
 from srl_train.learners.upstream_warnings import quiet_upstream
 
-ADAPTER = "default"
-"""How TRL calls the adapter of a PeftModel that it was handed."""
 REFERENCE = "ref"
 """The adapter that it adds where something holds the model back: a copy of that one."""
 

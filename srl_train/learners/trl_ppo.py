@@ -31,6 +31,7 @@ from srl_train.data.samples import TokenSample
 from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import (
+    CRITIC,
     CRITICS,
     CentralCritic,
     Critic,
@@ -46,7 +47,6 @@ from srl_train.learners.trl_stepped import isolated_randomness
 
 _LOG = logging.getLogger(__name__)
 
-CRITIC = "critic."  # before the names of the critic's parameters
 _TOO_FAR = 1.5  # times target_kl
 
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.seating import assign_agents
-from srl_train.engine.environment import build_env
+from srl_train.engine.builders.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_partners
 from srl_train.players.player_spec import base_named

@@ -13,7 +13,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs import registry
 from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
-from srl_train.engine.environment import build_env
+from srl_train.engine.builders.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.players.learning_models import learning_models
 from srl_train.players.player_spec import TINY

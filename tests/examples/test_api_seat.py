@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from srl_train.config import yaml_file
-from srl_train.engine.environment import build_env
+from srl_train.engine.builders.environment import build_env
 from srl_train.trainer import Trainer
 from tests.servers.chat_server import chat_server
 

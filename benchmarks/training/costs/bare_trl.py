@@ -19,7 +19,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_train.config.learners import GrpoConfig
 from srl_train.config.run import RunConfig
 from srl_train.data.samples import TokenSample
-from srl_train.engine.environment import build_env
+from srl_train.engine.builders.environment import build_env
 from srl_train.learners.lora import adapter_models
 from srl_train.learners.upstream_warnings import quiet_upstream
 

@@ -21,7 +21,7 @@ from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 from srl_agents.llm import tiny
 from srl_train.config import yaml_file
 from srl_train.engine.assemble import assemble
-from srl_train.engine.environment import build_env
+from srl_train.engine.builders.environment import build_env
 from srl_train.engine.rounds import run_round
 from srl_train.engine.state import Run
 from srl_train.trainer import Trainer

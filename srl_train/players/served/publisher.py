@@ -26,8 +26,8 @@ from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.sampling import Sampling
 from srl_agents.serving.endpoint import Endpoint
-from srl_train.learners.trl_grpo import ADAPTER
-from srl_train.learners.trl_ppo import CRITIC
+from srl_train.learners.critics import CRITIC
+from srl_train.learners.lora import ADAPTER
 from srl_train.players.publisher import weights_digest
 
 PROBES = 8

@@ -9,7 +9,7 @@ from srl_train.config.models import ModelsConfig
 from srl_train.config.run import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
 from srl_train.config.updates import FederatedConfig
 from srl_train.engine.assemble import assemble
-from srl_train.engine.environment import build_env
+from srl_train.engine.builders.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.trainer import Trainer
 from srl_train.updates import UpdateStrategy, chain, synchronized

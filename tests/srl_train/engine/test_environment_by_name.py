@@ -9,7 +9,7 @@ import pytest
 from srl_agents.episode import from_json
 from srl_train.cli import main
 from srl_train.config.run import EnvironmentConfig, RunConfig
-from srl_train.engine.environment import build_env
+from srl_train.engine.builders.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.metrics import read_metrics
 

@@ -205,7 +205,7 @@ def test_stages_before_the_rounds_keep_its_own_words(server, short_run):
 
 def test_collecting_seats_the_frozen_ones_of_a_config(server, short_run):
     from srl_train.data.collect import build_policies
-    from srl_train.engine.environment import build_env
+    from srl_train.engine.builders.environment import build_env
 
     config = short_run(**COACH)
     found = build_policies(

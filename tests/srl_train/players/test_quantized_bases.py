@@ -11,7 +11,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.quantization import shared_states, weight_bytes
 from srl_train.config.models import AdapterConfig, ModelsConfig
 from srl_train.engine.assemble import assemble
-from srl_train.engine.environment import build_env
+from srl_train.engine.builders.environment import build_env
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from srl_train.learners.critics import SeparateCritic

@@ -1,4 +1,4 @@
-"""Builders of a run's parts from its configuration: backends, policies and learners."""
+"""Builders of those who play, from a run's configuration: backends, sampling and policies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,8 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
 from srl_train.config.backend import VLLMBackendConfig
-from srl_train.config.learners import PpoConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
-from srl_train.learners.critics import JointState
-from srl_train.learners.learner import Learner
-from srl_train.learners.trl_grpo import GrpoLearner
-from srl_train.learners.trl_options import check_model
-from srl_train.learners.trl_ppo import PpoLearner
 from srl_train.players.learning_models import learning_models
 from srl_train.players.load import load_backend
 from srl_train.players.opponent_pool import OpponentPool
@@ -155,85 +149,3 @@ def build_policies(
         agent: built[agent] if agent in built else writers[id(players.backends[who])]
         for agent, who in seats.items()
     }
-
-
-def build_learner(
-    config: RunConfig,
-    name: str,
-    players: Players,
-    seats: Mapping[str, str],
-    sampling: Mapping[str, Sampling],
-    joint: JointState | None,
-) -> Learner:
-    """The learner of one model, which holds one agent at least.
-
-    `seats`: who holds each; `sampling`: each agent's; `joint`: what a central critic is shown.
-    """
-    model, tokenizer = players.modules[name], players.backends[name].tokenizer
-    held = [seat for seat, who in seats.items() if who == name]
-    per_round = len(held) * config.rollout.episodes
-    budget = config.sample_budget.get(name, per_round)
-    algorithm = config.algorithm_of(name)
-    check_model(algorithm.trl, model)
-    _refuse_narrowed(config, name, {seat: sampling[seat] for seat in held})
-    served = config.backend if isinstance(config.backend, VLLMBackendConfig) else None
-    settings: dict[str, Any] = {
-        "max_divergence": served.max_divergence if served else None,
-        "group_size": config.rollout.group_size,
-        "temperature": sampling[held[0]].temperature,
-        "planned_updates": max(1, config.rounds * per_round // budget),
-        "seed": config.seed,
-    }
-    if isinstance(algorithm, PpoConfig):
-        return PpoLearner(
-            name,
-            model,
-            tokenizer,
-            algorithm,
-            discount=config.rollout.discount,
-            joint=joint,
-            **settings,
-        )
-    # Without a budget all is trained on at once. With one, samples may be left for later: even a
-    # budget of whole rounds is out of step after a group that failed.
-    stale = name in config.sample_budget
-    replays = config.models.constrained or stale or config.credit.name != "per_agent"
-    return GrpoLearner(name, model, tokenizer, algorithm, replays=replays, **settings)
-
-
-def _refuse_narrowed(config: RunConfig, name: str, sampling: Mapping[str, Sampling]) -> None:
-    """Raise ConfigError where log-probabilities as sampled are compared with those of the whole
-    vocabulary, and were those of a part of it."""
-    reader = None
-    if name in config.sample_budget:
-        reader = f"updates.sample_budget.{name}"
-    elif config.algorithm_of(name).trl.get("off_policy_mask_threshold"):
-        reader = "trl.off_policy_mask_threshold"
-    elif isinstance(config.backend, VLLMBackendConfig):
-        reader = "backend.name vllm"
-    for seat, own in sampling.items():
-        if reader and (own.top_p < 1 or own.top_k):
-            raise ConfigError(
-                f"{reader} compares {name} with its log-probabilities as sampled, and in {seat} "
-                f"top_p {own.top_p:g} and top_k {own.top_k} sample from a part of the vocabulary: "
-                f"give top_p 1 and top_k 0 there, or leave {reader} out"
-            )
-
-
-def joint_state(config: RunConfig, make_env: Callable[[], Any]) -> JointState | None:
-    """What the environment shows a central critic; None where no model has one.
-
-    Raises ConfigError for an environment without a state().
-    """
-    if not config.records_states:
-        return None
-    with closing(make_env()) as env:
-        env.reset(seed=0)
-        try:
-            size = env.state().size
-        except NotImplementedError as error:  # PettingZoo's own answer where there is none
-            raise ConfigError(
-                f"algorithm.critic: got 'central', and {env.metadata['name']} has no state(): "
-                "give it one, or choose shared or separate"
-            ) from error
-        return JointState(tuple(env.possible_agents), size)

@@ -32,7 +32,7 @@ from srl_train.data.demonstrations import (
 from srl_train.data.preferences import is_preference_file, preferences, read_preferences
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed import processes
-from srl_train.engine.offline_progress import ORDER, planned
+from srl_train.engine.offline.progress import ORDER, planned
 from srl_train.engine.rounds import check_failures
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats

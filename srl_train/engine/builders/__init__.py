@@ -1,0 +1,1 @@
+"""Builders of a run's parts from its configuration."""

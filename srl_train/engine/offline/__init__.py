@@ -1,0 +1,1 @@
+"""Learning from data before the rounds: SFT and DPO."""
