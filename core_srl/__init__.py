@@ -11,7 +11,7 @@ release raise ImportError and say so.
 from importlib import import_module
 from typing import Any
 
-from srl_envs.extras import needed_by
+from srl_envs.loading.extras import needed_by
 
 _PLACES = {
     # Settings and training.

@@ -16,7 +16,7 @@ from core_srl.llm_config import (
     overridden,
 )
 from srl_agents.llm.sampling import Sampling
-from srl_envs.extras import needed_by
+from srl_envs.loading.extras import needed_by
 from srl_train.errors import ConfigError
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType, ModuleType
@@ -277,19 +277,27 @@ def _unchecked_aec(name: str, /, **parameters: Any) -> AECEnv:
     return parallel_to_aec(make(name, **parameters))
 
 
-def remake(name: str, options: Mapping[str, Any], *, trusted: bool = False, **ours: Any) -> Any:
+def remake(
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    trusted: bool = False,
+    allowing: Collection[str] = (),
+    **ours: Any,
+) -> Any:
     """The environment that a record names, made as `make` does; `ours` go over its options.
 
-    A record may be anybody's. Unless it is `trusted`, it names no code, neither here nor deeper in
-    `options`, no file and no folder, and asks for no more than outside.LARGEST_RECORDED: raises
-    UntrustedError otherwise, and EnvConfigError as `make` does.
+    A record may be anybody's. Unless it is `trusted`, it names no code but what the user's own
+    settings are `allowing`, neither here nor deeper in `options`, no file and no folder, and asks
+    for no more than references.LARGEST_RECORDED: raises UntrustedError otherwise, and
+    EnvConfigError as `make` does.
     """
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise EnvConfigError(f"{name}: options are {options!r:.200}: give names with their values")
     if trusted:
         return make(name, **{**options, **ours})
     references.refuse_large(options)
-    with references.closed():
+    with references.closed(allowing):
         return make(name, **{**options, **ours})
 
 

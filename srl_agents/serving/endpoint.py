@@ -19,7 +19,7 @@ from srl_agents.llm.backends.retrying import (
 )
 from srl_agents.llm.sampling import Sampling
 from srl_agents.serving.process.loopback import is_loopback
-from srl_envs.extras import needed_by
+from srl_envs.loading.extras import needed_by
 from srl_envs.loading.untrusted import printable
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ names code or a place goes through `code` or `place`, so that this holds for all
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -36,13 +36,14 @@ OF_TIME = frozenset(
 )
 WAY_OUT = "give --trust (trusted=True) if you trust whoever wrote it"
 
-_closed: ContextVar[bool] = ContextVar("closed", default=False)
+_closed: ContextVar[Collection[str] | None] = ContextVar("closed", default=None)
 
 
 @contextmanager
-def closed() -> Iterator[None]:
-    """While this lasts, `code` and `place` raise UntrustedError."""
-    before = _closed.set(True)
+def closed(allowing: Collection[str] = ()) -> Iterator[None]:
+    """While this lasts, `code` and `place` raise UntrustedError, but for the code that the user's
+    own settings name: `allowing`, each a 'module:function'."""
+    before = _closed.set(allowing)
     try:
         yield
     finally:
@@ -51,7 +52,7 @@ def closed() -> Iterator[None]:
 
 def is_closed() -> bool:
     """Whether an environment is being made from a record that is not trusted."""
-    return _closed.get()
+    return _closed.get() is not None
 
 
 def code(name: str, option: str | None = None) -> Callable[..., Any]:
@@ -63,7 +64,7 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), attribute)):
         raise EnvConfigError(f"{named!r} is no 'module:function', such as 'my_games:chess'")
-    if is_closed():
+    if is_closed() and name not in (_closed.get() or ()):
         raise UntrustedError(f"{named!r} is code that a record names, and is not run: {WAY_OUT}")
     try:
         found = getattr(import_module(module), attribute, None)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import NoReturn
 
-from srl_envs.extras import install_line
+from srl_envs.loading.extras import install_line
 from srl_envs.loading.untrusted import printable
 from srl_train.cli import notices
 

@@ -8,7 +8,7 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
-from srl_envs.extras import install_line
+from srl_envs.loading.extras import install_line
 from srl_train.cli.notices import tell
 from srl_train.errors import CheckpointError
 

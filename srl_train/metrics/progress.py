@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
-from srl_envs.extras import needed_by
+from srl_envs.loading.extras import needed_by
 from srl_envs.loading.untrusted import printable
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
-from srl_envs.extras import needed_by
+from srl_envs.loading.extras import needed_by
 
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""

@@ -17,7 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from srl_agents.errors import BackendError, ServerUnavailable
-from srl_envs.extras import needed_by
+from srl_envs.loading.extras import needed_by
 from srl_envs.loading.untrusted import printable
 
 T = TypeVar("T")

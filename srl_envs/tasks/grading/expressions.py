@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from srl_envs.extras import needed_by
+from srl_envs.loading.extras import needed_by
 from srl_envs.tasks.grading.expression_parser import BITS, Tree, Unreadable, bounded, parse, plain
 
 __all__ = [

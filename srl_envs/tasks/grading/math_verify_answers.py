@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from srl_envs.errors import EnvError
-from srl_envs.extras import needed_by
+from srl_envs.loading.extras import needed_by
 
 SECONDS = 5  # for reading an answer, and again for comparing two: math-verify's own limits
 

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.extras import needed_by
+from srl_envs.loading.extras import needed_by
 from srl_envs.tasks.tool_use.errors import ToolError
 from srl_envs.tasks.tool_use.parsing import ToolCall
 from srl_envs.tasks.tool_use.schemas import function_schema

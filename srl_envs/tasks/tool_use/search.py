@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from srl_envs.errors import DocumentError, EnvConfigError
-from srl_envs.extras import needed_by
 from srl_envs.loading.data_files import read_rows
+from srl_envs.loading.extras import needed_by
 from srl_envs.loading.untrusted import read_json
 from srl_envs.tasks.tool_use.errors import ToolError
 

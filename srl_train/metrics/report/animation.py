@@ -11,7 +11,7 @@ import numpy as np
 
 from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode
-from srl_envs.extras import needed_by
+from srl_envs.loading.extras import needed_by
 from srl_envs.text.view import TextView
 from srl_train.metrics.errors import PlotsError, RunFolderError
 from srl_train.metrics.report import page

@@ -25,7 +25,7 @@ from srl_agents.llm.backends.token_backend import (
     check_version,
 )
 from srl_agents.llm.chat_format import ChatFormat
-from srl_envs.extras import needed_by
+from srl_envs.loading.extras import needed_by
 
 with needed_by("a Hugging Face model"):
     import torch

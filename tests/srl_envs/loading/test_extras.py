@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_envs.extras import EXTRAS, install_line, needed_by
+from srl_envs.loading.extras import EXTRAS, install_line, needed_by
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,4 +49,4 @@ def test_nobody_else_writes_the_install_line():
         for path in (ROOT / package).rglob("*.py")
         if "core-srl[" in path.read_text(encoding="utf-8")
     ]
-    assert written == ["srl_envs/extras.py"]
+    assert written == ["srl_envs/loading/extras.py"]
