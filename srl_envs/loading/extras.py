@@ -18,6 +18,9 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "bitsandbytes": "quantization",
     "openai": "openai",
     "anthropic": "anthropic",
+    "openenv": "openenv",
+    "uvicorn": "openenv",
+    "websockets": "openenv",
     "tenacity": "openai",  # which every extra that asks servers brings
 }
 """Package, as it is imported -> the extra that brings it."""
