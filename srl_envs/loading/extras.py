@@ -21,6 +21,8 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "openenv": "openenv",
     "uvicorn": "openenv",
     "websockets": "openenv",
+    "verl": "verl",
+    "areal": "areal",
     "tenacity": "openai",  # which every extra that asks servers brings
 }
 """Package, as it is imported -> the extra that brings it."""
