@@ -7,49 +7,51 @@ import logging
 import secrets
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
 from peft.utils import load_peft_weights
+from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
 from core_srl.adapters import LoRAManager
 from core_srl.llm_config import LLMConfig
 from core_srl.lora_config import LoRAConfig
 from srl_agents.episode import ModelVersion
-from srl_agents.errors import BackendError, PlacementError, ServerUnavailable, ServingError
+from srl_agents.errors import BackendError, PlacementError, ServingError
 from srl_agents.llm.backends import background_loop
-from srl_agents.llm.backends.huggingface.backend import source_of
+from srl_agents.llm.backends.huggingface.backend import evaluating, source_of
 from srl_agents.llm.backends.vllm import VLLMBackend
+from srl_agents.llm.chat_format import Turn
 from srl_agents.serving.command import ServerSpec
-from srl_agents.serving.endpoint import Endpoint
 from srl_agents.serving.fleet import Fleet
 from srl_agents.serving.gpus import find_gpus
+from srl_agents.serving.server import logs_folder
 from srl_train.errors import ConfigError
 from srl_train.players.publisher import weights_digest
+from srl_train.players.served.publications import (
+    OTHER_TOLERANCE,
+    PROBES,
+    PROBING,
+    TOLERANCES,
+    Publication,
+    Publications,
+)
 
 CONCURRENCY = 64
 """Calls under way at one server at most."""
 DEADLINE = 600.0
 """Seconds until a request fails, restarts of its server included."""
+PROBED = "Round 1. What do you choose? "
 SLOTS_PER_ADAPTER = 2
 """The version that answers, and the next one or the last one whose answers are under way."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Served:
-    """One version of an adapter, and the files that a server reads it from."""
-
-    version: ModelVersion
-    name: str
-    folder: Path
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class _Reading:
 
     tokenizer: Any
     positions: int | None
+    vocabulary: int
     stop_ids: frozenset[int]
     dtype: str
     """As the weights were saved."""
@@ -107,18 +110,16 @@ class DistributedLoRAScheduler:
         self._num_gpus, self._ports, self._python = num_gpus, ports, python
         self._manager, self._configs = manager, dict(configs)
         self._fleet: Fleet | None = None
-        self._folder = self._logs = Path()
+        self._folder: TemporaryDirectory[str] | None = None
         self._backends: dict[int, VLLMBackend] = {}
-        self._served: dict[int, _Served] = {}
-        self._held: dict[int, list[_Served]] = {port: [] for port in ports}
-        self._changing = {port: asyncio.Lock() for port in ports}
+        self._publications: Publications | None = None
         self._publishing = {lora_id: asyncio.Lock() for lora_id in configs}
         self._following: list[Future[Any]] = []
 
     async def start(self) -> None:
         """Start the servers, wait until they answer, and swap in what the manager has.
 
-        Raises PlacementError where there are fewer GPUs, ServerError where a server does not come
+        Raises PlacementError where there are fewer GPUs, ServingError where a server does not come
         up, with its log's words, and ServingError where they run already.
         """
         if self._fleet is not None:
@@ -129,8 +130,7 @@ class DistributedLoRAScheduler:
                 f"num_gpus is {self._num_gpus}, and this machine has {len(gpus)}: give "
                 f"{len(gpus)}" + (", or 0 to serve on the CPU" if gpus else ", which is the CPU")
             )
-        self._folder = Path(tempfile.mkdtemp(prefix="core-srl-adapters-"))
-        self._logs = Path(tempfile.mkdtemp(prefix="core-srl-logs-"))  # errors name it: it stays
+        self._folder = TemporaryDirectory(prefix="core-srl-adapters-", ignore_cleanup_errors=True)
         try:
             reading = await asyncio.to_thread(self._reading)
             specs = [
@@ -140,7 +140,6 @@ class DistributedLoRAScheduler:
             self._fleet = await asyncio.to_thread(
                 Fleet.managed, specs, concurrency=CONCURRENCY, deadline=DEADLINE
             )
-            self._fleet.on_up(self._reload)
             self._backends = {
                 port: VLLMBackend(
                     self._fleet.scheduler,
@@ -148,10 +147,24 @@ class DistributedLoRAScheduler:
                     base=self._served_name(port),
                     name=Path(self.base).name,
                     positions=reading.positions,
+                    vocabulary=reading.vocabulary,
                     stop_ids=reading.stop_ids,
                 )
                 for port in self._ports
             }
+            if self._configs:
+                own = {
+                    config.name: self._backends[config.port] for config in self._configs.values()
+                }
+                self._publications = Publications(
+                    own,
+                    self._fleet,
+                    probe=_probe(next(iter(own.values()))),
+                    tolerance=TOLERANCES.get(reading.dtype, OTHER_TOLERANCE),
+                    deadline=DEADLINE,
+                    keep=0,
+                )
+                self._fleet.on_up(self._publications.reload)
             if self._manager is not None:
                 for lora_id in self._configs:
                     await background_loop.await_(self._catch_up(lora_id))
@@ -172,11 +185,10 @@ class DistributedLoRAScheduler:
             one.cancel()
         if fleet is not None:
             await asyncio.to_thread(fleet.close)
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._served.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+        self._publications = None
         self._backends.clear()
-        for held in self._held.values():
-            held.clear()
         self.check()
 
     def check(self) -> None:
@@ -193,12 +205,13 @@ class DistributedLoRAScheduler:
 
         Requests under way end with the version before. `version` is one more than that where it is
         not given. Raises BackendError, and that version goes on answering, where the server does
-        not take it.
+        not take it. What the server makes of it is not compared with anything: of a manager's
+        adapters it is.
         """
 
         async def published() -> int:
             async with self._publishing[self._of(lora_id).lora_id]:
-                return await self._publish(lora_id, Path(folder), version)
+                return await self._publish(lora_id, Path(folder), version, None)
 
         return await background_loop.await_(published())
 
@@ -222,61 +235,36 @@ class DistributedLoRAScheduler:
             }
         adapters = {}
         for lora_id, config in self._configs.items():
-            served = self._served.get(lora_id)
+            served = self._current(config)
             adapters[lora_id] = {
                 "port": config.port,
                 "gpu_id": config.gpu_id if self._num_gpus else None,
                 "version": served and served.version.version,
-                "served_as": served and served.name,
+                "served_as": served and served.served_as,
             }
         return {"base": self.base, "servers": servers, "adapters": adapters}
 
-    async def _publish(self, lora_id: int, folder: Path, version: int | None) -> int:
-        config, former = self._of(lora_id), self._served.get(lora_id)
-        fleet, backend = self._running(), self._backends[config.port]
+    async def _publish(
+        self, lora_id: int, folder: Path, version: int | None, expected: Tensor | None
+    ) -> int:
+        config, backend = self._of(lora_id), self.backend(lora_id)
+        assert self._publications is not None and self._folder is not None
         if version is None:
+            former = self._current(config)
             version = 0 if former is None else int(former.version.version) + 1
         name = f"{config.name}@{version}.{secrets.token_hex(4)}"  # never used again
-        own = self._folder / name
+        own = Path(self._folder.name, name)
         try:
             await asyncio.to_thread(shutil.copytree, folder, own)
             digest = weights_digest(load_peft_weights(str(own), device="cpu"))
         except (OSError, ValueError) as error:
             raise BackendError(f"cannot read the adapter {str(folder)!r}: {error}") from error
         made = ModelVersion(backend.name, version, config.name, digest)
-        served = _Served(made, name, own)
-        async with self._changing[config.port]:
-            self._held[config.port].append(served)
-            try:
-                for endpoint in fleet.endpoints(self._served_name(config.port)):
-                    with suppress(ServerUnavailable):  # once it is up again, _reload is asked
-                        await endpoint.load_adapter(name, own)
-            except BackendError:
-                self._held[config.port].remove(served)
-                raise
-        backend.serve(config.name, made, name)
-        self._served[lora_id] = served
-        if former is not None:
-            await backend.drained(former.name)
-            await self._retire(config.port, former)
+        await self._publications.publish(config.name, Publication(made, name, own, expected))
         return version
 
-    async def _retire(self, port: int, served: _Served) -> None:
-        async with self._changing[port]:
-            self._held[port].remove(served)
-            for endpoint in self._running().endpoints(self._served_name(port)):
-                with suppress(ServerUnavailable):  # what is gone holds nothing any more
-                    await endpoint.unload_adapter(served.name)
-        shutil.rmtree(served.folder, ignore_errors=True)
-
-    async def _reload(self, base: str, endpoint: Endpoint) -> None:
-        """Bring what a server held to it again, after a restart."""
-        port = next(port for port in self._ports if self._served_name(port) == base)
-        async with self._changing[port]:
-            there = await endpoint.models()
-            for served in self._held[port]:
-                if served.name not in there:
-                    await endpoint.load_adapter(served.name, served.folder)
+    def _current(self, config: LoRAConfig) -> Publication | None:
+        return None if self._publications is None else self._publications.current(config.name)
 
     def _told(self, lora_id: int, version: int) -> None:
         if lora_id in self._configs:
@@ -284,21 +272,36 @@ class DistributedLoRAScheduler:
 
     async def _catch_up(self, lora_id: int) -> None:
         """Swap in the manager's newest version of an adapter, unless it is served already."""
-        assert self._manager is not None
+        assert self._manager is not None and self._folder is not None
         async with self._publishing[lora_id]:
             status = self._manager.get_lora_status()[lora_id]
-            served = self._served.get(lora_id)
+            served = self._current(self._configs[lora_id])
             if served is not None and int(served.version.version) >= status["version"]:
                 return
-            folder = self._folder / f"saved.{secrets.token_hex(4)}"
-            version = await asyncio.to_thread(self._manager.save, lora_id, folder)
+            folder = Path(self._folder.name, f"saved.{secrets.token_hex(4)}")
+            version, expected = await asyncio.to_thread(self._saved, lora_id, folder)
             try:
-                await self._publish(lora_id, folder, version)
+                await self._publish(lora_id, folder, version, expected)
             except BackendError as error:
                 log.error("%s: version %d was not swapped in: %s", status["name"], version, error)
                 raise
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def _saved(self, lora_id: int, folder: Path) -> tuple[int, Tensor]:
+        """Save the manager's newest version; returns it, and its log-probabilities (K, vocabulary)
+        of what comes after each probe."""
+        assert self._manager is not None and self._publications is not None
+        held, probes = self._manager.backend, self._publications.probes
+        with held.lock:  # no other version is swapped in between
+            version = self._manager.save(lora_id, folder)
+            tokens = torch.tensor([probes[-1]], device=held.model.device)
+            with torch.no_grad(), evaluating(held.model):
+                logits = held.model(
+                    tokens, adapter_names=[self._configs[lora_id].name], use_cache=False
+                ).logits
+        after = logits[0, [len(probe) - 1 for probe in probes]].float()
+        return version, (after / PROBING.temperature).log_softmax(-1).cpu()
 
     def _spec(self, port: int, gpus: tuple[int, ...], dtype: str) -> ServerSpec:
         own = [config for config in self._configs.values() if config.port == port]
@@ -306,7 +309,7 @@ class DistributedLoRAScheduler:
             model=self.base,
             served_name=self._served_name(port),
             port=port,
-            log_folder=self._logs,
+            log_folder=logs_folder(),
             gpus=gpus,
             dtype=dtype,  # by itself vLLM rounds float32 to bfloat16
             adapter_slots=SLOTS_PER_ADAPTER * len(own) + 1 if own else 0,
@@ -322,7 +325,7 @@ class DistributedLoRAScheduler:
             return _read(self.base)
         held = self._manager.backend
         dtype = str(held.model.dtype).removeprefix("torch.")
-        return _Reading(held.tokenizer, held.positions, held.chat.stop_ids, dtype)
+        return _Reading(held.tokenizer, held.positions, held.vocabulary, held.chat.stop_ids, dtype)
 
     def _running(self) -> Fleet:
         if self._fleet is None:
@@ -347,12 +350,20 @@ def _read(base: str) -> _Reading:
         stops = GenerationConfig.from_pretrained(source, **revised).eos_token_id
     except OSError:  # many models come without one
         stops = None
+    text = config.get_text_config()
     return _Reading(
         tokenizer,
-        getattr(config.get_text_config(), "max_position_embeddings", None),
+        getattr(text, "max_position_embeddings", None),
+        text.vocab_size,
         frozenset(stops if isinstance(stops, list) else () if stops is None else (stops,)),
         str(config.dtype or "auto").removeprefix("torch."),
     )
+
+
+def _probe(backend: VLLMBackend) -> list[int]:
+    """Token ids that every new version is compared on: any conversation will do."""
+    [prompt] = backend.chat.prompts([Turn(PROBED * PROBES)])
+    return list(prompt)
 
 
 def create_distributed_lora_scheduler(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Literal
 
 import psutil
@@ -30,6 +28,7 @@ from srl_agents.serving.model_size import needs_of
 from srl_agents.serving.placement import GIB, Plan, place
 from srl_agents.serving.scheduler import MAX_WAIT
 from srl_agents.serving.scheduling.requests import Task
+from srl_agents.serving.server import logs_folder
 from srl_train.errors import ConfigError
 
 CONCURRENCY = 64
@@ -95,7 +94,7 @@ class UnifiedScheduler:
     async def start(self) -> None:
         """Place the models, start their servers and wait until they answer.
 
-        Raises PlacementError for what does not fit, ServerError, with all servers ended, where one
+        Raises PlacementError for what does not fit, ServingError, with all servers ended, where one
         does not come up, BackendError where a model cannot be had, and ConfigError without models.
         """
         if not self._models:
@@ -199,13 +198,12 @@ class UnifiedScheduler:
             range(self.base_port, self.base_port + len(self._models)),
             cpu_memory_gib=psutil.virtual_memory().available / GIB,
         )
-        logs = Path(tempfile.mkdtemp(prefix="core-srl-logs-"))  # errors name it: it stays
         specs = [
             ServerSpec(
                 model=str(folders[plan.base]),
                 served_name=plan.base,
                 port=plan.port,
-                log_folder=logs,
+                log_folder=logs_folder(),
                 gpus=plan.gpus,
                 max_model_len=self._max_length,
                 memory_gib=plan.cache_gib,

@@ -21,10 +21,6 @@ class PlacementError(ServingError):
     """The models that are to be served do not fit the GPUs, memory or ports there are."""
 
 
-class ServerError(RuntimeError):
-    """A model server cannot be started, or does not stay up."""
-
-
 class EpisodeError(ValueError):
     """A recorded episode cannot be read: wrong schema version or a damaged line."""
 

@@ -87,12 +87,13 @@ class Trainer:
                 "Trainer with it and load a checkpoint"
             )
         if self._run is None or changed:
+            self._end_servers()
             self._run = self._assemble()
             self._built_from = copy.deepcopy(self.config)
         return self._run
 
     def _assemble(self) -> Run:
-        return assemble(self.config, self._make_env, self._strategy)
+        return assemble(self.config, self._make_env, self._strategy, self.files.server_logs)
 
     def _has_begun(self, run: Run) -> bool:
         return self._sink is not None or run.position > (0, 0)
@@ -291,8 +292,7 @@ class Trainer:
         """Close files, and end the model servers that were started for the run, with which no more
         games can be played. A `with` statement does so at its end."""
         self._close()
-        if self._run is not None and self._run.players.close is not None:
-            self._run.players.close()
+        self._end_servers()
 
     def __enter__(self) -> Self:
         return self
@@ -337,6 +337,10 @@ class Trainer:
         if self._sink is not None:
             self._sink.close()
             self._sink = None
+
+    def _end_servers(self) -> None:
+        if self._run is not None:
+            self._run.players.close()
 
     def _evaluate(self, when: str) -> None:
         episodes = self.run.config.logging.evaluation_episodes

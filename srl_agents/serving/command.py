@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -61,6 +63,20 @@ class ServerSpec:
         return f"http://{host}:{self.port}"
 
 
+def program(python: str) -> str:
+    """The whole path of an interpreter, given as one or as a name on PATH.
+
+    Raises ServingError where no program is there.
+    """
+    found = shutil.which(python)
+    if found is None:
+        raise ServingError(
+            f"there is no program {python!r} to run vLLM with: give the Python of the environment "
+            "that vLLM is installed in by its path, in which ~ is not replaced"
+        )
+    return os.path.abspath(found)  # a virtual environment's is a link, which is to stay
+
+
 def arguments(spec: ServerSpec) -> list[str]:
     """The server's command line, its interpreter first.
 
@@ -117,6 +133,8 @@ def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str
     own = {
         "PYTHONPATH": str(PLUGINS),
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+        # vLLM's newer model runner, its own choice on GPUs, refuses logits processors such as ours.
+        "VLLM_USE_V2_MODEL_RUNNER": "0",
         "VLLM_SERVER_DEV_MODE": "1",  # the endpoints that pause, take weights and resume
         # Longer than between two rounds: by itself vLLM closes idle connections after 5 seconds.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "3600",

@@ -175,6 +175,8 @@ class Endpoint:
         """Replace the base's weights by the safetensors files of `folder` (on the server's disk).
 
         Requests under way end with the old weights, and new ones wait until the others are there.
+        Where it fails the server may hold a part of each: it stays paused, and answers nobody until
+        another update has come through or it is started anew.
         """
         call = {"method": "publish_weights", "args": [str(folder)]}
 
@@ -187,11 +189,9 @@ class Endpoint:
                 raise
 
         await self._post("/pause?mode=wait")
-        try:
-            await self._run(attempt)
-            await self._post("/reset_prefix_cache")
-        finally:
-            await self._post("/resume")
+        await self._run(attempt)
+        await self._post("/reset_prefix_cache")
+        await self._post("/resume")
 
     async def check_ready(self, model: str) -> None:
         """Raise BackendError unless one real token comes from `model`, at the first attempt: a

@@ -66,7 +66,7 @@ class Fleet:
         """Start these servers, all at once, and wait until they are ready.
 
         `concurrency` calls are under way at each server at most; a request waits for `deadline`
-        seconds at most, restarts included; `sharing` is the scheduler's. Raises ServerError, with
+        seconds at most, restarts included; `sharing` is the scheduler's. Raises ServingError, with
         all of them ended, where one does not come up.
         """
         fleet = cls(concurrency=concurrency, deadline=deadline, sharing=sharing)
@@ -108,7 +108,7 @@ class Fleet:
         return [one for one, own in self._bases.items() if own == base and one in self._up]
 
     def check(self) -> None:
-        """Raise ServerError where a server died more often than it may be started again."""
+        """Raise ServingError where a server died more often than it may be started again."""
         if self._supervisor is not None:
             self._supervisor.check()
 

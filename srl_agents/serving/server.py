@@ -11,10 +11,12 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
-from srl_agents.errors import ServerError
-from srl_agents.serving.command import ServerSpec, arguments, environment
+from srl_agents.errors import ServingError
+from srl_agents.llm.cache_folder import cache_folder
+from srl_agents.serving.command import ServerSpec, arguments, environment, program
 from srl_agents.serving.process import guard, loopback
 from srl_agents.serving.process.records import ServerRecord, claim, is_claimed, release
 from srl_envs.loading.untrusted import printable
@@ -42,8 +44,11 @@ class ModelServer:
         Raises ServingError for a specification that vLLM cannot be started with.
         """
         self.spec, self.url, self.name = spec, spec.url, f"{spec.served_name} at {spec.url}"
-        self.log: Path = spec.log_folder / f"{_file_name(spec.served_name)}-{spec.port}.log"
-        self._command = arguments(spec)
+        log = spec.log_folder / f"{_file_name(spec.served_name)}-{spec.port}.log"
+        self.log: Path = log.absolute()
+        # The process runs in the log's folder, where nothing of ours can be imported by mistake.
+        model = os.path.abspath(spec.model) if os.path.isdir(spec.model) else spec.model
+        self._command = arguments(replace(spec, python=program(spec.python), model=model))
         self._process: subprocess.Popen[bytes] | None = None
         self._record: Path | None = None
         self._log_start = 0
@@ -59,12 +64,17 @@ class ModelServer:
     def start(self) -> None:
         """Start the process; what it writes is added to `log`.
 
-        Raises ServerError where the port is in use or the server runs already.
+        Raises ServingError where the port is in use, the server runs already or no log can be
+        written.
         """
         if self.alive:
-            raise ServerError(f"{self.name} runs already")
+            raise ServingError(f"{self.name} runs already")
         self._clear_away()
-        self.log.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self.log.touch()
+        except OSError as error:
+            raise ServingError(f"no log can be written to {self.log} ({error.strerror})") from error
         record = ServerRecord(self.url, self.spec.served_name, self.spec.model, str(self.log))
         self._record, lock = claim(record)
         try:
@@ -87,18 +97,18 @@ class ModelServer:
     async def wait_ready(self, timeout: float) -> None:
         """Wait until the server has really completed a token.
 
-        Raises ServerError where it dies before, with the cause from its log, where it refuses, and
+        Raises ServingError where it dies before, with the cause from its log, where it refuses, and
         after `timeout` seconds.
         """
         end = time.monotonic() + timeout
         while (left := end - time.monotonic()) > 0:
             if not self.alive:
-                raise ServerError(f"{self.name} ended as it started: {self.cause_of_death()}")
+                raise ServingError(f"{self.name} ended as it started: {self.cause_of_death()}")
             with contextlib.suppress(OSError):  # it does not listen yet, or died of the request
                 if await loopback.healthy(self.url, left):
                     return await self._complete(left)
             await asyncio.sleep(POLL)
-        raise ServerError(f"{self.name} was not ready after {timeout:g} s; its log: {self.log}")
+        raise ServingError(f"{self.name} was not ready after {timeout:g} s; its log: {self.log}")
 
     async def stop(self, drain: float = 0.0) -> None:
         """End the server; it has `drain` seconds to finish the answers under way."""
@@ -129,13 +139,13 @@ class ModelServer:
         while time.monotonic() < end:
             try:
                 return check_port(self.spec.host, self.spec.port)
-            except ServerError:
+            except ServingError:
                 time.sleep(PORT_POLL)
 
     async def _complete(self, timeout: float) -> None:
         try:
             await loopback.complete_one_token(self.url, self.spec.served_name, timeout)
-        except ServerError:
+        except ServingError:
             end = time.monotonic() + LAST_MOMENTS
             while time.monotonic() < end:
                 if not self.alive:
@@ -166,15 +176,20 @@ class ModelServer:
             self._record = None
 
 
+def logs_folder() -> Path:
+    """Where servers write their logs that belong to no run's folder."""
+    return cache_folder() / "server-logs"
+
+
 def check_port(host: str, port: int) -> None:
-    """Raise ServerError for a port in use, or that may not be used."""
+    """Raise ServingError for a port in use, or that may not be used."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         # As servers do, so that connections just closed do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except (OSError, OverflowError) as error:  # the latter for a number that is no port
-            raise ServerError(
+            raise ServingError(
                 f"port {port} of {host} cannot be used ({error}): `srl serve status` "
                 "lists this machine's servers; end what listens there or give another base_port"
             ) from error
@@ -183,14 +198,14 @@ def check_port(host: str, port: int) -> None:
 def free_port(host: str, first: int) -> int:
     """The first port from `first` on that nobody uses, nor a server that only starts.
 
-    Raises ServerError where there is none.
+    Raises ServingError where there is none.
     """
     for port in range(first, 2**16):
         if not is_claimed(f"http://{host}:{port}"):
-            with contextlib.suppress(ServerError):  # the next one may be free
+            with contextlib.suppress(ServingError):  # the next one may be free
                 check_port(host, port)
                 return port
-    raise ServerError(f"no port of {host} from {first} on is free")
+    raise ServingError(f"no port of {host} from {first} on is free")
 
 
 def _kill_group(group: int) -> None:

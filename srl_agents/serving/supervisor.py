@@ -7,9 +7,10 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 
-from srl_agents.errors import BackendError, ServerError
+from srl_agents.errors import BackendError, ServingError
 from srl_agents.serving.process import loopback
 from srl_agents.serving.server import ModelServer
 
@@ -51,6 +52,10 @@ class Supervisor:
         self._max_restarts, self._start_timeout = max_restarts, start_timeout
         self._first_wait = first_wait
         self._tasks: list[asyncio.Task[None]] = []
+        self._starting = {
+            gpu: asyncio.Lock() for server in self.servers for gpu in server.spec.gpus
+        }
+        """GPU -> held by the server that starts on it."""
 
     async def __aenter__(self) -> Supervisor:
         await self.start()
@@ -65,9 +70,12 @@ class Supervisor:
         await self.stop()
 
     async def start(self) -> None:
-        """Start all servers at once, wait until they are ready, and watch them from then on.
+        """Start the servers, wait until they are ready, and watch them from then on.
 
-        Raises ServerError, with all of them ended, where one does not become ready.
+        They start at once, but for those that share a GPU: each takes a part of the memory that it
+        finds free as it starts.
+
+        Raises ServingError, with all of them ended, where one does not become ready.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -90,14 +98,17 @@ class Supervisor:
         await asyncio.gather(*(server.stop(drain) for server in self.servers))
 
     def check(self) -> None:
-        """Raise ServerError where a server died more often than it may be started again."""
+        """Raise ServingError where a server died more often than it may be started again."""
         for task in self._tasks:
             if task.done():
                 task.result()
 
     async def _bring_up(self, server: ModelServer) -> None:
-        server.start()
-        await server.wait_ready(self._start_timeout)
+        async with AsyncExitStack() as alone:
+            for gpu in sorted(server.spec.gpus):  # in one order, so that no two wait for each other
+                await alone.enter_async_context(self._starting[gpu])
+            server.start()
+            await server.wait_ready(self._start_timeout)
         await self._on_up(server)
 
     async def _keep_up(self, server: ModelServer) -> None:
@@ -114,7 +125,7 @@ class Supervisor:
         """Start it again; returns why it did not come up, or None."""
         if self.restarts[server] >= self._max_restarts:
             self._on_lost(server)
-            raise ServerError(
+            raise ServingError(
                 f"{self._max_restarts} restarts are allowed and were not enough: {cause}"
             )
         self.restarts[server] += 1
@@ -123,7 +134,7 @@ class Supervisor:
         await asyncio.sleep(wait)
         try:
             await self._bring_up(server)
-        except (ServerError, BackendError, OSError) as error:
+        except (ServingError, BackendError, OSError) as error:
             return f"{server.name} did not come up again: {error}"
         log.warning("%s is up again", server.name)
         return None

@@ -12,8 +12,7 @@ from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.errors import ServerError
-from srl_agents.llm.cache_folder import cache_folder
+from srl_agents.errors import ServingError
 from srl_train.cli.notices import tell
 from srl_train.cli.options import prepare_torch
 from srl_train.cli.train import setting
@@ -65,7 +64,7 @@ def _models(args: argparse.Namespace) -> int:
     # SIGTERM ends it as Ctrl-C does, also while the servers start.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        _serve(_started(config, args.logs or cache_folder() / "server-logs"), args.drain)
+        _serve(_started(config, args.logs), args.drain)
     finally:
         signal.signal(signal.SIGTERM, before)
     return 0
@@ -87,24 +86,36 @@ def _serve(fleet: Fleet, drain: float) -> None:
         fleet.close(drain)
 
 
-def _started(config: RunConfig, logs: Path) -> Fleet:
+def _started(config: RunConfig, logs: Path | None) -> Fleet:
     from srl_train.config.backend import VLLMBackendConfig
 
     backend = config.backend
     if not isinstance(backend, VLLMBackendConfig) or (managed := backend.managed) is None:
         raise ConfigError(
-            "backend.managed: there is nothing to start, give `backend: {name: vllm, managed: {}}`"
+            "backend.managed: there is nothing to start, give `backend: {name: vllm, managed: "
+            "{python: /opt/vllm/bin/python}}`, by the Python of the environment that has vLLM"
         )
     prepare_torch()
     from srl_agents.serving.fleet import Fleet
+    from srl_agents.serving.server import logs_folder
     from srl_train.engine.builders.environment import build_env
-    from srl_train.players.served.server_specs import servable, served_bases, server_specs
+    from srl_train.players.served.server_specs import (
+        check_python,
+        servable,
+        served_bases,
+        server_specs,
+    )
 
+    check_python(managed)
     models = config.models
     bases = dict(zip(models.names, models.bases, strict=True))
     sources = served_bases(config, servable(config, partial(build_env, config), bases))
     specs = server_specs(
-        config, managed, sources, keep_versions=backend.keep_versions, log_folder=logs
+        config,
+        managed,
+        sources,
+        keep_versions=backend.keep_versions,
+        log_folder=logs or logs_folder(),
     )
     for spec in specs:
         tell(f"starting {spec.served_name} ({spec.model}) at {spec.url}, which takes a minute")
@@ -121,13 +132,13 @@ def _status(as_json: bool) -> int:
     from srl_agents.serving.process.records import read_records
 
     found = list(read_records())
-    records = [record for record in found if not isinstance(record, ServerError)]
+    records = [record for record in found if not isinstance(record, ServingError)]
     servers = asyncio.run(_checked(records))
     if as_json:
         tell(json.dumps(servers))
         return 0
     for error in found:
-        if isinstance(error, ServerError):
+        if isinstance(error, ServingError):
             tell(f"passed over: {error}")
     if not servers:
         tell("no model server runs here that was started by `srl serve models` or a run")
@@ -154,6 +165,6 @@ async def _check(record: ServerRecord) -> dict[str, Any]:
         state = "ready"
     except ConnectionRefusedError:
         state = "starting"  # its process lives, and does not listen yet
-    except (ServerError, OSError) as error:
+    except (ServingError, OSError) as error:
         state = f"fails: {error}"
     return {**vars(record), "adapters": adapters, "state": state}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from srl_agents.llm.sampling import Sampling
 from srl_envs import registry
 from srl_train.advantages.credit import ASSIGNMENTS
 from srl_train.advantages.reward_modes import MODES
@@ -20,7 +22,12 @@ from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.distributed import fsdp, processes
 from srl_train.engine.builders.environment import build_env
 from srl_train.engine.builders.learners import build_learner, joint_state
-from srl_train.engine.builders.players import build_backends, build_policies, build_sampling
+from srl_train.engine.builders.players import (
+    Players,
+    build_backends,
+    build_policies,
+    build_sampling,
+)
 from srl_train.engine.engine import Engine, ProcessesEngine
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import ConfigError
@@ -35,12 +42,14 @@ def assemble(
     config: RunConfig,
     make_env: Callable[[], Any] | None = None,
     strategy: UpdateStrategy | None = None,
+    server_logs: Path | None = None,
 ) -> Run:
     """Everything a run needs, before its first round.
 
     `make_env` takes the place of `config.environment` for environments outside the catalogue,
-    `strategy` that of `config.updates.strategy`; the run's config says so. Raises ConfigError for
-    what does not fit together, and UpdateError for models that the strategy cannot average.
+    `strategy` that of `config.updates.strategy`; the run's config says so. `server_logs` is where
+    model servers write logs (None: the cache folder). Raises ConfigError for what does not fit
+    together, and UpdateError for models that the strategy cannot average.
     """
     torch.set_num_threads(config.threads)
     started = processes.start(config.models.device, config.threads)
@@ -54,7 +63,7 @@ def assemble(
     config = resolved(_with_own_parts(config, make_env, strategy))
     make_env = make_env or partial(build_env, config)
     with closing(make_env()) as env:
-        return _assembled(config, make_env, env, strategy, started)
+        return _assembled(config, make_env, env, strategy, started, server_logs)
 
 
 def _assembled(
@@ -63,9 +72,9 @@ def _assembled(
     env: Any,
     strategy: UpdateStrategy | None,
     started: int,
+    server_logs: Path | None,
 ) -> Run:
-    view = getattr(env.unwrapped, "text_view", None)
-    if view is None:
+    if getattr(env.unwrapped, "text_view", None) is None:
         raise ConfigError(
             f"{env.metadata['name']} has no text_view: language models cannot play it; "
             "give the environment a TextView (docs/environments/games.md)"
@@ -74,7 +83,26 @@ def _assembled(
     seats = players_by_agent(config, env)
     sampling = build_sampling(config, seats)
     with processes.main_first():
-        players = build_backends(config, make_env)
+        players = build_backends(config, make_env, server_logs)
+    with ExitStack() as ends:
+        ends.callback(players.close)
+        run = _with_players(config, make_env, env, strategy, started, seats, sampling, players)
+        for name in run.learners:
+            run.engine.publish(run, name)
+        ends.pop_all()
+    return run
+
+
+def _with_players(
+    config: RunConfig,
+    make_env: Callable[[], Any],
+    env: Any,
+    strategy: UpdateStrategy | None,
+    started: int,
+    seats: dict[str, str],
+    sampling: dict[str, Sampling],
+    players: Players,
+) -> Run:
     processes.check_equal("the weights to start from", players.modules)
     if config.parallel == "fsdp" and started > 1:
         for name, module in players.modules.items():
@@ -96,14 +124,16 @@ def _assembled(
     # Those are of all agents together: beside a partner that stays as it is they say nothing.
     alone = set(seats.values()) <= learners.keys()
     baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)() if alone else {}
-    run = Run(
+    return Run(
         config=config,
         engine=ProcessesEngine() if started > 1 else Engine(),
         make_env=make_env,
-        view=view,
+        view=env.unwrapped.text_view,
         teams=teams,
         seats=seats,
-        policies=build_policies(config, make_env, seats, players, view, sampling),
+        policies=build_policies(
+            config, make_env, seats, players, env.unwrapped.text_view, sampling
+        ),
         learners=learners,
         buffers={
             name: SampleBuffer(
@@ -127,9 +157,6 @@ def _assembled(
         versions=dict.fromkeys(learners, 0),
         totals={name: ModelTotals() for name in learners},
     )
-    for name in learners:
-        run.engine.publish(run, name)
-    return run
 
 
 def resolved(config: RunConfig) -> RunConfig:

@@ -1,6 +1,7 @@
 """Files of a run's folder beside its checkpoints, written atomically.
 
 RUN/config.yaml  metrics.jsonl  stages.jsonl  summary.json  episodes/  data/  models/model_0/
+server-logs/
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ class RunFiles:
         """The trained models, as Hugging Face folders or PEFT adapters."""
         return self.folder / "models"
 
+    @property
+    def server_logs(self) -> Path:
+        """The logs of model servers that the run starts."""
+        return self.folder / "server-logs"
+
     def refuse_to_overwrite(self) -> None:
         """Raise ConfigError where another run already lies here: its rows, a checkpoint, models."""
         saved = any(self.checkpoints.glob("[!.]*/manifest.json"))
@@ -78,7 +84,7 @@ class RunFiles:
         Only what a run writes is moved. None where there is no run.
         """
         own = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json", "report.html")
-        found = [self.folder / name for name in (*own, "episodes", "data", "models")]
+        found = [self.folder / name for name in (*own, "episodes", "data", "models", "server-logs")]
         saved = [manifest.parent for manifest in self.checkpoints.glob("*/manifest.json")]
         if self.checkpoints != self.folder:
             saved = [self.checkpoints] if saved else []

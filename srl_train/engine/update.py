@@ -17,6 +17,7 @@ from srl_train.distributed.fsdp import full
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
+from srl_train.players.publisher import VersionedPublisher
 from srl_train.updates import RoundContext, Tensors
 from srl_train.updates.averaging import not_finite
 
@@ -99,6 +100,7 @@ def publish_update(run: Run, model: str) -> None:
     if not isinstance(backend, VLLMBackendConfig):
         run.engine.publish(run, model)
         return
+    assert isinstance(publisher, VersionedPublisher)
     rule, current = backend.publish, publisher.current(model)
     behind = run.versions[model] - int(current.version) if current else 0
     if isinstance(rule, PublishUpdatesConfig):

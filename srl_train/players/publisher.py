@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from srl_agents.episode import ModelVersion
-from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 
 DIGESTED_BYTES = 1 << 30
@@ -28,13 +27,18 @@ class WeightPublisher(Protocol):
         """
         ...
 
+
+@runtime_checkable
+class VersionedPublisher(WeightPublisher, Protocol):
+    """One whose servers keep past versions."""
+
     def current(self, name: str) -> ModelVersion | None:
         """What answers for `name` are marked with now; None before the first publication."""
         ...
 
-    def roll_back(self, name: str) -> ModelVersion:
-        """From now on the version before the newest answers; returns it. Raises BackendError where
-        none is left."""
+    def roll_back(self, name: str) -> None:
+        """From now on the version before the newest answers. Raises BackendError where none is
+        left."""
         ...
 
 
@@ -68,17 +72,6 @@ class InProcessPublisher:
         else:
             backend.digests[adapter] = digest
         return backend.identity(adapter)
-
-    def current(self, name: str) -> ModelVersion | None:
-        """See WeightPublisher."""
-        return self.backends[name].identity(name if name in self.adapters else None)
-
-    def roll_back(self, name: str) -> ModelVersion:
-        """Raises BackendError."""
-        raise BackendError(
-            f"{name} samples from the very weights that its learner trains, and no version before "
-            "them is kept: give backend.name vllm to go back"
-        )
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str | None:

@@ -256,6 +256,19 @@ def _choice(index: int, completion: Completion, prompt_logprobs: Any) -> Body:
     }
 
 
+def choice_of_another_vocabulary(token: int) -> Any:
+    """What may take the place of `_choice`: the first prompt of a call is answered in that token,
+    which the model does not have."""
+    truly = _choice
+
+    def choice(index: int, completion: Completion, prompt_logprobs: Any) -> Body:
+        if index == 0:
+            completion = replace(completion, ids=(token,) * len(completion.ids))
+        return truly(index, completion, prompt_logprobs)
+
+    return choice
+
+
 @contextmanager
 def stub_server(model_folder: Path, *, served_name: str = "base") -> Iterator[VLLMStub]:
     """A server of the model in `model_folder`, running."""

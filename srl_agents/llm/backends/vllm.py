@@ -74,6 +74,7 @@ class VLLMBackend:
         name: str | None = None,
         seeded: bool = False,
         positions: int | None = None,
+        vocabulary: int | None = None,
         stop_ids: Iterable[int] = (),
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ):
@@ -82,14 +83,16 @@ class VLLMBackend:
         `name` is shown in records. With `seeded` every request is a call of its own with a seed
         from the conversation's, so that an answer does not depend on who else asks; without, calls
         are grouped, and servers draw as they like. `positions` is the longest context in tokens,
-        `stop_ids` are further ids that end an answer, and `chat_template_kwargs` go to the
-        tokenizer's chat template.
+        `vocabulary` how many token ids the model has (None: as many as its tokenizer), `stop_ids`
+        are further ids that end an answer, and `chat_template_kwargs` go to the tokenizer's chat
+        template.
         """
         self.name = name or base
         self.base = base
         """What servers call it."""
         self.tokenizer = tokenizer
         self.positions = positions
+        self.vocabulary = len(tokenizer) if vocabulary is None else vocabulary
         self.refused = 0
         """Answers that came from another model than the one that was asked, and were not used."""
         self._scheduler, self._seeded = scheduler, seeded
@@ -111,6 +114,11 @@ class VLLMBackend:
         has under the name `served_as`. Requests under way end with what they were asked of."""
         with self._lock:
             self._served[adapter] = Served(version, served_as)
+
+    def withdraw(self, adapter: str | None) -> None:
+        """From now on nobody answers for `adapter` (None: the base), until it is served again."""
+        with self._lock:
+            self._served.pop(adapter, None)
 
     def identity(self, adapter: str | None = None) -> ModelVersion:
         """The weights that answer now. Raises BackendError for an adapter that is not served."""
@@ -141,7 +149,8 @@ class VLLMBackend:
         """The completion, asked for in one call with what else waits for the same weights.
 
         Raises BackendError for a context that leaves no room for the answer, for an adapter or
-        version of the weights that is not served, and where the call fails in the end.
+        version of the weights that is not served, for an answer in tokens that the model does not
+        have, and where the call fails in the end.
         """
         check_room(request, self.positions, self.name)
         trie = None
@@ -155,6 +164,7 @@ class VLLMBackend:
             else:
                 call, place = await self._batcher.submit(_Asked(request, served))
                 sampled = await call.answer(place)
+        check_vocabulary(sampled, self.vocabulary, served.name)
         return completion(sampled, request, trie, served.version)
 
     def release(self, conversation: int) -> None:
@@ -166,6 +176,8 @@ class VLLMBackend:
             raise BackendError(
                 f"{self.name} lacks the adapter {adapter!r}; it has {there or 'none'}: publish it "
                 "before it is asked"
+                if adapter is not None
+                else f"{self.name} was not published whole: publish it before it is asked"
             )
         return self._served[adapter]
 
@@ -285,6 +297,15 @@ def seed_of(request: Request) -> int:
     """The request's own seed, 31 bits: what every API's integers hold."""
     words = np.random.SeedSequence([request.seed, request.draws_before]).generate_state(1)
     return int(words[0] >> 1)
+
+
+def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
+    """Raise BackendError for token ids that a model of so many does not have."""
+    if (highest := max(sampled.ids)) >= vocabulary:
+        raise BackendError(
+            f"the server answered with token {highest} as {served_as!r}, whose model has ids up to "
+            f"{vocabulary - 1}: does it serve the same base?"
+        )
 
 
 def completion(

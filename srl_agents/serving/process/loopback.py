@@ -9,7 +9,7 @@ import json
 import urllib.parse
 from typing import Any
 
-from srl_agents.errors import ServerError
+from srl_agents.errors import ServingError
 from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import printable, read_json
 
@@ -37,26 +37,26 @@ async def healthy(url: str, timeout: float) -> bool:
 async def served_models(url: str, timeout: float) -> list[str]:
     """Names of the base and the adapters that are loaded.
 
-    Raises ServerError for another reply than vLLM's, OSError where there is none.
+    Raises ServingError for another reply than vLLM's, OSError where there is none.
     """
     status, body = await asyncio.to_thread(_request, url, "GET", "/v1/models", None, timeout)
     try:
         return [str(model["id"]) for model in read_json(body)["data"]]
     except (DocumentError, TypeError, KeyError) as error:
-        raise ServerError(f"{url} is no vLLM server: {status} {_start(body)}") from error
+        raise ServingError(f"{url} is no vLLM server: {status} {_start(body)}") from error
 
 
 async def complete_one_token(url: str, model: str, timeout: float) -> None:
     """Have the server compute, which alone shows that it can.
 
-    Raises ServerError with its reply where it refuses, OSError where there is none.
+    Raises ServingError with its reply where it refuses, OSError where there is none.
     """
     wanted = {"model": model, "prompt": [0], "max_tokens": 1}
     status, body = await asyncio.to_thread(
         _request, url, "POST", "/v1/completions", wanted, timeout
     )
     if status != 200:
-        raise ServerError(f"{url} does not complete for {model!r}: {status} {_start(body)}")
+        raise ServingError(f"{url} does not complete for {model!r}: {status} {_start(body)}")
 
 
 def _request(url: str, method: str, path: str, body: Any, timeout: float) -> tuple[int, bytes]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import urllib.parse
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from srl_agents.errors import ServerError
+from srl_agents.errors import ServingError
 from srl_agents.llm.cache_folder import cache_folder
 from srl_agents.serving.process.loopback import is_loopback
 from srl_envs.errors import DocumentError
@@ -36,17 +37,21 @@ class ServerRecord:
 def claim(record: ServerRecord) -> tuple[Path, int]:
     """Write the record; returns its file, and an open descriptor that holds the lock.
 
-    Whoever inherits the descriptor keeps the lock too. Raises ServerError where another server's
-    record has the same address: one that starts does not listen for many seconds.
+    Whoever inherits the descriptor keeps the lock too. Raises ServingError where another server's
+    record has the same address (one that starts does not listen for many seconds), and where no
+    record can be written.
     """
     path = _file(record.url)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _opened(path, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise ServingError(f"no record can be written at {path} ({error.strerror})") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise ServerError(
+        raise ServingError(
             f"{record.url} belongs to a server that runs or starts (`srl serve status`): end it, "
             "or give another base_port"
         ) from None
@@ -55,7 +60,7 @@ def claim(record: ServerRecord) -> tuple[Path, int]:
     return path, descriptor
 
 
-def read_records() -> Iterator[ServerRecord | ServerError]:
+def read_records() -> Iterator[ServerRecord | ServingError]:
     """Records of the servers that run; for a file that is no record, the error that says why.
 
     Records of servers that are gone are removed.
@@ -64,25 +69,45 @@ def read_records() -> Iterator[ServerRecord | ServerError]:
         try:
             if not release(path):
                 yield _record(path)
-        except (OSError, DocumentError, ServerError) as error:
-            yield ServerError(f"{printable(path, multiline=False)} is no record: {error}")
+        except (OSError, DocumentError, ServingError) as error:
+            yield ServingError(f"{printable(path, multiline=False)} is no record: {error}")
 
 
 def is_claimed(url: str) -> bool:
-    """Whether a server that runs or starts has the address."""
+    """Whether a server that runs or starts has the address, or something that is no record."""
     path = _file(url)
-    return path.exists() and not release(path)
+    try:
+        return path.exists() and not release(path)
+    except (OSError, ServingError):
+        return True
 
 
 def release(path: Path) -> bool:
-    """Remove a record whose server is gone; returns whether it is."""
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+    """Remove a record whose server is gone; returns whether it is.
+
+    Raises ServingError for what is no file, and OSError where it cannot be opened.
+    """
+    descriptor = _opened(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
     path.unlink(missing_ok=True)
     return True
+
+
+def _opened(path: Path, how: int) -> int:
+    """A descriptor of a file, which is waited for in no case: a pipe's other end may never come.
+
+    Raises ServingError for a pipe, a folder or a device.
+    """
+    descriptor = os.open(path, how | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ServingError(f"{path} is no file: remove it")
+    return descriptor
 
 
 def _file(url: str) -> Path:
@@ -97,12 +122,12 @@ def _record(path: Path) -> ServerRecord:
     found = read_json(read_bytes(path, MOST_BYTES))
     kinds = {field.name: str for field in fields(ServerRecord)}
     if not isinstance(found, dict) or {k: type(v) for k, v in found.items()} != kinds:
-        raise ServerError(f"it must hold exactly {', '.join(kinds)}")
+        raise ServingError(f"it must hold exactly {', '.join(kinds)}")
     try:
         address = urllib.parse.urlsplit(found["url"])
         here = address.scheme == "http" and is_loopback(address.hostname or "") and address.port
     except ValueError:
         here = None
     if not here:
-        raise ServerError("its server is not on this machine")
+        raise ServingError("its server is not on this machine")
     return ServerRecord(**found)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from srl_agents.errors import PolicyError
@@ -41,14 +42,19 @@ class Players:
     """Brings models' weights, and pools' snapshots, to what samples for them."""
     adapters: frozenset[str]
     """Those among `backends` that are adapters of their backend's model, by their own name."""
+    close: Callable[[], None]
+    """Ends the servers that were started for this run, if there are any."""
     chat_models: Mapping[str, ChatModel] = field(default_factory=dict)
     """Frozen model -> who is asked for it, for those behind an API."""
-    close: Callable[[], None] | None = None
-    """Ends the servers that were started for this run; None where there are none."""
 
 
-def build_backends(config: RunConfig, make_env: Callable[[], Any]) -> Players:
-    """Load every model once; raises BackendError where one cannot be loaded or asked."""
+def build_backends(
+    config: RunConfig, make_env: Callable[[], Any], server_logs: Path | None = None
+) -> Players:
+    """Load every model once; raises BackendError where one cannot be loaded or asked.
+
+    `server_logs` is where servers that are started write (None: the cache folder).
+    """
     models = config.models
     chat_models = {
         n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)
@@ -58,35 +64,37 @@ def build_backends(config: RunConfig, make_env: Callable[[], Any]) -> Players:
     publisher: WeightPublisher
     backends: dict[str, HuggingFaceBackend | VLLMBackend]
     trees: Mapping[str, Any]
-    close: Callable[[], None] | None = None
-    if isinstance(config.backend, VLLMBackendConfig):
-        # Only here: it takes the client of servers, which is an extra.
-        from srl_train.players.served.models import serve_models
+    with ExitStack() as ends:
+        if isinstance(config.backend, VLLMBackendConfig):
+            # Only here: it takes the client of servers, which is an extra.
+            from srl_train.players.served.models import serve_models
 
-        served = serve_models(config, config.backend, make_env, bases, still)
-        backends = {**served.backends}
-        trees, publisher, close = served.modules, served.publisher, served.close
-        still = {name: base for name, base in still.items() if name not in backends}
-        adapters = frozenset(backends) if models.adapters is not None else frozenset()
-    else:
-        bases |= {name: bases[pool.of[0]] for name, pool in config.opponent_pools.items()}
-        own, trees = learning_models(models, bases, make_env, config.seed)
-        for name in config.opponent_pools:
-            trees[name].requires_grad_(False)
-        snapshots = {name: trees[name] for name in config.opponent_pools}
-        adapters = frozenset(own) if models.adapters is not None else frozenset()
-        publisher, backends = InProcessPublisher(own, snapshots, adapters), {**own}
-    with closing(make_env()) as env:
-        notes = notes_of(models.opponent_notes, env)
-    for name, base in still.items():
-        loaded = load_backend(base, make_env, Loading.of(models), name=name, notes=notes)
-        loaded.model.requires_grad_(False)
-        backends[name] = loaded
-    pools = {
-        name: OpponentPool(name, own, publisher) for name, own in config.opponent_pools.items()
-    }
-    modules = {name: trees[name] for name in models.names}
-    return Players(backends, modules, pools, publisher, adapters, chat_models, close)
+            served = serve_models(config, config.backend, make_env, bases, still, server_logs)
+            ends.callback(served.close)
+            backends = {**served.backends}
+            trees, publisher = served.modules, served.publisher
+            still = {name: base for name, base in still.items() if name not in backends}
+            adapters = frozenset(backends) if models.adapters is not None else frozenset()
+        else:
+            bases |= {name: bases[pool.of[0]] for name, pool in config.opponent_pools.items()}
+            own, trees = learning_models(models, bases, make_env, config.seed)
+            for name in config.opponent_pools:
+                trees[name].requires_grad_(False)
+            snapshots = {name: trees[name] for name in config.opponent_pools}
+            adapters = frozenset(own) if models.adapters is not None else frozenset()
+            publisher, backends = InProcessPublisher(own, snapshots, adapters), {**own}
+        with closing(make_env()) as env:
+            notes = notes_of(models.opponent_notes, env)
+        for name, base in still.items():
+            loaded = load_backend(base, make_env, Loading.of(models), name=name, notes=notes)
+            loaded.model.requires_grad_(False)
+            backends[name] = loaded
+        pools = {
+            name: OpponentPool(name, own, publisher) for name, own in config.opponent_pools.items()
+        }
+        modules = {name: trees[name] for name in models.names}
+        close = ends.pop_all().close
+    return Players(backends, modules, pools, publisher, adapters, close, chat_models)
 
 
 def build_sampling(config: RunConfig, seats: Mapping[str, str]) -> dict[str, Sampling]:

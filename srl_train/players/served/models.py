@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
-from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
 from srl_agents.serving.fleet import Fleet
+from srl_agents.serving.server import logs_folder
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.run import RunConfig
+from srl_train.errors import ConfigError
 from srl_train.players.learning_models import learning_models
+from srl_train.players.served.publications import OTHER_TOLERANCE, TOLERANCES
 from srl_train.players.served.publisher import ServedPublisher
-from srl_train.players.served.server_specs import BASE, servable, served_bases, server_specs
+from srl_train.players.served.server_specs import (
+    BASE,
+    check_python,
+    servable,
+    served_bases,
+    server_specs,
+)
 
 PROBED_TOKENS = 64
-_TOLERANCES = {"float32": 1e-3, "bfloat16": 0.5}
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class ServedModels:
     """Model, pool, and frozen model on the adapters' base -> what samples for it."""
     publisher: ServedPublisher
     close: Callable[[], None]
+    """Unloads what was published, and ends the servers that were started."""
 
 
 def serve_models(
@@ -44,83 +52,87 @@ def serve_models(
     make_env: Callable[[], Any],
     bases: Mapping[str, str],
     frozen: Mapping[str, str],
+    logs: Path | None = None,
 ) -> ServedModels:
     """Load the models to train from `bases`, and start or attach to the servers that sample.
 
     A frozen model of the very base that adapters share plays there too, with an adapter of zeros:
-    servers on CPUs mix the plain base up with adapters. Raises BackendError where a server cannot
-    be started or reached.
+    servers on CPUs mix the plain base up with adapters. `logs` is the folder of the servers' logs
+    (None: server-logs in the cache folder). Raises ConfigError before anything is loaded where
+    `backend` names what is not there, ServingError where a server cannot be started, and
+    BackendError where one cannot be reached.
     """
-    starts = servable(config, make_env, {**bases, **frozen})
-    learning, frozen = ({name: starts[name] for name in own} for own in (bases, frozen))
-    loaded, modules = learning_models(config.models, learning, make_env, config.seed)
-    sources = served_bases(config, learning)
-    fleet = open_fleet(config, backend, sources)
+    if backend.managed is not None:
+        check_python(backend.managed)
+    with ExitStack() as ends:
+        folder = ends.enter_context(_folder_for_weights(backend.folder))
+        starts = servable(config, make_env, {**bases, **frozen})
+        learning, frozen = ({name: starts[name] for name in own} for own in (bases, frozen))
+        loaded, modules = learning_models(config.models, learning, make_env, config.seed)
+        sources = served_bases(config, learning)
+        fleet = open_fleet(config, backend, sources, logs)
+        ends.callback(fleet.close)
+        served = {
+            base: VLLMBackend(
+                fleet.scheduler,
+                own.tokenizer,
+                base=base,
+                name=own.name,
+                seeded=backend.seeded,
+                positions=own.positions,
+                vocabulary=own.vocabulary,
+                stop_ids=own.chat.stop_ids,
+                chat_template_kwargs=config.models.chat_template_kwargs,
+            )
+            for base, own in zip(sources, loaded.values(), strict=False)  # of adapters all are one
+        }
+        if config.models.adapters is None:
+            backends, shapes, still = served, dict(modules), []
+        else:
+            still = [name for name, base in frozen.items() if base == sources[BASE]]
+            shared = {pool: modules[own.of[0]] for pool, own in config.opponent_pools.items()}
+            shapes = {**modules, **shared, **dict.fromkeys(still, modules[config.models.names[0]])}
+            backends = dict.fromkeys(shapes, served[BASE])
+        publisher = ServedPublisher(
+            backends,
+            fleet,
+            shapes,
+            folder=Path(folder),
+            probe=_probe(make_env, next(iter(backends.values()))),
+            tolerance=backend.probe_tolerance
+            or TOLERANCES.get(config.models.dtype, OTHER_TOLERANCE),
+            deadline=backend.deadline,
+            keep=backend.keep_versions,
+        )
+        ends.callback(publisher.close)
+        fleet.on_up(publisher.reload)
+        for name in still:
+            trained = {n: p for n, p in shapes[name].named_parameters() if p.requires_grad}
+            publisher.publish(name, 0, {n: torch.zeros_like(p) for n, p in trained.items()})
+        return ServedModels(modules, backends, publisher, ends.pop_all().close)
+
+
+def _folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
+    """A new folder in `folder`, which is removed at the end of the program at the latest."""
     try:
-        return _connected(config, backend, make_env, fleet, loaded, modules, sources, frozen)
-    except BaseException:
-        fleet.close()
-        raise
+        return TemporaryDirectory(prefix="published-", dir=folder, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ConfigError(
+            f"backend.folder: no weights can be written to {folder!r} ({error.strerror}): give a "
+            "folder that is there and may be written to"
+        ) from error
 
 
-def _connected(
+def open_fleet(
     config: RunConfig,
     backend: VLLMBackendConfig,
-    make_env: Callable[[], Any],
-    fleet: Fleet,
-    loaded: Mapping[str, HuggingFaceBackend],
-    modules: Mapping[str, Any],
     sources: Mapping[str, str],
-    frozen: Mapping[str, str],
-) -> ServedModels:
-    served = {
-        base: VLLMBackend(
-            fleet.scheduler,
-            own.tokenizer,
-            base=base,
-            name=own.name,
-            seeded=backend.seeded,
-            positions=own.positions,
-            stop_ids=own.chat.stop_ids,
-            chat_template_kwargs=config.models.chat_template_kwargs,
-        )
-        for base, own in zip(sources, loaded.values(), strict=False)  # of adapters all are one
-    }
-    if config.models.adapters is None:
-        backends, shapes, still = served, dict(modules), []
-    else:
-        still = [name for name, base in frozen.items() if base == sources[BASE]]
-        shared = {pool: modules[own.of[0]] for pool, own in config.opponent_pools.items()}
-        shapes = {**modules, **shared, **dict.fromkeys(still, modules[config.models.names[0]])}
-        backends = dict.fromkeys(shapes, served[BASE])
-    publisher = ServedPublisher(
-        backends,
-        fleet,
-        shapes,
-        folder=Path(tempfile.mkdtemp(prefix="published-", dir=backend.folder)),
-        probe=_probe(make_env, next(iter(backends.values()))),
-        tolerance=backend.probe_tolerance or _TOLERANCES[config.models.dtype],
-        deadline=backend.deadline,
-        keep=backend.keep_versions,
-    )
-    fleet.on_up(publisher.reload)
-    for name in still:
-        trained = {n: p for n, p in shapes[name].named_parameters() if p.requires_grad}
-        publisher.publish(name, 0, {n: torch.zeros_like(p) for n, p in trained.items()})
-
-    def close() -> None:
-        try:
-            publisher.close()
-        finally:
-            fleet.close()
-
-    return ServedModels(modules, backends, publisher, close)
-
-
-def open_fleet(config: RunConfig, backend: VLLMBackendConfig, sources: Mapping[str, str]) -> Fleet:
+    logs: Path | None = None,
+) -> Fleet:
     """The configuration's servers, ready to answer: started here, or attached to.
 
-    `sources`: base -> the folder or hub name that its servers start from.
+    `sources`: base -> the folder or hub name that its servers start from; `logs`: as for
+    `serve_models`.
     """
     if backend.managed is None:
         urls = {
@@ -128,9 +140,12 @@ def open_fleet(config: RunConfig, backend: VLLMBackendConfig, sources: Mapping[s
             for place, base in enumerate(sources)
         }
         return Fleet.attached(urls, concurrency=backend.concurrency, deadline=backend.deadline)
-    logs = Path(tempfile.mkdtemp(prefix="vllm-logs-"))
     specs = server_specs(
-        config, backend.managed, sources, keep_versions=backend.keep_versions, log_folder=logs
+        config,
+        backend.managed,
+        sources,
+        keep_versions=backend.keep_versions,
+        log_folder=logs or logs_folder(),
     )
     return Fleet.managed(
         specs,

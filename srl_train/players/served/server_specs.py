@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -9,17 +10,18 @@ from typing import Any
 
 import psutil
 
-from srl_agents.errors import PlacementError
+from srl_agents.errors import PlacementError, ServingError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import folder_of
 from srl_agents.serving import placement
-from srl_agents.serving.command import ServerSpec
+from srl_agents.serving.command import ServerSpec, program
 from srl_agents.serving.gpus import find_gpus
 from srl_agents.serving.model_size import needs_of
 from srl_agents.serving.server import free_port
 from srl_train.checkpoints.adapter_folders import adapter_base
 from srl_train.config.backend import ManagedServersConfig
 from srl_train.config.run import RunConfig
+from srl_train.errors import ConfigError
 from srl_train.players.player_spec import TINY
 from srl_train.players.trained_models import notes_of
 
@@ -55,6 +57,22 @@ def served_bases(config: RunConfig, starts: Mapping[str, str]) -> dict[str, str]
     adapters = config.models.adapters
     named = {BASE if adapters else name: starts[name] for name in config.models.names}
     return {name: adapter_base(start) or start for name, start in named.items()}
+
+
+def check_python(managed: ManagedServersConfig) -> None:
+    """Raise ConfigError where `managed` names no interpreter that could have vLLM."""
+    if managed.python is None:
+        if importlib.util.find_spec("vllm") is None:
+            raise ConfigError(
+                "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "
+                "that of an environment with it, such as /opt/vllm/bin/python "
+                "(docs/agents/serving.md)"
+            )
+        return
+    try:
+        program(managed.python)
+    except ServingError as error:
+        raise ConfigError(f"backend.managed.python: {error}") from error
 
 
 def adapter_slots(config: RunConfig, keep_versions: int) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import socket
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from core_srl import (
     create_distributed_lora_scheduler,
     create_lora_manager,
 )
-from srl_agents.errors import BackendError, PlacementError, ServerError, ServingError
+from srl_agents.errors import BackendError, PlacementError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
@@ -134,7 +135,7 @@ def test_the_managers_versions_are_served_and_every_new_one_swapped_in(manager, 
         await until(lambda: len(stub.adapters) == 2)  # the version before is unloaded
         assert {served["served_as"] for served in status()["adapters"].values()} == {*stub.adapters}
         scheduler.check()
-        folder = scheduler._folder
+        folder = Path(scheduler._folder.name)
         await scheduler.stop()
         assert not folder.exists()
         assert not manager._followers
@@ -240,7 +241,11 @@ def test_folders_are_published_without_a_manager(manager, tiny_folder, started, 
         again = await asked(scheduler.backend(0), "lora_0")
         assert again[1][0].model == answer.model, "the version before goes on answering"
         assert len(started[1][0].adapters) == 1
-        assert len(scheduler._held[port]) == 1, "a restarted server is not asked for it again"
+        stub = started[1][0]
+        stub.adapters.clear()
+        [endpoint] = scheduler._fleet.endpoints(f"base-{port}")
+        await background_loop.await_(scheduler._publications.reload(f"base-{port}", endpoint))
+        assert len(stub.adapters) == 1, "a restarted server is not asked for what was refused"
         with pytest.raises(ConfigError, match=r"there is no adapter 7: there is \[0\]"):
             await scheduler.publish(7, tmp_path / "zero")
         await scheduler.stop()
@@ -295,6 +300,8 @@ def test_without_vllm_the_servers_log_says_why(tiny_folder, port, monkeypatch):
     monkeypatch.setattr("core_srl.adapter_servers.find_gpus", lambda: [])
     scheduler = create_distributed_lora_scheduler(port, 0, base=tiny_folder)
     begun = time.monotonic()
-    with pytest.raises(ServerError, match=r"ended as it started: .*No module named 'vllm.*its log"):
+    with pytest.raises(
+        ServingError, match=r"ended as it started: .*No module named 'vllm.*its log"
+    ):
         asyncio.run(scheduler.start())
     assert time.monotonic() > begun

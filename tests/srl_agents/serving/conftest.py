@@ -22,11 +22,12 @@ def short_waits(monkeypatch):
 
 @pytest.fixture
 def spec(tmp_path):
-    def make(*, port=None, served_name="base", **fake):
+    def make(*, port=None, served_name="base", gpus=(), **fake):
         return ServerSpec(
             model=str(tmp_path),
             served_name=served_name,
             port=port or any_port(),
+            gpus=gpus,
             log_folder=tmp_path / "logs",
             python=interpreter(tmp_path),
             extra_arguments=("--fake", json.dumps(fake)),

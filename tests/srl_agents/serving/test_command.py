@@ -84,4 +84,6 @@ def test_the_trainers_interpreter_and_processes_do_not_mislead_the_server(tmp_pa
     assert "TORCHELASTIC_RUN_ID" not in variables
     assert environment(CPU, {})["OMP_NUM_THREADS"] == "1"
     assert "HF_HUB_OFFLINE" not in variables
+    newer = {"VLLM_USE_V2_MODEL_RUNNER": "1"}  # it takes no logits processors of ours
+    assert environment(CPU, newer)["VLLM_USE_V2_MODEL_RUNNER"] == "0"
     assert environment(replace(CPU, model=str(tmp_path)), {})["HF_HUB_OFFLINE"] == "1"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from srl_agents.errors import BackendError, ServerError, ServingError
+from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.serving import fleet as fleets
 from srl_agents.serving.fleet import Fleet
@@ -100,13 +100,13 @@ def test_requests_of_a_server_given_up_fail_and_the_reason_is_told(spec):
         with pytest.raises(BackendError, match="no server of base 'base'"):
             ask(fleet)
         until(lambda: not fleet.endpoints("base"))
-        with pytest.raises(ServerError, match="0 restarts are allowed"):
+        with pytest.raises(ServingError, match="0 restarts are allowed"):
             fleet.check()
 
 
 def test_one_that_does_not_start_ends_all(spec, new_server):
     good = spec()
-    with pytest.raises(ServerError, match="no such model"):
+    with pytest.raises(ServingError, match="no such model"):
         managed([good, spec(dies="no such model")])
     new_server(port=good.port).start()  # its port is free again
 

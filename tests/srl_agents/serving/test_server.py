@@ -9,10 +9,12 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from srl_agents.errors import ServerError
+from srl_agents.errors import ServingError
 from srl_agents.serving.process import guard
 from srl_agents.serving.process.loopback import complete_one_token, served_models
 from srl_agents.serving.process.records import ServerRecord, claim, read_records
@@ -81,13 +83,13 @@ def test_a_port_in_use_is_refused_at_once_also_by_a_server_that_only_starts(new_
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(ServerError, match=f"port {port} of 127.0.0.1 cannot be used"):
+        with pytest.raises(ServingError, match=f"port {port} of 127.0.0.1 cannot be used"):
             new_server(port=port).start()
         assert free_port("127.0.0.1", port) > port
     # A real server listens only after it has imported for many seconds.
     starting = new_server(port=port)
     starting.start()
-    with pytest.raises(ServerError, match=f"{port} belongs to a server that runs or starts"):
+    with pytest.raises(ServingError, match=f"{port} belongs to a server that runs or starts"):
         new_server(port=port).start()
     assert free_port("127.0.0.1", port) > port
     assert starting.alive
@@ -95,24 +97,26 @@ def test_a_port_in_use_is_refused_at_once_also_by_a_server_that_only_starts(new_
 
 def test_a_death_at_the_start_is_told_with_its_cause(new_server):
     server = new_server(dies="no such model")
-    with pytest.raises(ServerError, match=r"ended as it started: started / no such model / guard"):
+    with pytest.raises(ServingError, match=r"ended as it started: started / no such model / guard"):
         asyncio.run(ready(server))
     asyncio.run(server.stop())
 
 
 def test_a_server_that_dies_of_the_first_request_was_never_ready(new_server):
     server = new_server(dies_of_request=True)
-    with pytest.raises(ServerError, match="ended as it started: ValueError: head size 16; its log"):
+    with pytest.raises(
+        ServingError, match="ended as it started: ValueError: head size 16; its log"
+    ):
         asyncio.run(ready(server))
     assert gone(engine_of(server))
 
 
 def test_the_cause_is_of_the_last_start(new_server):
     server = new_server(dies="first")
-    with pytest.raises(ServerError):
+    with pytest.raises(ServingError):
         asyncio.run(ready(server))
     server.log.write_text(server.log.read_text() + "ValueError: before\n")
-    with pytest.raises(ServerError, match="started / first"):
+    with pytest.raises(ServingError, match="started / first"):
         asyncio.run(ready(server))
 
 
@@ -200,7 +204,7 @@ def test_records_of_others_are_data(monkeypatch, tmp_path):
         good | {"url": "http://[::1:80"},
         good | {"log": "x" * 20_000},
     ):
-        assert isinstance(read(wrong), ServerError), wrong
+        assert isinstance(read(wrong), ServingError), wrong
     os.close(lock)
     assert not list(read_records()) and not path.exists()
 
@@ -208,3 +212,29 @@ def test_records_of_others_are_data(monkeypatch, tmp_path):
 def test_an_unreachable_server_and_one_that_is_none_are_told_apart():
     with pytest.raises(OSError):
         asyncio.run(served_models(f"http://127.0.0.1:{any_port()}", 5))
+
+
+def test_relative_paths_are_those_of_who_starts_it(spec, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    own = replace(spec(), python="./python", model="model", log_folder=Path("logs"))
+    server = ModelServer(own)
+
+    async def course():
+        await ready(server)  # in the folder of its log
+        await server.stop()
+
+    asyncio.run(course())
+    assert server.log == tmp_path / "logs" / server.log.name
+    command = server._command
+    assert command[command.index("--model") + 1] == str(tmp_path / "model")
+
+
+def test_what_is_not_there_is_told_before_anything_starts(spec, tmp_path):
+    with pytest.raises(ServingError, match="there is no program '~/vllm/bin/python'"):
+        ModelServer(replace(spec(), python="~/vllm/bin/python"))
+    (tmp_path / "a_file").write_text("")
+    server = ModelServer(replace(spec(), log_folder=tmp_path / "a_file"))
+    with pytest.raises(ServingError, match=r"no log can be written to .* \(File exists\)"):
+        server.start()
+    assert not list(read_records())

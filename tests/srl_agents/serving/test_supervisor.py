@@ -6,9 +6,10 @@ import signal
 
 import pytest
 
-from srl_agents.errors import BackendError, ServerError
+from srl_agents.errors import BackendError, ServingError
 from srl_agents.serving import supervisor as supervision
 from srl_agents.serving.process.loopback import complete_one_token
+from srl_agents.serving.server import ModelServer
 from srl_agents.serving.supervisor import Supervisor
 
 from .test_server import engine_of, gone
@@ -44,6 +45,29 @@ def supervised(servers, told, **settings):
         on_lost=told.on_lost, first_wait=0.01, start_timeout=20,
         **settings,
     )  # fmt: skip
+
+
+def test_servers_that_share_a_gpu_start_one_after_another(new_server, monkeypatch):
+    starting, together = set(), []
+
+    async def wait_ready(server, timeout):
+        starting.add(server.spec.served_name)
+        await asyncio.sleep(0.05)
+        together.append("".join(sorted(starting)))
+        starting.remove(server.spec.served_name)
+
+    monkeypatch.setattr(ModelServer, "wait_ready", wait_ready)
+    gpus = {"a": (0, 1), "b": (1,), "c": (2,), "d": (0,), "e": ()}
+    servers = [new_server(served_name=name, gpus=own) for name, own in gpus.items()]
+
+    async def course():
+        async with supervised(servers, Told()):
+            pass
+
+    asyncio.run(course())
+    assert "ace" in together, "the others at once"
+    assert not any({"a", "b"} <= set(seen) or {"a", "d"} <= set(seen) for seen in together)
+    assert len(together) == 5
 
 
 @pytest.mark.parametrize("victim", ["engine", "server"])
@@ -95,7 +119,7 @@ def test_after_the_last_restart_it_says_so(new_server, monkeypatch):
             server.kill()
             await told.until(5)
             await asyncio.sleep(0.1)
-            with pytest.raises(ServerError, match="1 restarts are allowed and were not enough"):
+            with pytest.raises(ServingError, match="1 restarts are allowed and were not enough"):
                 supervisor.check()
 
     asyncio.run(course())
@@ -104,7 +128,7 @@ def test_after_the_last_restart_it_says_so(new_server, monkeypatch):
 
 def test_one_that_does_not_start_ends_all(new_server):
     good, bad = new_server(), new_server(dies="no such model")
-    with pytest.raises(ServerError, match="no such model"):
+    with pytest.raises(ServingError, match="no such model"):
         asyncio.run(supervised([good, bad], Told()).start())
     assert not good.alive
 

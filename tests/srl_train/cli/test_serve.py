@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+from srl_agents.errors import ServingError
 from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.process.records import ServerRecord, claim
 from srl_agents.serving.server import ModelServer, free_port
@@ -64,6 +65,23 @@ def test_status_of_one_that_runs_one_that_starts_and_one_that_is_no_record(serve
     os.close(other)
     server.kill()
     assert json.loads(status(capsys, "--json")) == []
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_among_the_records_is_passed_over(capsys, tmp_path, make):
+    place = tmp_path / "cache" / "servers" / "127.0.0.1%3A18001.json"
+    place.parent.mkdir(parents=True)
+    make(place)
+    assert "is no file: remove it" in status(capsys)
+    assert free_port("127.0.0.1", 18001) > 18001
+    with pytest.raises(ServingError, match=r"is no file: remove it|Is a directory"):
+        claim(ServerRecord("http://127.0.0.1:18001", "x", "m", "l"))
+
+
+def test_a_folder_of_records_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(ServingError, match=r"no record can be written at .* \(Not a directory\)"):
+        claim(ServerRecord("http://127.0.0.1:18001", "x", "m", "l"))
 
 
 def test_status_of_one_that_does_not_compute(server, capsys, monkeypatch):

@@ -81,6 +81,8 @@ class HuggingFaceBackend:
         text = model.config.get_text_config()
         self.positions: int | None = getattr(text, "max_position_embeddings", None)
         """The longest context in tokens; None where the model names none."""
+        self.vocabulary: int = text.vocab_size
+        """How many token ids it has, those included that its tokenizer does not use."""
         self._takes_additive_mask = _takes_additive_mask(model)
         self._batcher: Batcher[Request, Completion] = Batcher(self.sample)
         self._caches: dict[int, CacheHandle] = {}

@@ -20,7 +20,8 @@ from srl_agents.rollout.episode_loop import play_many
 from srl_agents.rollout.event_loop import run, together
 from srl_agents.serving.endpoint import Endpoint, Sampled
 from srl_agents.serving.scheduler import Scheduler
-from tests.servers.vllm_stub import stub_server
+from tests.servers import vllm_stub
+from tests.servers.vllm_stub import choice_of_another_vocabulary, stub_server
 from tests.srl_agents.llm.conftest import make_env
 
 # peft 0.21 still reads the name that transformers 5.23 is retiring.
@@ -231,6 +232,24 @@ def test_an_answer_that_was_not_allowed_is_refused(adapters):
     for ids, said in (((*other, end), "no legal answer"), (yes, "before its end")):
         with pytest.raises(BackendError, match=said):
             completion(Sampled(ids, (-0.5,) * len(ids), True), request, trie, version)
+
+
+def test_token_ids_that_the_model_lacks_fail_their_own_request(stub, adapters, monkeypatch):
+    here, _ = adapters
+    backend, endpoints = served_by(stub, here=here)
+    assert backend.vocabulary == len(here.tokenizer) <= here.vocabulary
+    monkeypatch.setattr(vllm_stub, "_choice", choice_of_another_vocabulary(10 * here.vocabulary))
+
+    async def both():
+        requests = [backend.complete(asked(here, conversation=number)) for number in range(2)]
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    wrong, right = run(both())
+    assert isinstance(wrong, BackendError), wrong
+    assert f"whose model has ids up to {backend.vocabulary - 1}" in str(wrong)
+    assert right.ids and len(stub.bodies) == 1, "one call for both"
+    for endpoint in endpoints:
+        background_loop.run(endpoint.close())
 
 
 def test_the_only_legal_answer_is_not_asked_for(served, adapters, stub):

@@ -9,11 +9,18 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from srl_agents.errors import BackendError
+from srl_agents.llm.backends.token_backend import Request
+from srl_agents.llm.sampling import Sampling
+from srl_agents.rollout.event_loop import run as run_loop
 from srl_agents.serving import fleet
+from srl_train.engine import assemble
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.players.publisher import weights_digest
+from srl_train.players.served import models as served_models
 from srl_train.players.served import publisher as served_publisher
 from srl_train.trainer import Trainer
+from tests.servers import vllm_stub
+from tests.servers.vllm_program import interpreter
 from tests.servers.vllm_stub import stub_server
 
 SETTINGS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
@@ -100,6 +107,23 @@ def test_weights_that_arrive_altered_are_refused_and_the_version_before_goes_on(
     assert set(stub.adapters) == names
     [episode, *_] = trainer.train_round().episodes
     assert {one.version for one in versions([episode])["agent_0"]} == {0}
+
+
+def test_tokens_that_the_model_lacks_fail_their_episodes_and_refuse_publications(
+    served_run, stub, monkeypatch
+):
+    trainer = served_run(stub, max_failed_fraction=1.0)
+    run = trainer.run
+    with monkeypatch.context() as patch:
+        patch.setattr(vllm_stub, "_choice", vllm_stub.choice_of_another_vocabulary(10**6))
+        result = trainer.train_round()
+        failures = [episode.failure for episode in result.episodes if episode.failure]
+        assert failures and all("answered with token 1000000" in one for one in failures)
+        weights = run.learners["model_0"].weights()
+        weights = {name: own + 0.01 for name, own in weights.items()}
+        with pytest.raises(BackendError, match="answered with token 1000000"):
+            run.players.publisher.publish("model_0", 1, weights)
+    assert run.players.publisher.current("model_0").version == 0
 
 
 def test_a_server_that_was_restarted_holds_all_versions_before_it_is_asked(
@@ -204,7 +228,133 @@ def test_published_files_go_though_a_server_refuses_to_unload(served_run, stub, 
     trainer = served_run(stub)
     trainer.train_round()
     assert any((tmp_path / "published").iterdir())
-    stub.adapters.clear()  # somebody else unloaded them: status 404
-    with pytest.raises(BackendError, match="404"):
+    first, *others = stub.adapters
+    assert others
+    stub.adapters.pop(first)  # somebody else unloaded it: status 404
+    with pytest.raises(BackendError, match=r"1 publications were not unloaded, the first: .*404"):
         trainer.close()
+    assert not stub.adapters, "the others are unloaded"
     assert not any((tmp_path / "published").iterdir())
+    trainer.close()  # once more, nothing is left to do
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "a_file"])
+def test_a_folder_that_takes_no_weights_is_refused_before_anything_is_loaded(
+    served_run, stub, tmp_path, monkeypatch, folder
+):
+    (tmp_path / "a_file").write_text("")
+    monkeypatch.setattr(served_models, "learning_models", None)
+    with pytest.raises(ConfigError, match=r"backend.folder: no weights can be written to '.*/"):
+        _ = served_run(stub, backend={"folder": str(tmp_path / folder)}).run
+
+
+@pytest.mark.parametrize("late", ["build_learner", "build_policies"])
+def test_an_interrupt_as_a_run_is_put_together_leaves_nothing(
+    served_run, stub, tiny_folder, tmp_path, monkeypatch, late
+):
+    def interrupted(*args, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(assemble, late, interrupted)
+    trainer = served_run(
+        stub,
+        models__frozen_models={"still": tiny_folder},  # which is published by then
+        environment__options={"num_agents": 3, "max_cycles": 2},
+        seats={"agent_2": "still"},
+    )
+    with pytest.raises(KeyboardInterrupt):
+        _ = trainer.run
+    assert not any((tmp_path / "published").iterdir())
+    assert stub.counts["/v1/load_lora_adapter"] == stub.counts["/v1/unload_lora_adapter"] == 1
+
+
+def test_another_configuration_ends_the_servers_of_the_one_before(served_run, stub, tmp_path):
+    trainer = served_run(stub)
+    names = set(trainer.run and stub.adapters)
+    trainer.config = trainer.config.replaced(seed=5)
+    assert trainer.run.config.seed == 5
+    assert names and not names & set(stub.adapters), "the first run's are unloaded"
+    assert len(list((tmp_path / "published").iterdir())) == 1
+
+
+def test_servers_that_a_run_starts_write_their_logs_into_its_folder(
+    served_run, stub, tmp_path, monkeypatch
+):
+    started = []
+
+    def managed(specs, *, concurrency, deadline, **settings):
+        started.extend(specs)
+        return fleet.Fleet.attached({"base": [stub.url]}, concurrency=8, deadline=30.0)
+
+    monkeypatch.setattr(fleet.Fleet, "managed", managed)
+    python = {"python": interpreter(tmp_path)}
+    assert served_run(backend={"servers": [], "managed": python}).run
+    assert [spec.log_folder for spec in started] == [tmp_path / "run" / "server-logs"]
+
+
+@pytest.fixture
+def whole(served_run, tiny_folder):
+    """A run of one whole model, its server, and the probabilities that a test's request is for."""
+    with stub_server(Path(tiny_folder), served_name="model_0") as one:
+        trainer = served_run(
+            one,
+            models__adapters=None,
+            models__count=1,
+            models__frozen_models={},
+            rounds=3,
+        )
+        trainer.train_round()
+        yield trainer, one
+
+
+def raised(trainer, by=0.01):
+    return {n: own + by for n, own in trainer.run.learners["model_0"].weights().items()}
+
+
+def logprob_now(trainer):
+    backend = trainer.run.players.backends["model_0"]
+    request = Request((5, 9, 12), Sampling(max_new_tokens=1), 0, answers=((7,), (8,)))
+    return run_loop(backend.complete(request))
+
+
+@pytest.mark.parametrize("fault", ["half a load", "altered"])
+def test_a_whole_model_that_does_not_come_through_gives_way_to_the_version_before(
+    whole, monkeypatch, fault
+):
+    trainer, stub = whole
+    publisher = trainer.run.players.publisher
+    with monkeypatch.context() as patch:
+        if fault == "altered":
+            patch.setattr(served_publisher, "save_file", altered)
+            words = r"differ by .* from the learner's"
+        else:
+            stub.faults.script.append("500")
+            stub.struck_paths = {"/collective_rpc"}
+            words = "scripted 500"
+        with pytest.raises(BackendError, match=words):
+            publisher.publish("model_0", 2, raised(trainer))
+    assert stub.counts["/pause?mode=wait"] == stub.counts["/resume"] + (fault != "altered")
+    assert publisher.current("model_0").version == 1
+    said = logprob_now(trainer)
+    assert said.model.version == 1
+    held = trainer.run.learners["model_0"].weights()
+    there = dict(stub._backend.model.named_parameters())
+    assert all(torch.equal(there[name], own) for name, own in held.items())
+    trainer.train_round()
+
+
+def test_where_no_whole_weights_can_be_loaded_nobody_is_answered(whole):
+    trainer, stub = whole
+    publisher = trainer.run.players.publisher
+    stub.faults.always = lambda body: "500"
+    stub.struck_paths = {"/collective_rpc"}
+    with pytest.raises(BackendError, match=r"scripted 500; and .*1.* cannot be put back"):
+        publisher.publish("model_0", 2, raised(trainer))
+    asked = len(stub.bodies)
+    with pytest.raises(BackendError, match="was not published whole"):
+        logprob_now(trainer)
+    assert len(stub.bodies) == asked
+    assert not stub._running.is_set(), "the server itself answers nobody"
+    stub.faults.always = lambda body: None
+    publisher.publish("model_0", 2, raised(trainer))
+    assert logprob_now(trainer).model.version == 2

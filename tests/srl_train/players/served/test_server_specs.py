@@ -1,11 +1,30 @@
 """Servers that a configuration asks for."""
 
+import importlib.util
+import sys
+
 import pytest
 
 from srl_agents.errors import PlacementError
 from srl_agents.serving.gpus import Gpu
+from srl_train.config.backend import ManagedServersConfig
 from srl_train.config.yaml_file import from_tree
+from srl_train.errors import ConfigError
 from srl_train.players.served import server_specs
+
+
+@pytest.mark.parametrize("python", ["/nowhere/bin/python", "~/vllm/bin/python", "/etc/passwd", ""])
+def test_a_python_that_is_not_there_is_refused(python):
+    with pytest.raises(ConfigError, match=r"backend.managed.python: there is no program"):
+        server_specs.check_python(ManagedServersConfig(python=python))
+
+
+def test_the_trainers_own_python_has_to_have_vllm(monkeypatch):
+    with pytest.raises(ConfigError, match=r"backend.managed.python: not given, and .* no vLLM"):
+        server_specs.check_python(ManagedServersConfig())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    server_specs.check_python(ManagedServersConfig())
+    server_specs.check_python(ManagedServersConfig(python=sys.executable))
 
 
 @pytest.mark.parametrize("there, told", [((), "'?none"), ((0, 1), r"\[0, 1\]")])

@@ -1,1 +1,0 @@
-"""Environments behind servers: gRPC and OpenEnv."""
