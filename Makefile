@@ -5,6 +5,8 @@
 # make bench-train   algorithms; credit; notes; one to eight models; tasks (two hours)
 # make clean     what the other targets made
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
+# make test-openenv      our games on OpenEnv's servers, theirs for our models, and TRL on them
+# make test-verl, test-areal   our games under verl's and AReaL's own classes (downloads each, 2 GB)
 # make test-vllm      models played through a real vLLM server on a CPU (downloads it, 3.5 GB)
 #
 # PYTHON=...  the interpreter to build .venv with (3.11 or later; found where not given)
@@ -18,7 +20,10 @@ SEED ?= 0
 VENV := .venv
 BIN := $(VENV)/bin
 INTEROP := .venv-interop
+OPENENV := .venv-openenv
 VLLM := .venv-vllm
+VERL := .venv-verl
+AREAL := .venv-areal
 # torch for CPUs has an index of its own.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 FRAMEWORKS := stable-baselines3 supersuit "ray[rllib]" torchrl tianshou mpe2 pygame-ce
@@ -27,9 +32,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-interop test-vllm check lint types bench bench-envs bench-train clean
+.PHONY: help demo test test-slow test-interop test-openenv test-vllm test-verl test-areal check lint types bench bench-envs bench-train clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,11p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,13p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -66,6 +71,17 @@ $(INTEROP)/.installed: pyproject.toml constraints-interop.txt
 test-interop: $(INTEROP)/.installed
 	$(INTEROP)/bin/python -m pytest -m interop tests/interop tests/examples/test_third_party_game.py tests/docs
 
+# OpenEnv asks for an older Pillow than we test with.
+$(OPENENV)/.installed: pyproject.toml constraints-openenv.txt
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(OPENENV)
+	$(OPENENV)/bin/python -m pip install --quiet -c constraints-openenv.txt \
+		--extra-index-url $(TORCH_INDEX) -e ".[train,openenv]" pytest
+	@touch $@
+
+test-openenv: $(OPENENV)/.installed
+	$(OPENENV)/bin/python -m pytest -m openenv tests/srl_envs/remote/openenv tests/docs
+
 # The server's environment is its own: vLLM pins older releases of what we share. The tests ask it
 # from the ordinary one.
 $(VLLM)/.installed: constraints-vllm.txt
@@ -75,6 +91,19 @@ $(VLLM)/.installed: constraints-vllm.txt
 		"$$(grep '^torch==' constraints-vllm.txt)"
 	$(VLLM)/bin/python -m pip install --quiet --no-deps -r constraints-vllm.txt
 	@touch $@
+
+# Trainers that bring learners and servers of their own, each beside our base install.
+$(VERL)/.installed $(AREAL)/.installed: .venv-%/.installed: pyproject.toml constraints-%.txt
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --no-deps --extra-index-url $(TORCH_INDEX) \
+		"$$(grep '^torch==' constraints-$*.txt)"
+	.venv-$*/bin/python -m pip install --quiet --no-deps -r constraints-$*.txt
+	.venv-$*/bin/python -m pip install --quiet --no-deps -e .
+	@touch $@
+
+test-verl test-areal: test-%: .venv-%/.installed
+	.venv-$*/bin/python -m pytest -m $* tests/interop/test_$*.py
 
 test-vllm: $(VENV)/.installed-dev $(VLLM)/.installed
 	$(BIN)/python -m pytest -m vllm tests/serving_vllm
@@ -107,5 +136,5 @@ bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed
 
 clean:
-	rm -rf $(VENV) $(INTEROP) $(VLLM) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) $(OPENENV) $(VLLM) $(VERL) $(AREAL) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -33,6 +33,7 @@ PLACES = dict.fromkeys(
         "benchmarks/*",
         "examples/*",
         "srl_agents/serving/plugins/*.py",  # vLLM's environment loads them
+        "srl_agents/integrations/areal.py",  # AReaL's environment does
     ),
 ) | {
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),

@@ -18,6 +18,11 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "bitsandbytes": "quantization",
     "openai": "openai",
     "anthropic": "anthropic",
+    "openenv": "openenv",
+    "uvicorn": "openenv",
+    "websockets": "openenv",
+    "verl": "verl",
+    "areal": "areal",
     "tenacity": "openai",  # which every extra that asks servers brings
 }
 """Package, as it is imported -> the extra that brings it."""

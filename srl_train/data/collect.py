@@ -12,9 +12,9 @@ from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
 from srl_agents.policy import AgentObservation, Policy, SyncPolicy, waits
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
+from srl_agents.rollout.seating import assign_agents
 from srl_agents.scripted.registry import POLICIES, classic_policy
 from srl_agents.scripted.registry import names as policy_names
-from srl_agents.seating import assign_agents
 from srl_agents.seeding import generator
 from srl_envs.errors import UntrustedError
 from srl_envs.loading import references

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.seating import assign_agents
+from srl_agents.rollout.seating import assign_agents
 from srl_train.engine.builders.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_partners

@@ -21,6 +21,8 @@ OUTCOME = "0.7625 at random, 0.85 at best"
 MOMENT = {"rounds": 1, "rollout__group_size": 2, "logging__evaluation_episodes": 2}
 FRAMEWORKS = ("supersuit", "stable_baselines3", r"\bray\b", "torchrl", "tianshou", "classic/rps-v2")
 """Not in the default environment: what imports one of them runs with `make test-interop`."""
+OPENENV = "srl_envs.remote.openenv"
+"""Nor is this one: `make test-openenv`."""
 
 
 def name_of(page):
@@ -39,7 +41,7 @@ def programs():
             needs = re.search("|".join(FRAMEWORKS), code)
             # What the frameworks warn of is theirs.
             others = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
-            marks = others if needs else []
+            marks = [pytest.mark.openenv] if OPENENV in code else others if needs else []
             yield pytest.param(code, id=f"{name_of(page)}-{number}", marks=marks)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from srl_envs.loading.extras import EXTRAS, install_line, needed_by
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_a_missing_package_is_told_with_its_extra():

@@ -1,0 +1,119 @@
+"""Rollout workflow for AReaL: an episode is one game of one focal agent, played by its engine.
+
+Tested with AReaL 1.0.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from srl_agents.errors import RolloutError
+from srl_agents.integrations.engine_backend import EngineAnswer, EngineBackend, Generate
+from srl_agents.integrations.focal_sample import FocalSample, play_focal
+from srl_agents.integrations.game_rows import game_of
+from srl_agents.llm.chat_format import ChatFormat
+from srl_envs.loading.extras import needed_by
+
+with needed_by("the workflow for AReaL"):
+    from areal import workflow_context
+    from areal.api import InferenceEngine, ModelRequest, RolloutWorkflow
+    from areal.api.cli_args import GenerationHyperparameters
+    from areal.utils import stats_tracker
+    from areal.utils.hf_utils import load_hf_tokenizer
+    import torch  # isort: skip  # what is missing first is AReaL
+
+WRITTEN_BY_THE_GAME = -1
+"""The version of tokens that no weights sampled."""
+
+
+class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
+    """One game per row: AReaL's model plays its focal agent, and those without a partner.
+
+    Every token has the version of the weights that sampled it. A game in which a conversation would
+    outgrow `gconfig.max_tokens` ends there, with what was earned so far; one in which the agent is
+    never asked is rejected. All else that goes wrong is raised: AReaL logs and rejects it.
+    """
+
+    def __init__(
+        self, gconfig: GenerationHyperparameters, tokenizer: Any, trusted: bool = False
+    ) -> None:
+        """`tokenizer` is one or what to load it from; how long an answer may be is the game's.
+
+        `trusted`: rows may name code, files and models behind an API (FocalGame.make).
+        """
+        self.tokenizer = load_hf_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        self.chat = ChatFormat(self.tokenizer, gconfig.stop_token_ids)
+        self.gconfig = gconfig.new(n_samples=1, stop_token_ids=sorted(self.chat.stop_ids))
+        self.trusted = trusted
+
+    async def arun_episode(
+        self, engine: InferenceEngine, data: dict[str, Any]
+    ) -> dict[str, torch.Tensor] | None:
+        """The row's game as AReaL learns from it, of shape (1, tokens); None where it is rejected.
+
+        Raises PolicyError for a row without a game, and RolloutError for a game that fails.
+        """
+        game, seed = game_of(data)
+        played = await play_focal(
+            game,
+            seed,
+            lambda agent: EngineBackend("AReaL", self.chat, self._generate(engine), self._room),
+            trusted=self.trusted,
+        )
+        if played is None:
+            return None
+        sample, answers = played
+        stats_tracker.get(workflow_context.stat_scope()).scalar(
+            reward=sample.reward,
+            num_turns=len(sample.answers),
+            unreadable_answers=sample.unreadable,
+        )
+        return _tensors(sample, answers)
+
+    def _room(self, prompt: int) -> int:
+        return int(self.gconfig.max_tokens) - prompt
+
+    def _generate(self, engine: InferenceEngine) -> Generate:
+        conversation = uuid4().hex  # AReaL sends it to the server that has its prefix cached
+
+        async def generate(context: Any, longest: int) -> EngineAnswer:
+            response = await engine.agenerate(
+                ModelRequest(
+                    rid=conversation,
+                    input_ids=list(context),
+                    gconfig=self.gconfig.new(max_new_tokens=longest),
+                    tokenizer=self.tokenizer,
+                )
+            )
+            if len(response.output_versions) != len(response.output_tokens):
+                raise RolloutError(
+                    f"AReaL gave {len(response.output_tokens)} tokens and "
+                    f"{len(response.output_versions)} versions"
+                )
+            return EngineAnswer(
+                tuple(response.output_tokens),
+                tuple(response.output_logprobs),
+                tuple(response.output_versions),
+            )
+
+        return generate
+
+
+def _tensors(sample: FocalSample, answers: Sequence[EngineAnswer]) -> dict[str, torch.Tensor]:
+    told = len(sample.prompt_ids)
+    length = told + len(sample.response_ids)
+    versions = [WRITTEN_BY_THE_GAME] * length
+    # The engine may have answered once more, in a turn that was not played to its end.
+    for (start, stop), answer in zip(sample.answers, answers, strict=False):
+        versions[told + start : told + stop] = answer.versions
+    rows = {
+        "input_ids": torch.tensor(sample.prompt_ids + sample.response_ids, dtype=torch.int32),
+        "logprobs": torch.tensor([0.0] * told + sample.logprobs, dtype=torch.float32),
+        "loss_mask": torch.tensor([0] * told + sample.mask, dtype=torch.int32),
+        "versions": torch.tensor(versions, dtype=torch.int32),
+        "attention_mask": torch.ones(length, dtype=torch.bool),
+        "rewards": torch.tensor(sample.reward, dtype=torch.float32),
+    }
+    return {name: row.unsqueeze(0) for name, row in rows.items()}

@@ -1,0 +1,124 @@
+"""Environments with partners: some agents of a game are played by policies, the others are left.
+
+game = WithPartners(make("coop_compete_v0", num_agents=2), {"agent_1": TitForTat(...)})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pettingzoo.utils import BaseParallelWrapper
+
+from srl_agents.errors import PolicyError
+from srl_agents.policy import AgentObservation, Policy, waits
+from srl_agents.rollout.episode_loop import played_action
+from srl_agents.rollout.event_loop import finished, run, together
+from srl_agents.seeding import of_agents
+from srl_envs.validation import Step
+
+
+class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
+    """`env` for the agents that `partners` does not name; those that it names play along.
+
+    A partner's randomness is from the seed of the reset, as in `play`: an episode in which the
+    agents that are left do the same is the same. Partners may be language models, which are waited
+    for. `env` may not be closed while it is used elsewhere. Raises PolicyError for an agent that
+    does not exist, and where none is left.
+    """
+
+    def __init__(self, env: Any, partners: Mapping[str, Policy]) -> None:
+        super().__init__(env)
+        agents = list(env.possible_agents)
+        unknown = sorted(set(partners) - set(agents))
+        if unknown:
+            raise PolicyError(f"no agent {unknown[0]!r}: the agents are {', '.join(agents)}")
+        self.possible_agents = [agent for agent in agents if agent not in partners]
+        if not self.possible_agents:
+            raise PolicyError(f"partners play all of {', '.join(agents)}: leave one out")
+        self._partners = dict(partners)
+        self._draws = np.random.default_rng(0)
+        self._memories: dict[str, Any] = {}
+        self._seen: dict[str, AgentObservation] = {}
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents in the game that no partner plays."""
+        return [agent for agent in self.env.agents if agent not in self._partners]
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Start an episode."""
+        self._leave()
+        observations, infos = self.env.reset(seed=seed, options=options)
+        if seed is not None:
+            self._draws = np.random.default_rng(seed)
+        start = int(self._draws.integers(2**32)) if seed is None else seed
+        agents = self.env.possible_agents
+        for agent, own in zip(agents, of_agents(start, len(agents)), strict=True):
+            if agent in self._partners:
+                self._memories[agent] = self._partners[agent].start(own)
+        self._keep(observations, infos)
+        return self._left(observations), self._left(infos)
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        """Play one round with an action for each agent that is left; nothing after the end of their
+        game."""
+        if not self.agents:
+            return self.env.step(actions) if not self.env.agents else ({}, {}, {}, {}, {})
+        asked = self._asked()
+        waiting = any(waits(self._partners[agent]) for agent in self._seen)
+        outcome = self.env.step({**actions, **(run(asked) if waiting else finished(asked))})
+        self._keep(outcome[0], outcome[4])
+        observations, rewards, terminations, truncations, infos = map(self._left, outcome)
+        return observations, rewards, terminations, truncations, infos
+
+    def close(self) -> None:
+        """Close the game."""
+        self._leave()
+        self.env.close()
+
+    async def _asked(self) -> dict[str, Any]:
+        """The partners' actions; each policy is asked once for all its agents."""
+        groups: dict[int, list[str]] = {}
+        for agent in self._seen:
+            groups.setdefault(id(self._partners[agent]), []).append(agent)
+
+        async def ask(agents: list[str]) -> dict[str, Any]:
+            policy = self._partners[agents[0]]
+            seen = [self._seen[agent] for agent in agents]
+            memories = [self._memories[agent] for agent in agents]
+            if waits(policy):
+                decisions, memories = await policy.act(seen, memories)
+            else:
+                decisions, memories = policy.act(seen, memories)
+            self._memories.update(zip(agents, memories, strict=True))
+            return dict(zip(agents, map(played_action, decisions), strict=True))
+
+        played: dict[str, Any] = {}
+        for answers in await together(*map(ask, groups.values())):
+            played |= answers
+        return played
+
+    def _keep(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
+        """What the partners see before their next actions."""
+        self._seen = {
+            agent: AgentObservation(
+                agent, observations[agent], infos.get(agent, {}).get("action_mask")
+            )
+            for agent in self.env.agents
+            if agent in self._partners
+        }
+
+    def _left(self, of_all: Mapping[str, Any]) -> dict[str, Any]:
+        return {agent: one for agent, one in of_all.items() if agent not in self._partners}
+
+    def _leave(self) -> None:
+        """Let go of the memories of the episode that was played."""
+        for agent, memory in self._memories.items():
+            policy = self._partners[agent]
+            if waits(policy):
+                policy.leave(memory)
+        self._memories = {}

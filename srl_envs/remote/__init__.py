@@ -1,0 +1,1 @@
+"""Environments behind servers: gRPC and OpenEnv."""

@@ -1,0 +1,1 @@
+"""OpenEnv: our games behind its servers, and its servers' games as ours."""

@@ -1,0 +1,58 @@
+"""One game of a focal agent, what is answered in it, and our own sample of it."""
+
+from itertools import cycle
+
+from srl_agents.integrations.focal_game import FocalGame
+from srl_agents.llm.chat_format import ChatFormat
+from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.llm.tiny.dialogues import random_dialogues
+from srl_agents.llm.tiny.tokenizer import build_tokenizer
+from srl_agents.rollout import play
+from srl_agents.scripted.registry import classic_policy
+from srl_envs import make
+from srl_train.advantages.estimate import shaped_game
+from srl_train.data.samples import sample_of
+from tests.fakes import ScriptedBackend
+
+OPTIONS = {"num_agents": 3, "max_cycles": 4}
+GAME = FocalGame(
+    "coop_compete_v0", "agent_1", {"agent_0": "tit_for_tat"}, OPTIONS, max_new_tokens=16
+)
+SAID = ("cooperate", "who knows", "compete", "cooperate")
+"""What the model says in turn to each agent; the second cannot be read."""
+SEED = 7
+
+
+def tokenizer():
+    """A real one, of the game's own words."""
+    dialogues = random_dialogues(
+        lambda: make(GAME.environment, **OPTIONS), games=4, turns=3, seed=0
+    )
+    return build_tokenizer(dialogues)
+
+
+def answers_of(chat):
+    """Tokens and log-probabilities of what is said, for ever."""
+    for text in cycle(SAID):
+        ids = [*chat.answer(text), chat.end_of_turn]
+        yield ids, [-0.5] * len(ids)
+
+
+def our_sample(chat):
+    """What our own training learns from the game."""
+    env = make(GAME.environment, **OPTIONS)
+    view = env.unwrapped.text_view
+    policies = {"agent_0": classic_policy("tit_for_tat", env)}
+    for agent in ("agent_1", "agent_2"):
+        backend = ScriptedBackend(SAID)
+        backend.chat = chat
+        policies[agent] = TextPolicy(backend, view, sampling=Sampling(max_new_tokens=16))
+    episode = play(env, policies, seed=SEED)
+    game = shaped_game(episode, ("agent_1",), lambda raw: raw, view.parse_penalty)
+    return sample_of(game["agent_1"], discount=1.0, round_number=0)
+
+
+def chat_of(made):
+    """How conversations become tokens for the tokenizer."""
+    return ChatFormat(made)

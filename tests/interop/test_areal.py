@@ -1,0 +1,121 @@
+"""AReaL's own executor and records play our games; its inference engine is scripted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from srl_agents.integrations.game_rows import rows
+from tests.interop.focal_games import GAME, SEED, answers_of, chat_of, our_sample, tokenizer
+
+pytestmark = [
+    pytest.mark.areal,
+    # AReaL and what it imports warn of each other's releases.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+class Engine:
+    """What AReaL's inference engine is to a workflow; its weights are new at every answer."""
+
+    def __init__(self, chat):
+        self.chat, self.asked, self.conversations = chat, [], {}
+
+    async def agenerate(self, request):
+        from areal.api import ModelResponse
+
+        self.asked.append(request)
+        answers = self.conversations.setdefault(request.rid, answers_of(self.chat))
+        ids, logprobs = next(answers)
+        version = len(self.asked)
+        versions = [version] * (len(ids) - 1) + [version + 1]  # an update while it was written
+        return ModelResponse(request.input_ids, ids, logprobs, versions)
+
+    def get_version(self):
+        return 0
+
+
+@pytest.fixture(scope="module")
+def made():
+    return tokenizer()
+
+
+@pytest.fixture
+def executed(made):
+    """Rows -> what AReaL's executor takes of their games, and the engine."""
+    from areal import WorkflowExecutor
+    from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
+    from areal.utils import logging
+
+    from srl_agents.integrations.areal import SrlWorkflow
+
+    def play(data, count, **settings):
+        engine = Engine(chat_of(made))
+        config = InferenceEngineConfig(
+            consumer_batch_size=len(data), check_trajectory_format=True, setup_timeout=60
+        )
+        executor = WorkflowExecutor(config, engine)
+        executor.initialize(logging.getLogger("test"), train_data_parallel_size=1)
+        try:
+            workflow = SrlWorkflow(GenerationHyperparameters(**settings), made)
+            for row in data:
+                executor.submit(row, workflow)
+            found = executor.wait(count, timeout=60) if count else []
+            return found, engine, executor
+        finally:
+            executor.destroy()
+
+    return play
+
+
+def test_a_row_becomes_our_own_sample(executed, made):
+    [found], engine, _ = executed(rows([GAME], [SEED]), 1, temperature=0.7)
+    ours = our_sample(engine.chat)
+    prompt, told = len(ours.prompt_ids), len(ours.completion_ids)
+
+    assert {value.shape[0] for value in found.values()} == {1}
+    assert found["input_ids"][0].tolist() == [*ours.prompt_ids, *ours.completion_ids]
+    assert found["loss_mask"][0].tolist() == [0] * prompt + list(ours.mask)
+    expected = np.array([0.0] * prompt + list(ours.logprobs), np.float32)
+    assert np.array_equal(found["logprobs"][0].numpy(), expected)
+    assert found["attention_mask"].all() and found["attention_mask"].shape == (1, prompt + told)
+    assert found["rewards"].tolist() == pytest.approx([ours.episode_return])
+    # Every token has the version that sampled it, also where they differ within an answer.
+    versions = found["versions"][0].tolist()
+    assert [v == -1 for v in versions] == [bit == 0 for bit in found["loss_mask"][0].tolist()]
+    for start, stop in ours.turns:
+        answer = versions[prompt + start : prompt + stop]
+        assert answer == [answer[0]] * (len(answer) - 1) + [answer[0] + 1]
+    assert len(engine.asked) == 8
+    request = engine.asked[0]
+    assert (request.gconfig.temperature, request.gconfig.max_new_tokens) == (0.7, 16)
+    assert set(engine.chat.stop_ids) <= set(request.gconfig.stop_token_ids)
+
+
+def test_a_conversation_ends_where_areal_allows_no_more(executed):
+    [whole], engine, _ = executed(rows([GAME], [SEED]), 1)
+    ours = our_sample(engine.chat)
+    room = len(ours.prompt_ids) + ours.turns[2][0] + GAME.max_new_tokens - 1
+    [cut], _, _ = executed(rows([GAME], [SEED]), 1, max_tokens=room)
+    length = len(ours.prompt_ids) + ours.turns[1][1]
+    assert cut["input_ids"][0].tolist() == whole["input_ids"][0, :length].tolist()
+
+
+def test_games_that_fail_are_rejected_and_the_others_go_on(executed):
+    code = replace(GAME, environment="os:getcwd").to_json()
+    data = rows([GAME], [SEED, SEED + 1, SEED + 2])
+    data[1]["extra_info"]["game"] = code
+    found, _, executor = executed(data, 2)
+    assert len(found) == 2 and all(found)
+    assert executor.staleness_manager.get_stats().rejected == 1
+
+
+def test_the_workflow_is_made_from_names_as_areals_trainer_does(made, tmp_path):
+    from areal.api.cli_args import GenerationHyperparameters
+    from areal.utils.dynamic_import import import_from_string
+
+    made.save_pretrained(tmp_path)
+    workflow = import_from_string("srl_agents.integrations.areal.SrlWorkflow")(
+        gconfig=GenerationHyperparameters(), tokenizer=str(tmp_path)
+    )
+    assert workflow.chat.stop_ids == chat_of(made).stop_ids

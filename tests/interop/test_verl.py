@@ -1,0 +1,149 @@
+"""verl's own worker, data set and registry play our games; the model's server is scripted."""
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from srl_agents.integrations.game_rows import rows, write_rows
+from tests.interop.focal_games import GAME, SEED, answers_of, chat_of, our_sample, tokenizer
+
+pytestmark = [
+    pytest.mark.verl,
+    # verl, Ray and Hydra warn of each other's releases.
+    pytest.mark.filterwarnings("ignore"),
+]
+LENGTH = 512
+
+
+class Server:
+    """What verl's client of its servers is to the loop."""
+
+    def __init__(self, chat):
+        self.chat, self.asked, self.conversations = chat, [], {}
+
+    async def generate(self, *, request_id, prompt_ids, sampling_params):
+        from verl.workers.rollout.replica import TokenOutput
+
+        self.asked.append(sampling_params)
+        answers = self.conversations.setdefault(request_id, answers_of(self.chat))
+        ids, logprobs = next(answers)
+        step = len(self.asked)
+        return TokenOutput(
+            token_ids=ids,
+            log_probs=logprobs if sampling_params["logprobs"] else None,
+            extra_fields={"min_global_steps": step, "max_global_steps": step + 1},
+        )
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory):
+    from transformers import Qwen2Config
+
+    folder = tmp_path_factory.mktemp("model")
+    made = tokenizer()
+    made.save_pretrained(folder)
+    Qwen2Config(
+        vocab_size=len(made), hidden_size=32, intermediate_size=32, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=1, architectures=["Qwen2ForCausalLM"],
+    ).save_pretrained(folder)  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def play(model_folder, tmp_path):
+    """Rows -> the batch that verl's worker makes of them, with verl's whole configuration."""
+    import verl  # noqa: F401  # finds the loop by its entry point
+    from hydra import compose, initialize_config_module
+    from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
+    from verl.protocol import DataProto
+    from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
+
+    def batch(made, response_length=LENGTH, prompt_length=LENGTH):
+        path = tmp_path / "games.jsonl"
+        write_rows(path, made)
+        rollout = "actor_rollout_ref.rollout"
+        settings = [
+            f"actor_rollout_ref.model.path={model_folder}",
+            f"data.train_files={path}",
+            f"data.max_prompt_length={prompt_length}",
+            f"data.max_response_length={response_length}",
+            f"+data.cache_dir={tmp_path}",
+            "data.filter_overlong_prompts=False",
+            f"{rollout}.name=vllm",
+            f"{rollout}.calculate_log_probs=True",
+        ]
+        with initialize_config_module("verl.trainer.config", version_base=None):
+            config = compose("ppo_trainer", overrides=settings)
+        worker = AgentLoopWorker(config, server := Server(None))
+        server.chat = chat_of(worker.tokenizer)
+        data = RLHFDataset([str(path)], worker.tokenizer, config.data)
+        read = collate_fn([data[number] for number in range(len(data))])
+        found = asyncio.run(worker.generate_sequences(DataProto.from_single_dict(read)))
+        return found, server
+
+    return batch
+
+
+def test_the_plugin_is_found():
+    import verl  # noqa: F401
+    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
+
+    assert _agent_loop_registry["srl"]["_target_"].endswith("integrations.verl.SrlAgentLoop")
+
+
+def test_a_row_becomes_our_own_sample(play):
+    found, server = play(rows([GAME], [SEED]))
+    ours = our_sample(server.chat)
+    prompt, told = len(ours.prompt_ids), len(ours.completion_ids)
+
+    assert found.batch["prompts"][0, -prompt:].tolist() == list(ours.prompt_ids)
+    assert found.batch["attention_mask"][0].sum() == prompt + told
+    assert found.batch["responses"][0, :told].tolist() == list(ours.completion_ids)
+    assert found.batch["response_mask"][0, :told].tolist() == list(ours.mask)
+    assert found.batch["response_mask"].sum() == sum(ours.mask)
+    logprobs = found.batch["rollout_log_probs"][0, :told].numpy()
+    assert np.array_equal(logprobs, np.array(ours.logprobs, np.float32))
+    paid = found.batch["rm_scores"][0]
+    assert paid.nonzero().tolist() == [[told - 1]]
+    assert paid[told - 1].item() == pytest.approx(ours.episode_return)
+    assert found.non_tensor_batch["__num_turns__"].tolist() == [8]
+    assert found.non_tensor_batch["unreadable_answers"].tolist() == [0.25]
+    steps = found.non_tensor_batch
+    assert 1 <= steps["min_global_steps"][0] < steps["max_global_steps"][0] <= 9
+    # Two agents of four turns each are asked, in the row's own manner.
+    assert len(server.asked) == 8
+    assert {asked["max_tokens"] for asked in server.asked} == {GAME.max_new_tokens}
+    assert server.asked[0]["temperature"] == 1.0
+    assert server.asked[0]["stop_token_ids"] == sorted(server.chat.stop_ids)
+
+
+def test_rows_of_one_batch_are_games_of_their_own(play):
+    both = [replace(GAME, agent=agent) for agent in ("agent_1", "agent_2")]
+    found, _ = play(rows(both, [SEED, SEED + 1]))
+    assert len(found) == 4
+    assert found.non_tensor_batch["min_global_steps"].tolist() != [None] * 4
+    assert (found.batch["rm_scores"].sum(dim=1) != 0).all()
+
+
+def test_a_response_is_never_longer_than_verl_allows(play):
+    whole, server = play(rows([GAME], [SEED]))
+    ours = our_sample(server.chat)
+    room = ours.turns[2][0] + GAME.max_new_tokens - 1  # one short of a third answer
+    found, _ = play(rows([GAME], [SEED]), response_length=room)
+    length = ours.turns[1][1]
+    assert found.batch["attention_mask"][0, -room:].sum() == length
+    assert found.batch["responses"][0, :length].equal(whole.batch["responses"][0, :length])
+
+
+def test_a_prompt_that_is_too_long_says_what_to_set(play):
+    with pytest.raises(RuntimeError, match=r"set data.max_prompt_length, which is 8"):
+        play(rows([GAME], [SEED]), prompt_length=8)
+
+
+def test_rows_name_no_code(play):
+    made = rows([GAME], [SEED])
+    made[0]["extra_info"]["game"] = replace(GAME, environment="os:getcwd").to_json()
+    with pytest.raises(ValueError, match="is code that a record names"):
+        play(made)

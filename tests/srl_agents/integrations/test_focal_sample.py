@@ -1,0 +1,192 @@
+"""What another framework's engine plays is, token for token, what our own training would learn."""
+
+import math
+from itertools import cycle
+
+import pytest
+
+from srl_agents.errors import BackendError, PolicyError, RolloutError
+from srl_agents.integrations.engine_backend import EngineAnswer, EngineBackend
+from srl_agents.integrations.focal_game import FocalGame
+from srl_agents.integrations.focal_sample import play_focal
+from srl_agents.llm.backends.chat_backend import ChatAnswer
+from srl_agents.llm.chat_format import ChatFormat
+from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.rollout import play
+from srl_agents.rollout.event_loop import run
+from srl_agents.scripted.registry import classic_policy
+from srl_envs import make
+from srl_envs.errors import UntrustedError
+from srl_train.advantages.estimate import shaped_game
+from srl_train.data.samples import sample_of
+from tests.fakes import ByteTokenizer, ScriptedBackend
+
+CHAT = ChatFormat(ByteTokenizer())
+OPTIONS = {"num_agents": 3, "max_cycles": 4}
+GAME = FocalGame(
+    "coop_compete_v0", "agent_1", {"agent_0": "tit_for_tat"}, OPTIONS, max_new_tokens=16
+)
+SAID = ("cooperate", "who knows", "compete", "cooperate")
+ENDLESS = 100_000
+
+
+class Engine:
+    """Gives each agent `said` in turn; remembers what it was asked."""
+
+    def __init__(self, said=SAID, logprob=-0.5, room=ENDLESS):
+        self.said, self.logprob, self.room = said, logprob, room
+        self.asked = []
+
+    def __call__(self, agent):
+        said = cycle(self.said)
+
+        async def generate(context, longest):
+            self.asked.append((agent, tuple(context), longest))
+            ids = (*CHAT.answer(next(said)), CHAT.end_of_turn)
+            return EngineAnswer(ids, (self.logprob,) * len(ids), (3,) * len(ids))
+
+        return EngineBackend("engine", CHAT, generate, lambda prompt: self.room)
+
+
+def test_the_sample_is_that_of_our_own_training():
+    sample, answers = run(play_focal(GAME, 7, Engine()))
+
+    env = make(GAME.environment, **OPTIONS)
+    view = env.unwrapped.text_view
+    policies = {
+        agent: TextPolicy(ScriptedBackend(SAID), view, sampling=Sampling(max_new_tokens=16))
+        for agent in ("agent_1", "agent_2")
+    }
+    episode = play(env, policies | {"agent_0": classic_policy("tit_for_tat", env)}, seed=7)
+    game = shaped_game(episode, ("agent_1",), lambda raw: raw, view.parse_penalty)
+    ours = sample_of(game["agent_1"], discount=1.0, round_number=0)
+
+    assert view.parse_penalty > 0
+    assert ours.episode_return < episode.returns()["agent_1"]  # one answer could not be read
+    assert tuple(sample.prompt_ids) == ours.prompt_ids
+    assert tuple(sample.response_ids) == ours.completion_ids
+    assert tuple(sample.mask) == ours.mask
+    assert tuple(sample.logprobs) == ours.logprobs
+    assert tuple(sample.answers) == ours.turns
+    assert sample.reward == ours.episode_return
+    assert sample.unreadable == 0.25
+    assert [answer.versions[0] for answer in answers] == [3, 3, 3, 3]
+
+
+def test_the_engine_is_asked_for_every_agent_without_a_partner():
+    engine = Engine()
+    run(play_focal(GAME, 0, engine))
+    assert {agent for agent, *_ in engine.asked} == {"agent_1", "agent_2"}
+    assert {longest for *_, longest in engine.asked} == {16}
+
+
+def test_an_engine_that_tells_no_log_probabilities_is_not_given_any():
+    engine = Engine()
+
+    def silent(agent):
+        backend = engine(agent)
+        told = backend._generate
+
+        async def generate(context, longest):
+            return EngineAnswer((await told(context, longest)).ids, None)
+
+        backend._generate = generate
+        return backend
+
+    sample, _ = run(play_focal(GAME, 0, silent))
+    written = [p for p, by_model in zip(sample.logprobs, sample.mask, strict=True) if by_model]
+    assert written and all(map(math.isnan, written))
+
+
+def test_a_conversation_that_gets_too_long_ends_the_game_with_what_was_earned():
+    whole, _ = run(play_focal(GAME, 7, Engine()))
+    room = whole.answers[2][0] + 15  # one short of a third answer
+    cut, _ = run(play_focal(GAME, 7, Engine(room=room)))
+    assert cut.answers == whole.answers[:2]
+    assert cut.response_ids == whole.response_ids[: whole.answers[1][1]]
+    assert len(cut.response_ids) <= room
+    exact, _ = run(play_focal(GAME, 7, Engine(room=room + 1)))
+    assert exact.answers == whole.answers[:3]
+
+
+def test_no_room_for_the_first_answer_is_an_error():
+    with pytest.raises(RolloutError, match="room for 15 more, and an answer may take 16"):
+        run(play_focal(GAME, 7, Engine(room=15)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (EngineAnswer((), ()), "an answer without a token"),
+        (EngineAnswer((65, 257), (-0.5,)), "2 tokens and 1 log-probabilities"),
+    ],
+)
+def test_an_engine_that_gives_no_answer_fails_the_game(answer, words):
+    async def generate(context, longest):
+        return answer
+
+    with pytest.raises(RolloutError, match=words):
+        run(play_focal(GAME, 0, lambda agent: EngineBackend("e", CHAT, generate, lambda _: 999)))
+
+
+def test_what_the_engine_raises_goes_through():
+    async def generate(context, longest):
+        raise ConnectionError("gone")
+
+    with pytest.raises(ConnectionError, match="gone"):
+        run(play_focal(GAME, 0, lambda agent: EngineBackend("e", CHAT, generate, lambda _: 999)))
+
+
+def test_a_partner_that_fails_fails_the_game(monkeypatch):
+    class Dying:
+        name = "openai:dying"
+        takes_seed = False
+        answers = 0
+
+        def check(self, sampling):
+            pass
+
+        async def answer(self, request):
+            self.answers += 1
+            if self.answers < 3:  # the focal agent has answers to learn from by then
+                return ChatAnswer("cooperate", "stop", True, "dying")
+            raise BackendError("no such server")
+
+    monkeypatch.setattr("srl_agents.integrations.focal_game.api_model", lambda name: Dying())
+    game = FocalGame("coop_compete_pair_v0", "agent_0", {"agent_1": "openai:dying"})
+    with pytest.raises(RolloutError, match="no such server"):
+        run(play_focal(game, 0, Engine(), trusted=True))
+
+
+@pytest.mark.parametrize(
+    ("game", "error", "words"),
+    [
+        (FocalGame("coop_compete_v0", "agent_9"), PolicyError, "no agent 'agent_9'"),
+        (FocalGame("coop_compete_v0", "agent_0", {"bob": "uniform"}), PolicyError, "no agent"),
+        (
+            FocalGame("coop_compete_v0", "agent_0", {"agent_0": "uniform"}),
+            PolicyError,
+            "agent_0 is the agent that learns",
+        ),
+        (
+            FocalGame("coop_compete_v0", "agent_0", {"agent_1": "tit_for_tatt"}),
+            PolicyError,
+            "did you mean 'tit_for_tat'",
+        ),
+        (FocalGame("os:system", "agent_0"), UntrustedError, "is code"),
+        (
+            FocalGame("coop_compete_v0", "agent_0", {"agent_1": "openai:gpt-5-mini"}),
+            UntrustedError,
+            "is a model that a row names",
+        ),
+        (
+            FocalGame("math_v0", "agent_0", options={"path": "/etc/passwd"}),
+            UntrustedError,
+            "is a place on this machine",
+        ),
+    ],
+)
+def test_games_of_rows_that_are_refused(game, error, words):
+    with pytest.raises(error, match=words):
+        run(play_focal(game, 0, Engine()))

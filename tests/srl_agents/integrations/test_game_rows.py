@@ -1,0 +1,86 @@
+"""Rows of games: written, read back, and refused where they are none."""
+
+import json
+
+import pytest
+
+from srl_agents.errors import PolicyError
+from srl_agents.integrations.focal_game import FocalGame
+from srl_agents.integrations.game_rows import game_of, rows, write_rows
+from srl_envs.errors import EnvConfigError
+
+OPTIONS = {"num_agents": 3, "max_cycles": 2}
+GAMES = [
+    FocalGame("coop_compete_v0", agent, {"agent_2": "always_compete"}, OPTIONS)
+    for agent in ("agent_0", "agent_1")
+]
+
+
+def test_rows_come_back_as_they_were_made(tmp_path):
+    path = tmp_path / "games.jsonl"
+    write_rows(path, rows(GAMES, (5, 6)))
+    read = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [game_of(row) for row in read] == [(game, seed) for seed in (5, 6) for game in GAMES]
+    assert [row["extra_info"]["index"] for row in read] == [0, 1, 2, 3]
+    system, user = read[1]["prompt"]
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert "agent_1" in system["content"]
+
+
+def test_games_are_as_long_as_in_our_own_training():
+    [row] = rows([FocalGame("coop_compete_pair_v0", "agent_0")], [0])
+    assert game_of(row)[0].make().unwrapped.max_cycles == 8
+
+
+@pytest.mark.parametrize(
+    ("game", "words"),
+    [
+        (
+            FocalGame("coop_compete_pair_v0", "agent_0", {"agent_1": "pavlov"}),
+            "agent_1 is played by pavlov, which is kept for evaluation",
+        ),
+        (FocalGame("maze_v0", "agent_0", options={"split": "test"}), "kept for evaluation"),
+    ],
+)
+def test_what_is_held_out_is_not_trained_on(game, words):
+    with pytest.raises((PolicyError, EnvConfigError), match=words):
+        rows([game], [0])
+    assert len(rows([game], [0], evaluation=True)) == 1
+
+
+def test_seeds_are_whole_numbers():
+    with pytest.raises(EnvConfigError, match="seed"):
+        rows(GAMES, [-1])
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({}, "no extra_info with a game"),
+        ({"extra_info": {"game": 3, "seed": 0}}, "no extra_info with a game"),
+        ({"extra_info": {"game": "{", "seed": 0}}, "not JSON"),
+        ({"extra_info": {"game": "[]", "seed": 0}}, "give a JSON object"),
+        ({"extra_info": {"game": '{"agent": "a"}', "seed": 0}}, "names no environment"),
+        (
+            {"extra_info": {"game": '{"environment": "e", "agent": "a", "partner": {}}'}},
+            "'partner' \\(did you mean 'partners'",
+        ),
+        (
+            {"extra_info": {"game": '{"environment": "e", "agent": "a", "partners": []}'}},
+            "partners of a game is \\[\\]",
+        ),
+        (
+            {"extra_info": {"game": '{"environment": "e", "agent": "a", "max_new_tokens": 0}'}},
+            "max_new_tokens of a game is 0",
+        ),
+    ],
+)
+def test_rows_that_are_none(row, words):
+    with pytest.raises(PolicyError, match=words):
+        game_of(row)
+
+
+def test_a_row_without_a_seed():
+    info = {"game": GAMES[0].to_json()}
+    with pytest.raises(EnvConfigError, match="seed"):
+        game_of({"extra_info": info})
