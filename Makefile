@@ -3,6 +3,7 @@
 # make check     lint, types and tests: what CI and pre-commit run
 # make bench     the matrix-game benchmark        make bench-envs  how fast the environments are
 # make bench-train   algorithms; credit; notes; one to eight models; tasks (two hours)
+# make protos    environments_pb2.py, from environments.proto
 # make clean     what the other targets made
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
 # make test-openenv      our games on OpenEnv's servers, theirs for our models, and TRL on them
@@ -32,9 +33,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-interop test-openenv test-vllm test-verl test-areal check lint types bench bench-envs bench-train clean
+.PHONY: help demo test test-slow test-interop test-openenv test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,13p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,14p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -115,6 +116,10 @@ lint: $(VENV)/.installed-dev
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
+
+PROTO := srl_envs/remote/protocol/environments.proto
+protos: $(VENV)/.installed-dev
+	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. $(PROTO)
 
 bench: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.run

@@ -58,7 +58,8 @@ GENERATORS = {"Generator", "default_rng", "SeedSequence", "BitGenerator", "PCG64
 
 
 def sources(*tops: str) -> list[Path]:
-    return [path for top in tops for path in sorted((ROOT / top).rglob("*.py"))]
+    written = (path for top in tops for path in sorted((ROOT / top).rglob("*.py")))
+    return [path for path in written if not path.stem.endswith("_pb2")]  # those are generated
 
 
 PACKAGE_FILES = sources(*FLOORS)

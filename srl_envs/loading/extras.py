@@ -23,6 +23,10 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "websockets": "openenv",
     "verl": "verl",
     "areal": "areal",
+    "grpc": "grpc",
+    "grpc_health": "grpc",
+    "grpc_reflection": "grpc",
+    "google": "grpc",
     "tenacity": "openai",  # which every extra that asks servers brings
 }
 """Package, as it is imported -> the extra that brings it."""

@@ -1,1 +1,22 @@
-"""Environments behind servers: gRPC and OpenEnv."""
+"""Environments over a wire: servers and clients.
+
+    from srl_envs.remote import connect, remote   # extra `grpc`; docs/environments/remote.md
+    env = remote("127.0.0.1:50051", "maze_v0", width=5, height=5)   # a PettingZoo ParallelEnv
+    games = connect("127.0.0.1:50051").vector("coop_compete_v0", 64)   # one call a step for all
+
+`srl serve env` starts such a server. openenv/ is OpenEnv's protocol, in an environment of its own.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from srl_envs.loading.extras import needed_by
+
+__all__ = ["connect", "remote"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"srl_envs.remote has no {name!r}")
+    with needed_by("an environment server"):
+        return getattr(import_module("srl_envs.remote.client"), name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from srl_envs.errors import EnvConfigError
+from srl_envs.validation import Step
 from srl_envs.vector.vector_env import VectorGame
 
 
@@ -53,8 +54,8 @@ class SyncVectorGame(VectorGame):
     def _start(
         self, env_ids: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
     ) -> None:
-        for i, seed in zip(env_ids.tolist(), seeds, strict=True):
-            observations, infos = self.envs[i].reset(seed=seed, options=dict(options))
+        resets = self._reset_each(env_ids.tolist(), seeds, options)
+        for i, (observations, infos) in zip(env_ids.tolist(), resets, strict=True):
             self._observations[i] = 0
             playing = self.envs[i].agents
             self._terminated[i] = [agent not in playing for agent in self.possible_agents]
@@ -67,20 +68,33 @@ class SyncVectorGame(VectorGame):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rewards = np.zeros(self._shape)
         seat_of = self._seat_of
-        for i, (env, acts) in enumerate(zip(self.envs, chosen.tolist(), strict=True)):
-            if resting[i]:
-                continue
-            playing = list(env.agents)
-            outcome = env.step({agent: acts[seat_of[agent]] for agent in playing})
+        actions = {
+            i: {agent: acts[seat_of[agent]] for agent in self.envs[i].agents}
+            for i, acts in enumerate(chosen.tolist())
+            if not resting[i]
+        }
+        for i, outcome in zip(actions, self._step_each(actions), strict=True):
             observations, earned, terminations, truncations, infos = outcome
             self._show(i, observations)
-            for agent in playing:
+            for agent in actions[i]:
                 seat = seat_of[agent]
                 rewards[i, seat] = earned[agent]
                 self._terminated[i, seat] = terminations[agent]
                 self._truncated[i, seat] = truncations[agent]
             self._infos[i] = infos
         return rewards, self._terminated.copy(), self._truncated.copy()
+
+    def _reset_each(
+        self, env_ids: Sequence[int], seeds: Sequence[int | None], options: Mapping[str, Any]
+    ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """What the reset of each of these environments gives, in order."""
+        for i, seed in zip(env_ids, seeds, strict=True):
+            yield self.envs[i].reset(seed=seed, options=dict(options))
+
+    def _step_each(self, actions: Mapping[int, Mapping[str, Any]]) -> Iterator[Step]:
+        """What the step of each of these environments gives, in order."""
+        for i, acts in actions.items():
+            yield self.envs[i].step(acts)
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
         said = [

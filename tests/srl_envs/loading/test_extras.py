@@ -7,6 +7,15 @@ import pytest
 from srl_envs.loading.extras import EXTRAS, install_line, needed_by
 
 ROOT = Path(__file__).parents[3]
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "math_verify": "math-verify",
+    "grpc": "grpcio",
+    "grpc_health": "grpcio-health-checking",
+    "grpc_reflection": "grpcio-reflection",
+    "google": "protobuf",
+}
+"""Package, as it is imported -> what pip calls it, where that is another name."""
 
 
 def test_a_missing_package_is_told_with_its_extra():
@@ -36,9 +45,7 @@ def test_every_package_is_in_its_extra():
     for package, extra in EXTRAS.items():
         wanted = project["optional-dependencies"][extra]
         names = {re.split(r"[^\w-]", one)[0] for one in wanted}
-        assert {"PIL": "pillow", "math_verify": "math-verify"}.get(package, package) in names | {
-            "tokenizers"
-        }
+        assert DISTRIBUTIONS.get(package, package) in names | {"tokenizers"}
 
 
 def test_nobody_else_writes_the_install_line():

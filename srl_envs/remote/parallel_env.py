@@ -1,0 +1,186 @@
+"""An environment on a server, as a PettingZoo ParallelEnv."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from srl_envs import registry
+from srl_envs.errors import EnvError
+from srl_envs.loading.untrusted import printable
+from srl_envs.remote.connection import Connection, refuse
+from srl_envs.remote.errors import RemoteError
+from srl_envs.remote.frames import Reset, from_reset, from_step, text_digest, to_actions
+from srl_envs.remote.protocol import environments_pb2 as pb
+from srl_envs.remote.spaces import from_space
+from srl_envs.remote.values import from_value, mapping_of, to_mapping
+from srl_envs.text.view import TextView
+from srl_envs.validation import Step, asks_nothing, reset_arguments
+
+OF_THE_GAME = frozenset(
+    {
+        "height", "keyword_rewards", "messages", "network", "obs_mode", "rules", "split", "task",
+        "variant", "view_radius", "width",
+    }
+)  # fmt: skip
+"""Attributes of games that policies and reports read: rules and sizes, the same in all episodes."""
+
+
+class RemoteEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+    """The environment `name` of a server, made there with `options`.
+
+    It gives what the same environment gives in this process, number for number: observations,
+    rewards, ends, infos, state(), spaces, metadata, teams and baselines. Its text view, and what
+    policies read of its rules, are those of the same environment made here; raises EnvError where
+    this process cannot make it, or where it would read otherwise than on the server.
+
+    A call whose connection was lost is sent again, and is played once. A session that has ended,
+    such as by its lease, is opened again by the next reset with a seed. Raises RemoteError for what
+    the server refuses. `opened` is a session that is there already, with its description.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        name: str,
+        options: Mapping[str, Any],
+        opened: tuple[str, pb.Environment] | None = None,
+    ) -> None:
+        self._connection, self._name, self._options = connection, name, dict(options)
+        self.render_mode: str | None = self._options.get("render_mode")
+        if self.render_mode == "human":  # drawn there, printed here
+            self._options["render_mode"] = "ansi"
+        self.agents: list[str] = []
+        self._turn = 0
+        self._session = ""
+        told = self._open(opened)
+        self._texts = told.texts
+        self._version = told.version
+        self.possible_agents = [agent.name for agent in told.agents]
+        self.observation_spaces = {one.name: from_space(one.observations) for one in told.agents}
+        self.action_spaces = {one.name: from_space(one.actions) for one in told.agents}
+        if told.HasField("state_space"):
+            self.state_space = from_space(told.state_space)
+        self.metadata = mapping_of(told.metadata, "metadata")
+        self.teams: dict[str, str] | None = from_value(told.teams)
+        self._baselines: dict[str, float] | None = from_value(told.baselines)
+        limit = from_value(told.max_cycles)
+        if limit is not None:
+            self.max_cycles: int = limit
+
+    # What stays the same.
+
+    @cached_property
+    def local(self) -> Any:
+        """The same environment made in this process, never played: its view, rules and sizes."""
+        options = {key: value for key, value in self._options.items() if key != "render_mode"}
+        env = registry.make(self._name, **options)
+        if text_digest(env) != self._texts:
+            raise EnvError(
+                f"{self._name} reads otherwise on {self._connection.address}, whose core-srl is "
+                f"{self._version or 'of a source folder'}: install the same here"
+            )
+        return env.unwrapped
+
+    @property
+    def text_view(self) -> TextView | None:
+        """How this environment reads and is answered."""
+        return self.local.text_view if self._texts else None
+
+    def baselines(self) -> dict[str, float]:
+        """The environment's own: mean rewards per agent and step; nothing where it has none."""
+        return dict(self._baselines or {})
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OF_THE_GAME:
+            return getattr(self.local, name)
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """The agent's observation space, the same object on every call."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """The agent's action space, the same object on every call."""
+        return self.action_spaces[agent]
+
+    # Play.
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        """Start an episode, as the environment itself does."""
+        seed, given = reset_arguments(seed, options)
+        try:
+            [frame] = self._connection.advance("Reset", [self.to_reset(seed, given)])
+        except RemoteError as error:
+            if error.code != "NOT_FOUND" or seed is None:
+                raise
+            self._open()
+            [frame] = self._connection.advance("Reset", [self.to_reset(seed, given)])
+        return from_reset(self.played(frame))
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        """Play one round with one action per agent."""
+        if asks_nothing(self._turn > 0, self.agents, actions):
+            return {}, {}, {}, {}, {}
+        [frame] = self._connection.advance("Step", [self.to_step(actions)])
+        return from_step(self.played(frame))
+
+    def state(self) -> Any:
+        """The joint state of all agents."""
+        return self._look(pb.LookRequest.STATE)
+
+    def render(self) -> Any:
+        """The last round as the render mode has it; "human" writes to stdout."""
+        if self.render_mode is None:
+            raise EnvError("render() needs a render_mode: construct with one")
+        picture = self._look(pb.LookRequest.PICTURE)
+        if self.render_mode != "human":
+            return picture
+        sys.stdout.write(printable(picture))
+        return None
+
+    def close(self) -> None:
+        """End the session."""
+        self._finalizer()
+
+    # For many at once.
+
+    def to_reset(self, seed: int | None, options: Mapping[str, Any]) -> pb.SessionReset:
+        """The message of a reset."""
+        return pb.SessionReset(
+            session=self._session, turn=self._turn, seed=seed, options=to_mapping(options)
+        )
+
+    def to_step(self, actions: Mapping[str, Any]) -> pb.SessionStep:
+        """The message of a step."""
+        return pb.SessionStep(session=self._session, turn=self._turn, actions=to_actions(actions))
+
+    def played(self, frame: pb.Frame) -> pb.Frame:
+        """The frame, once it is noted. Raises RemoteError where it is refused."""
+        refuse(frame)
+        self._turn = frame.turn + 1
+        self.agents = list(frame.playing)
+        return frame
+
+    def _open(self, opened: tuple[str, pb.Environment] | None = None) -> pb.Environment:
+        """Take a session, a new one unless it was opened already, and what it tells of itself."""
+        if opened is None:
+            reply = self._connection.open(self._name, self._options)
+            opened = reply.sessions[0], reply.environment
+        self._session, environment = opened
+        self._turn = 0
+        ending = pb.CloseRequest(sessions=[self._session])
+        self._finalizer = weakref.finalize(self, self._connection.send, "Close", ending)
+        self._finalizer.atexit = False
+        return environment
+
+    def _look(self, thing: int) -> Any:
+        return from_value(
+            self._connection.call("Look", pb.LookRequest(session=self._session, thing=thing))
+        )

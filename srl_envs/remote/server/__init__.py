@@ -1,0 +1,1 @@
+"""The server: sessions of environments for clients elsewhere, within limits."""

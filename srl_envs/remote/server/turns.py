@@ -1,0 +1,78 @@
+"""Turns of sessions: resets and steps as calls ask for them, played in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from srl_envs.errors import EnvError
+from srl_envs.remote.frames import from_actions, to_frame
+from srl_envs.remote.protocol import environments_pb2 as pb
+from srl_envs.remote.server.sessions import Session
+from srl_envs.remote.values import mapping_of, to_value
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One session's reset or step, as it was asked for."""
+
+    session: str
+    number: int
+    play: Callable[[Any], Any]
+    """Takes the environment, and gives what its reset() or step() returns."""
+
+
+def resets(request: pb.ResetRequest) -> list[Turn]:
+    """Those of a call."""
+    return [
+        Turn(
+            one.session,
+            one.turn,
+            partial(
+                _reset,
+                seed=one.seed if one.HasField("seed") else None,
+                options=mapping_of(one.options, "options") if one.HasField("options") else None,
+            ),
+        )
+        for one in request.sessions
+    ]
+
+
+def steps(request: pb.StepRequest) -> list[Turn]:
+    """Those of a call."""
+    return [
+        Turn(one.session, one.turn, partial(_step, actions=from_actions(one.actions)))
+        for one in request.sessions
+    ]
+
+
+def state(session: Session) -> pb.Value:
+    """The joint state of its agents."""
+    if not session.turn:
+        raise EnvError("state() before the first reset(): call reset() first")
+    return to_value(session.env.state())
+
+
+def picture(session: Session) -> pb.Value:
+    """The last round, as its render mode has it."""
+    if not session.turn:
+        raise EnvError("render() before the first reset(): call reset() first")
+    return to_value(session.env.render())
+
+
+def played(turn: Turn, session: Session) -> pb.Frame:
+    """The frame of a turn; once it is there, the session is a turn further."""
+    env = session.env
+    frame = to_frame(session.id, turn.number, turn.play(env), env)
+    session.turn, session.reply = turn.number + 1, frame
+    return frame
+
+
+def _reset(env: Any, seed: int | None, options: Mapping[str, Any] | None) -> Any:
+    return env.reset(seed=seed, options=options)
+
+
+def _step(env: Any, actions: Mapping[str, Any]) -> Any:
+    return env.step(actions)

@@ -1,0 +1,67 @@
+"""Work on sessions, done in a thread: one session after another, errors as refusals."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf.message import Message
+
+from srl_envs.errors import EnvError
+from srl_envs.loading import references
+from srl_envs.remote.server.refusals import Refused
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Pieces:
+    """Pieces of work in order; `results` has what each gave, or why it was refused."""
+
+    pieces: Sequence[Callable[[], Any]]
+    results: list[Any] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _abandoned: bool = False
+
+    def __call__(self) -> None:
+        """Do all pieces that are left, until it is abandoned."""
+        with references.closed():  # options of resets are others' words
+            for piece in self.pieces:
+                result = done(piece)
+                with self._lock:
+                    if self._abandoned:
+                        return
+                    self.results.append(result)
+
+    def pieces_done(self) -> int:
+        """How many pieces are done."""
+        return len(self.results)
+
+    def abandon(self) -> int:
+        """Begin no more pieces; the number of the one under way."""
+        with self._lock:
+            self._abandoned = True
+            return len(self.results)
+
+
+def done(piece: Callable[[], Any]) -> Message | Any:
+    """What a piece gives, or the Refused of what it raises."""
+    try:
+        return _guarded(piece)
+    except Refused as refusal:
+        return refusal
+    except EnvError as error:
+        return Refused("INVALID_ARGUMENT", "wrong use", error)
+
+
+def _guarded(piece: Callable[[], Any]) -> Any:
+    try:
+        return piece()
+    except (EnvError, Refused):
+        raise
+    except Exception as error:
+        logger.exception("an environment failed")
+        raise Refused("INTERNAL", "failed", f"the environment failed: {error!r}") from error
