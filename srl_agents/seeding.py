@@ -44,6 +44,9 @@ STREAMS: Mapping[str, Stream] = {
     # What an update's optimizer steps start from; the updates of a stage are counted from
     # STAGE_UPDATES, to which no round comes.
     "update": Stream(("round", "model", "update_index"), kept=True),
+    # Games of cross-play, and the order in which ratings take their matches.
+    "cross_play": Stream((4,)),
+    "rating": Stream((5,)),
     # Resampling for confidence intervals.
     "bootstrap": Stream((15_485_863,), kept=True),
 }

@@ -27,6 +27,7 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "grpc_health": "grpc",
     "grpc_reflection": "grpc",
     "google": "grpc",
+    "openskill": "judge",
     "tenacity": "openai",  # which every extra that asks servers brings
 }
 """Package, as it is imported -> the extra that brings it."""

@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from types import ModuleType
 from typing import NoReturn
 
 from srl_envs.loading.extras import install_line
@@ -21,6 +22,7 @@ COMMANDS = {
     "train": "train several models at once, as a configuration says",
     "collect": "play games, and write those worth learning from",
     "eval": "score a policy, a model or a run in scenarios, with partners it never met",
+    "crossplay": "let all players meet all others: matrix, ratings, gap and rankings",
     "serve": "start the model servers of a configuration, or list those that run",
     "export": "write a trained model for others to load, or push it to the hub",
     "report": "write the report of a run, or compare several",
@@ -31,6 +33,8 @@ COMMANDS = {
 }
 """Subcommand, which is also its module's name -> what it does. Each module has
 `add_arguments(parser)` and `run(args) -> int`."""
+JUDGING = ("eval", "crossplay")
+"""Subcommands whose modules are in srl_train/cli/judging."""
 ERROR_MODULES = (
     "srl_envs.errors",
     "srl_agents.errors",
@@ -53,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         with notices.shown(quiet=getattr(args, "quiet", False)) as args.notices:
-            code: int = importlib.import_module(f"srl_train.cli.{args.command}").run(args)
+            code: int = _module(args.command).run(args)
         sys.stdout.flush()
     except _own_errors() as error:
         told = printable(" ".join(str(error).split()), multiline=False)  # it may quote a file
@@ -103,8 +107,13 @@ def _parser(command: str | None) -> _Parser:
     for name, purpose in COMMANDS.items():
         chosen = commands.add_parser(name, help=purpose, description=purpose.capitalize() + ".")
         if name == command:
-            importlib.import_module(f"srl_train.cli.{name}").add_arguments(chosen)
+            _module(name).add_arguments(chosen)
     return parser
+
+
+def _module(command: str) -> ModuleType:
+    place = "srl_train.cli.judging" if command in JUDGING else "srl_train.cli"
+    return importlib.import_module(f"{place}.{command}")
 
 
 def _how_to_go_on(args: argparse.Namespace) -> str:

@@ -5,8 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from srl_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_train.players.player_spec import PlayerSpec
+    from srl_train.players.resolver import Resolver
+
+OF_MODELS = ("temperature", "max_new_tokens", "constrained")
+OF_MODELS_HERE = ("device", "threads")
+"""Options that only models read, and only models that run on this machine."""
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +33,51 @@ def add_constrained(parser: argparse.ArgumentParser) -> None:
         "--constrained", action=argparse.BooleanOptionalAction,
         help="let models write legal answers only (default: as they trained, else not)",
     )  # fmt: skip
+
+
+def add_model_settings(parser: argparse.ArgumentParser) -> None:
+    """How the models among the players answer, and where they run."""
+    parser.add_argument(
+        "--temperature", type=float, help="of models' answers (default: as the run trained, else 1)"
+    )
+    parser.add_argument(
+        "--max-new-tokens", type=int, metavar="N",
+        help="of models' answers (default: as the run trained, else 32)",
+    )  # fmt: skip
+    add_constrained(parser)
+    add_trust(parser)
+    parser.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), help="models run there (default: auto)"
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="CPU threads of torch (default: 1)"
+    )
+
+
+def check_threads(args: argparse.Namespace) -> None:
+    """Raise ConfigError for a number of threads that is not 1 to MOST_THREADS."""
+    from srl_train.config.bounds import MOST_THREADS
+
+    if args.threads is not None and args.threads < 1:
+        raise ConfigError(f"--threads is {args.threads}: give 1 or more")
+    if args.threads is not None and args.threads > MOST_THREADS:
+        raise ConfigError(f"--threads is {args.threads}: give 1 to {MOST_THREADS}")
+
+
+def check_model_settings(
+    args: argparse.Namespace, resolver: Resolver, players: Sequence[PlayerSpec], named: str
+) -> None:
+    """Raise ConfigError for settings that no player reads, or that one cannot have; `named` are
+    the players in words."""
+    models = [player for player in players if player.sources]
+    if not models:
+        given = {name: getattr(args, name) for name in (*OF_MODELS_HERE, *OF_MODELS)}
+        refuse_unread(given, f"models, and {named} is none")
+    if not any(player.is_local_model for player in models):
+        here = {name: getattr(args, name) for name in OF_MODELS_HERE}
+        refuse_unread(here, f"models that run here, and {named} does not")
+    for player in models:
+        resolver.settings_of(player)
 
 
 def players_of(flag: str, words: Sequence[str], agents: Sequence[str]) -> dict[str, str]:

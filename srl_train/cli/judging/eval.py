@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from srl_agents.seeding import MOST
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
-    add_constrained,
-    add_trust,
+    add_model_settings,
+    check_model_settings,
+    check_threads,
     players_of,
     prepare_torch,
-    refuse_unread,
 )
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import PLAYERS
@@ -25,15 +25,10 @@ if TYPE_CHECKING:
     from srl_agents.evaluation.scenarios import ScenarioScore
     from srl_agents.evaluation.solved import Solved
     from srl_envs.scenarios.scenario import Scenario
-    from srl_train.players.player_spec import PlayerSpec
-    from srl_train.players.resolver import Resolver
 
 HELD_OUT = {"only": True, "none": False, "all": None}
 SCHEMA_VERSION = 3
 """2 added `samples`, and `solved` to every score; 3 calls scripted policies so in `focal.kind`."""
-OF_MODELS = ("temperature", "max_new_tokens", "constrained")
-OF_MODELS_HERE = ("device", "threads")
-"""Options that only models read, and only models that run on this machine."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,21 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--record", type=Path, metavar="FOLDER",
         help="write all episodes there, as <scenario>.jsonl",
     )  # fmt: skip
-    parser.add_argument(
-        "--temperature", type=float, help="of models' answers (default: as the run trained, else 1)"
-    )
-    parser.add_argument(
-        "--max-new-tokens", type=int, metavar="N",
-        help="of models' answers (default: as the run trained, else 32)",
-    )  # fmt: skip
-    add_constrained(parser)
-    add_trust(parser)
-    parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), help="models run there (default: auto)"
-    )
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="CPU threads of torch (default: 1)"
-    )
+    add_model_settings(parser)
     parser.add_argument("--list", action="store_true", help="list scenarios and stop")
     parser.add_argument("--quiet", action="store_true", help="print no table")
 
@@ -132,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
         device=args.device or "auto",
         trusted=args.trust,
     )
-    _check_settings(args, resolver, list(players.values()))
+    check_model_settings(args, resolver, list(players.values()), args.policy)
     records = {}
     if args.record is not None:
         records = {one.name: args.record / f"{one.name}.jsonl" for one in chosen_scenarios}
@@ -277,16 +258,12 @@ def _of(environments: Sequence[str], holdout: str) -> list[str]:
 def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
     if not names:
         raise ConfigError("give --scenario NAME or --environment ENV (srl eval --list shows all)")
-    from srl_train.config.bounds import MOST_THREADS
-
     if args.policy is None:
         raise ConfigError(f"give --policy WHO: {PLAYERS}")
-    for option in ("episodes", "samples", "threads"):
-        value = getattr(args, option)
-        if value is not None and value < 1:
-            raise ConfigError(f"--{option} is {value}: give 1 or more")
-    if args.threads is not None and args.threads > MOST_THREADS:
-        raise ConfigError(f"--threads is {args.threads}: give 1 to {MOST_THREADS}")
+    for option in ("episodes", "samples"):
+        if getattr(args, option) < 1:
+            raise ConfigError(f"--{option} is {getattr(args, option)}: give 1 or more")
+    check_threads(args)
     if not 0 <= args.seed <= MOST:
         raise ConfigError(f"--seed is {args.seed}: give 0 to {MOST}")
 
@@ -301,21 +278,6 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
     return dataclasses.replace(
         scenario, background={**scenario.background, **own}, held_out_partners=()
     )
-
-
-def _check_settings(
-    args: argparse.Namespace, resolver: Resolver, players: Sequence[PlayerSpec]
-) -> None:
-    """Raise ConfigError for settings that no player reads, or that one cannot have."""
-    models = [player for player in players if player.sources]
-    if not models:
-        given = {name: getattr(args, name) for name in (*OF_MODELS_HERE, *OF_MODELS)}
-        refuse_unread(given, f"models, and {args.policy} is none")
-    if not any(player.is_local_model for player in models):
-        here = {name: getattr(args, name) for name in OF_MODELS_HERE}
-        refuse_unread(here, f"models that run here, and {args.policy} does not")
-    for player in models:
-        resolver.settings_of(player)
 
 
 def _pass_at(args: argparse.Namespace, chosen: Sequence[Scenario]) -> list[int]:

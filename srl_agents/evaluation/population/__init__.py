@@ -1,0 +1,1 @@
+"""Evaluation of populations: cross-play, ratings, and game-theoretic rankings."""

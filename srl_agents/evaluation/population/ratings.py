@@ -1,0 +1,106 @@
+"""Ratings of players by OpenSkill (the Plackett-Luce model), with their uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from openskill.models import PlackettLuce
+
+from srl_agents import seeding
+from srl_agents.evaluation.population.cross_play import Game
+
+SPREAD = 1.96
+"""Standard deviations to either end of a 95 % interval."""
+POINTS = 100
+"""Of a history, at most."""
+
+Match = Mapping[str, float]
+"""Player -> score; higher is better, equal scores draw."""
+
+
+@dataclass(frozen=True)
+class Rating:
+    """How strong a player is on OpenSkill's scale, on which all begin at 25."""
+
+    player: str
+    mu: float
+    sigma: float
+    interval: tuple[float, float]
+    """95 %: mu -+ 1.96 sigma."""
+
+
+@dataclass(frozen=True)
+class Rated:
+    """Ratings, best first, and how they came about."""
+
+    by: str
+    """What was compared: "winners", or "returns with the same partners"."""
+    matches: int
+    ratings: tuple[Rating, ...]
+    history: Mapping[str, tuple[tuple[int, float], ...]]
+    """Player -> (matches so far, mu)."""
+
+
+def matches_of(games: Sequence[Game], two_sided: bool) -> tuple[str, list[Match]]:
+    """(what is compared, the matches).
+
+    Where games name winners, each game of two different players is a match. Else the players that
+    held the same place with the same partner from the same start are ranked by what they earned
+    there: in games that are no contests, earning less than one's partner is no defeat. Failed
+    games make no match.
+    """
+    ended = [game for game in games if game.failure is None]
+    if any(game.winner is not None for game in ended):
+        points = {"first": (1.0, 0.0), "second": (0.0, 1.0), "draw": (0.5, 0.5)}
+        return "winners", [
+            dict(zip((game.first, game.second), points[game.winner], strict=True))
+            for game in ended
+            if game.winner is not None and game.first != game.second
+        ]
+    beside: dict[tuple[str, int, int], dict[str, float]] = {}
+    for game in ended:
+        assert game.first_return is not None and game.second_return is not None
+        beside.setdefault((game.second, game.place, game.start), {})[game.first] = game.first_return
+        if two_sided:  # the place that is left is the other one
+            there = (game.first, 1 - game.place, game.start)
+            beside.setdefault(there, {})[game.second] = game.second_return
+    # A game with oneself is no meeting with a partner that others have met too.
+    met = [
+        {player: value for player, value in scores.items() if player != partner}
+        for (partner, _, _), scores in beside.items()
+    ]
+    return "returns with the same partners", [match for match in met if len(match) > 1]
+
+
+def rate(players: Sequence[str], matches: Iterable[Match], by: str, seed: int) -> Rated:
+    """The players' ratings after all matches, once each, in an order drawn from the seed."""
+    model = PlackettLuce()
+    current = {name: model.rating(name=name) for name in players}
+    order = list(matches)
+    seeding.generator(seed, "rating").shuffle(order)
+    every = max(1, -(-len(order) // POINTS))
+    history = {name: [(0, float(current[name].mu))] for name in players}
+    for number, match in enumerate(order, start=1):
+        teams = model.rate(
+            [[current[name]] for name in match], scores=[float(score) for score in match.values()]
+        )
+        current |= {name: team[0] for name, team in zip(match, teams, strict=True)}
+        if number % every == 0 or number == len(order):
+            for name in players:
+                history[name].append((number, float(current[name].mu)))
+    rated = [
+        Rating(
+            name,
+            float(own.mu),
+            float(own.sigma),
+            (float(own.mu - SPREAD * own.sigma), float(own.mu + SPREAD * own.sigma)),
+        )
+        for name, own in current.items()
+    ]
+    return Rated(
+        by,
+        len(order),
+        tuple(sorted(rated, key=lambda one: -one.mu)),
+        {name: tuple(points) for name, points in history.items()},
+    )

@@ -1,0 +1,1 @@
+"""Subcommands that judge players: scores, cross-play, ratings, exploitability, comparisons."""

@@ -1,0 +1,280 @@
+"""`srl crossplay`: all players with all others, in any environments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from srl_agents.seeding import MOST
+from srl_train.cli.notices import tell
+from srl_train.cli.options import (
+    add_model_settings,
+    check_model_settings,
+    check_threads,
+    prepare_torch,
+)
+from srl_train.cli.train import setting
+from srl_train.errors import ConfigError
+from srl_train.players.player_spec import PLAYERS
+
+if TYPE_CHECKING:
+    from srl_agents.episode import Episode
+    from srl_agents.evaluation.population.arena import Arena
+    from srl_agents.evaluation.population.cross_play import Game
+    from srl_agents.policy import Policy
+
+SCHEMA_VERSION = 1
+KEPT_GAMES = 2
+"""Of the best and of the worst games of each environment."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument(
+        "players", metavar="[GROUP=]WHO", nargs="+",
+        help=f"who meets: {PLAYERS}; those of one GROUP are independent seeds of one method, and "
+        "the gap between self-play and cross-play is told for it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--environment", dest="environments", action="append", default=[], metavar="ENV",
+        help="a player holds one of its teams, or one of its agents where it has none, and another "
+        "player the rest, in every place; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--scenario", dest="scenarios", action="append", default=[], metavar="NAME",
+        help="a scenario: a player holds its focal agents, another its background; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", dest="options", action="append", default=[], metavar="[ENV.]KEY=VALUE",
+        help="an option of the environment, or of all, such as max_cycles=10; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--episodes", type=int, default=16, metavar="N",
+        help="starts; each pair plays all of them in every place (default: 16)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="S",
+        help="all randomness comes from it; the same starts for everyone (default: 0)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", type=Path, default=Path("crossplay"), metavar="FOLDER",
+        help="results.json, and the best and worst games, are written there (default: crossplay)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--record", action="store_true", help="write all games there, as games/ENV.jsonl"
+    )
+    add_model_settings(parser)
+    parser.add_argument("--quiet", action="store_true", help="print no tables")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play, judge and tell."""
+    from srl_agents.evaluation.population.results import results
+    from srl_train.engine.run_files import asked_for, refuse_unwritable, versions, write_whole
+    from srl_train.players.player_spec import parse_player
+    from srl_train.players.resolver import Resolver, SamplingOverrides
+
+    groups = _groups(args.players)
+    _check(args)
+    arenas = _arenas(args)
+    players = {name: parse_player(name) for name in groups}
+    resolver = Resolver(
+        overrides=SamplingOverrides(args.temperature, args.max_new_tokens, args.constrained),
+        device=args.device or "auto",
+        trusted=args.trust,
+    )
+    check_model_settings(args, resolver, list(players.values()), "every player")
+    if any(player.is_local_model for player in players.values()):
+        prepare_torch(args.threads or 1)
+    policies = [  # of all environments first: who cannot play one is told before any game
+        {
+            name: resolver.by_agent(dict.fromkeys(arena.agents, player), arena.make)
+            for name, player in players.items()
+        }
+        for arena in arenas
+    ]
+    path = args.out / "results.json"
+    refuse_unwritable("--out", path)
+    judged = []
+    for arena, playing in zip(arenas, policies, strict=True):
+        games = _played(arena, playing, args)
+        judged.append(results(arena, games, groups, args.seed))
+        if not args.quiet:
+            tell(table(judged[-1]))
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "players": [
+            {"name": name, "group": groups[name], **resolver.record(player)}
+            for name, player in players.items()
+        ],
+        "episodes": args.episodes,
+        "seed": args.seed,
+        "returns": "raw, per agent and episode, of the row's player",
+        "interval": "95 %, by bootstrap over starts; of gaps over seeds and starts",
+        "versions": versions(),
+        "arenas": judged,
+    }
+    with asked_for("--out", path):
+        write_whole(path, json.dumps(record, indent=1, allow_nan=False) + "\n")
+    if not args.quiet:
+        tell(f"written: {path}")
+    return 0
+
+
+def _played(
+    arena: Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
+) -> list[Game]:
+    """The arena's games; its best and worst, or all, are written."""
+    from srl_agents.episode import write_jsonl
+    from srl_agents.errors import RolloutError
+    from srl_agents.evaluation.population.cross_play import play_cross
+    from srl_train.engine.run_files import asked_for
+
+    every: list[Episode] = []
+    extremes = Extremes()
+
+    def keep(game: Game, episode: Episode) -> None:
+        extremes.see(game, episode)
+        if args.record:
+            every.append(episode)
+
+    games = play_cross(arena, policies, args.episodes, args.seed, at_game=keep)
+    failures = [game.failure for game in games if game.failure is not None]
+    if len(failures) == len(games):
+        raise RolloutError(f"every game of {arena.name} failed; the first: {failures[0]}")
+    folder = args.out / "games"
+    kept = {"best": extremes.best, "worst": extremes.worst} | ({"": every} if args.record else {})
+    for which, episodes in kept.items():
+        path = folder / ".".join(filter(None, (arena.name, which, "jsonl")))
+        with asked_for("--out", path):
+            write_jsonl(path, episodes)
+    return games
+
+
+class Extremes:
+    """The games in which a player earned most, and least, per agent; the earlier of equals."""
+
+    def __init__(self) -> None:
+        self._best: list[tuple[float, Episode]] = []
+        self._worst: list[tuple[float, Episode]] = []
+
+    @property
+    def best(self) -> list[Episode]:
+        """Best first."""
+        return [episode for _, episode in self._best]
+
+    @property
+    def worst(self) -> list[Episode]:
+        """Worst first."""
+        return [episode for _, episode in self._worst]
+
+    def see(self, game: Game, episode: Episode) -> None:
+        """Keep the game if it is one of them."""
+        if game.first_return is None or game.second_return is None:
+            return
+        low, high = sorted((game.first_return, game.second_return))
+        for kept, score in ((self._best, -high), (self._worst, low)):
+            kept.append((score, episode))
+            kept.sort(key=lambda entry: entry[0])
+            del kept[KEPT_GAMES:]
+
+
+def table(judged: Mapping[str, Any]) -> str:
+    """The results of one environment as lines of text."""
+    names = judged["players"]
+    numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
+    lines = [f"\n{judged['name']}: raw return per agent, of the row's player with the column's"]
+    rows = [["", *numbers]]
+    for number, name, row in zip(numbers, names, judged["matrix"], strict=True):
+        means = ["-" if cell["mean"] is None else f"{cell['mean']:.3f}" for cell in row]
+        rows.append([f"{number} {name}", *means])
+    lines += aligned(rows)
+    rated = judged["ratings"]
+    lines.append(f"ratings by {rated['by']} ({rated['matches']} matches), with 95 % intervals:")
+    ranked = judged["rankings"]
+    rows = [["", "rating", "interval", "alpha-rank", "Nash weight", "Nash value"]]
+    for one in rated["ratings"]:
+        low, high = one["interval"]
+        own = ranked[one["player"]] if ranked is not None else {}
+        told = [f"{own[key]:.3f}" if own else "-" for key in RANKINGS]
+        rows.append([one["player"], f"{one['mu']:.2f}", f"{low:.2f} to {high:.2f}", *told])
+    lines += aligned(rows)
+    for gap in judged["gaps"]:
+        interval = gap["interval"]
+        spread = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
+        lines.append(
+            f"{gap['group']} ({len(gap['players'])} seeds): self-play {gap['self_play']:.3f}, "
+            f"cross-play {gap['cross_play']:.3f}, gap {gap['gap']:.3f}{spread}"
+        )
+    if judged["normalised"] is not None:
+        told = [f"{name} {share:.0%}" for name, share in judged["normalised"].items()]
+        lines.append(f"self-play between uniform play and the optimum: {', '.join(told)}")
+    failed = judged["failed"]
+    if failed:
+        first = failed[0]
+        lines.append(
+            f"{len(failed)} of {len(judged['games'])} games failed and count nowhere; the first, "
+            f"{first['first']} with {first['second']}: {first['failure']}"
+        )
+    return "\n".join(lines)
+
+
+RANKINGS = ("alpha_rank", "nash_weight", "nash_value")
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of equal columns: the first to the left, others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:]))).rstrip()
+        for row in rows
+    ]
+
+
+def _groups(words: Sequence[str]) -> dict[str, str]:
+    """Player -> group, itself where none is given."""
+    found: dict[str, str] = {}
+    for word in words:
+        group, equals, name = word.rpartition("=")
+        if not name or (equals and not group):
+            raise ConfigError(f"{word!r} names nobody: give WHO or GROUP=WHO")
+        if name in found:
+            raise ConfigError(f"{name} is given twice: give each player once")
+        found[name] = group or name
+    if len(found) < 2:
+        raise ConfigError("one player alone meets nobody: give two or more, or use srl eval")
+    return found
+
+
+def _check(args: argparse.Namespace) -> None:
+    if not args.environments and not args.scenarios:
+        raise ConfigError("give --environment ENV or --scenario NAME")
+    if args.episodes < 1:
+        raise ConfigError(f"--episodes is {args.episodes}: give 1 or more")
+    if not 0 <= args.seed <= MOST:
+        raise ConfigError(f"--seed is {args.seed}: give 0 to {MOST}")
+    check_threads(args)
+
+
+def _arenas(args: argparse.Namespace) -> list[Arena]:
+    from srl_agents.evaluation.population.arena import arena, scenario_arena
+    from srl_envs import registry
+    from srl_envs.scenarios import lookup
+
+    options: dict[str, dict[str, Any]] = {name: {} for name in args.environments}
+    for text in args.options:
+        key, value = setting(text)
+        name, dot, option = key.rpartition(".")
+        if dot and name not in options:
+            raise ConfigError(f"--set {text}: {name} is none of --environment")
+        if not options:
+            raise ConfigError(f"--set {text}: scenarios have their options, give --environment")
+        for own in [name] if dot else options:
+            options[own][option] = value
+    made = (arena(name, partial(registry.make, name, **own)) for name, own in options.items())
+    named = (scenario_arena(lookup.scenario(name)) for name in dict.fromkeys(args.scenarios))
+    return [*made, *named]
