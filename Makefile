@@ -8,6 +8,7 @@
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
 # make test-openenv      our games on OpenEnv's servers, theirs for our models, and TRL on them
 # make test-verl, test-areal   our games under verl's and AReaL's own classes (downloads each, 2 GB)
+# make test-ray       rounds on actors of a Ray cluster on this machine (downloads Ray)
 # make test-vllm      models played through a real vLLM server on a CPU (downloads it, 3.5 GB)
 #
 # PYTHON=...  the interpreter to build .venv with (3.11 or later; found where not given)
@@ -33,9 +34,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-interop test-openenv test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
+.PHONY: help demo test test-slow test-ray test-interop test-openenv test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,14p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,15p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -61,6 +62,10 @@ test: $(VENV)/.installed-dev
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
+
+test-ray: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[ray]"
+	$(BIN)/python -m pytest -m ray tests/srl_train/distributed/ray_engine
 
 # Their own environment: some frameworks pin other versions of what we share than we test with.
 $(INTEROP)/.installed: pyproject.toml constraints-interop.txt

@@ -317,7 +317,7 @@ class Trainer:
         if self._sink is not None:
             return
         run = self.run
-        run.stages.refuse_missing_data(run.config)
+        run.stages.refuse_what_cannot_be(run.config)
         self._claim()
         if self._record:
             self.files.write_config(run.config)
@@ -355,7 +355,7 @@ class Trainer:
         if not self._record:
             return
         run = self.run
-        usage = {name: asdict(one.usage) for name, one in run.players.chat_models.items()}
+        usage = {name: asdict(own) for name, own in run.engine.api_usage(run).items()}
         self.files.write_summary(
             {
                 "environment": run.config.environment.name,

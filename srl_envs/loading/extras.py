@@ -28,6 +28,7 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "grpc_reflection": "grpc",
     "google": "grpc",
     "openskill": "judge",
+    "ray": "ray",
     "tenacity": "openai",  # which every extra that asks servers brings
 }
 """Package, as it is imported -> the extra that brings it."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from srl_train.config.section import Section
+from pydantic import Field
+
+from srl_train.config.section import Section, chosen_by
 
 
 class EngineSection(Section):
@@ -17,7 +19,34 @@ class LocalEngineConfig(EngineSection):
     """Everything is done in the trainer's process, or in those that torchrun started."""
 
     name: Literal["local"] = "local"
-    """What carries out play and learning: the trainer's own process."""
+    """What carries out play and learning: the `local` process, or actors of a `ray` cluster
+    (docs/training/ray.md)."""
 
 
-EngineConfig = LocalEngineConfig
+class RayEngineConfig(EngineSection):
+    """Games and models are shared out over the actors of a Ray cluster."""
+
+    name: Literal["ray"] = "ray"
+    """What carries out play and learning: the `local` process, or actors of a `ray` cluster
+    (docs/training/ray.md)."""
+    address: str | None = None
+    """Of a running cluster, such as 10.0.0.1:6379, or `auto` for the one that this machine is in;
+    null starts one on this machine for the run."""
+    players: Annotated[int, Field(ge=1)] = 1
+    """Actors that play; each holds all models and plays its share of a round's games."""
+    player_cpus: Annotated[float, Field(gt=0)] = 1.0
+    """CPUs that Ray reserves for each player."""
+    player_gpus: Annotated[float, Field(ge=0)] = 0.0
+    """GPUs for each player, or a part of one, such as 0.5; 0 plays on CPUs."""
+    learner_cpus: Annotated[float, Field(gt=0)] = 1.0
+    """CPUs that Ray reserves for each learner, of which every model has one."""
+    learner_gpus: Annotated[float, Field(ge=0)] = 0.0
+    """GPUs for each learner, or a part of one; 0 learns on CPUs."""
+    placement: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
+    """How the actors lie on the cluster's nodes, by Ray's names: together where they fit, or apart
+    where there are nodes; the strict forms refuse what does not fit so."""
+
+
+EngineConfig = Annotated[
+    LocalEngineConfig | RayEngineConfig, Field(discriminator="name"), chosen_by("name", "local")
+]

@@ -18,7 +18,7 @@ from srl_train.config.backend import (
 )
 from srl_train.config.bounds import MOST_THREADS
 from srl_train.config.credit import CreditConfig, MixedConfig, ModeConfig, PlainCredit
-from srl_train.config.engine import EngineConfig, LocalEngineConfig
+from srl_train.config.engine import EngineConfig, LocalEngineConfig, RayEngineConfig
 from srl_train.config.learners import AlgorithmConfig, GrpoConfig, PpoConfig
 from srl_train.config.models import ModelsConfig, PoolConfig
 from srl_train.config.offline import DpoConfig, SftConfig
@@ -292,6 +292,11 @@ class RunConfig(Section):
         if not isinstance(self.backend, VLLMBackendConfig):
             return
         models, backend = self.models, self.backend
+        if isinstance(self.engine, RayEngineConfig):
+            raise ConfigError(
+                "engine.name: got 'ray' where backend.name is 'vllm': models in actors sample "
+                "there; give backend.name transformers, or engine.name local"
+            )
         if self.parallel == "fsdp":
             raise ConfigError("backend.name: got 'vllm', for models of one process: see parallel")
         if models.quantization is not None:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from srl_agents.llm.sampling import Sampling
+from srl_agents.policy import Policy
 from srl_envs import registry
 from srl_train.advantages.credit import ASSIGNMENTS
 from srl_train.advantages.reward_modes import MODES
 from srl_train.config.backend import VLLMBackendConfig
+from srl_train.config.engine import RayEngineConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.config.updates import CUSTOM, AsynchronousConfig
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.distributed import fsdp, processes
 from srl_train.engine.builders.environment import build_env
-from srl_train.engine.builders.learners import build_learner, joint_state
 from srl_train.engine.builders.players import (
     Players,
     build_backends,
@@ -31,6 +31,7 @@ from srl_train.engine.builders.players import (
 from srl_train.engine.engine import Engine, ProcessesEngine
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import ConfigError
+from srl_train.learners.learner import Learner
 from srl_train.players.assignment import players_by_agent
 from srl_train.players.holdout import refuse_levels
 from srl_train.players.player_spec import base_named
@@ -59,6 +60,11 @@ def assemble(
             f"backend.name: got 'vllm' in {started} processes, each of which would publish to the "
             "servers: start one process, or give transformers"
         )
+    if started > 1 and isinstance(config.engine, RayEngineConfig):
+        raise ConfigError(
+            f"engine.name: got 'ray' in {started} processes: torchrun shares one learner's work, "
+            "Ray shares a run's; start one process, or give local"
+        )
     processes.check_same("the configuration", config)
     config = resolved(_with_own_parts(config, make_env, strategy))
     make_env = make_env or partial(build_env, config)
@@ -81,41 +87,81 @@ def _assembled(
         )
     refuse_levels(config.environment, env)
     seats = players_by_agent(config, env)
-    sampling = build_sampling(config, seats)
-    with processes.main_first():
-        players = build_backends(config, make_env, server_logs)
+    if isinstance(config.engine, RayEngineConfig):
+        parts = _on_cluster(config, config.engine, make_env)
+    else:
+        parts = _in_process(config, make_env, env, seats, started, server_logs)
     with ExitStack() as ends:
-        ends.callback(players.close)
-        run = _with_players(config, make_env, env, strategy, started, seats, sampling, players)
+        ends.callback(parts.players.close)
+        run = _with_parts(config, make_env, env, strategy, seats, parts)
         for name in run.learners:
             run.engine.publish(run, name)
         ends.pop_all()
     return run
 
 
-def _with_players(
+class _Parts(NamedTuple):
+    """What depends on where a run is carried out."""
+
+    engine: Engine
+    players: Players
+    policies: Mapping[str, Policy]
+    """Agent -> policy, where it plays in this process."""
+    learners: Mapping[str, Learner]
+
+
+def _in_process(
+    config: RunConfig,
+    make_env: Callable[[], Any],
+    env: Any,
+    seats: Mapping[str, str],
+    started: int,
+    server_logs: Path | None,
+) -> _Parts:
+    """Everything in this process, which is one of `started`."""
+    from srl_train.engine.builders.learners import build_learner, joint_state  # only here: TRL
+
+    sampling = build_sampling(config, seats)
+    with processes.main_first():
+        players = build_backends(config, make_env, server_logs)
+    with ExitStack() as ends:
+        ends.callback(players.close)
+        processes.check_equal("the weights to start from", players.modules)
+        if config.parallel == "fsdp" and started > 1:
+            for name, module in players.modules.items():
+                fsdp.shard(name, module)
+        joint = joint_state(config, make_env)
+        learners = {
+            name: build_learner(
+                config, name, module, players.backends[name].tokenizer, seats, sampling, joint
+            )
+            for name, module in players.modules.items()
+        }
+        found = {n: own.parallelism() for n, own in learners.items()}
+        processes.check_started(found, started, config.parallel)
+        view = env.unwrapped.text_view
+        policies = build_policies(config, make_env, seats, players, view, sampling)
+        ends.pop_all()
+    return _Parts(ProcessesEngine() if started > 1 else Engine(), players, policies, learners)
+
+
+def _on_cluster(config: RunConfig, section: RayEngineConfig, make_env: Callable[[], Any]) -> _Parts:
+    """Players and learners in the actors of a Ray cluster."""
+    from srl_train.distributed.ray_engine.engine import start_engine
+
+    engine, players = start_engine(config, section, make_env)
+    return _Parts(engine, players, {}, engine.learners)
+
+
+def _with_parts(
     config: RunConfig,
     make_env: Callable[[], Any],
     env: Any,
     strategy: UpdateStrategy | None,
-    started: int,
     seats: dict[str, str],
-    sampling: dict[str, Sampling],
-    players: Players,
+    parts: _Parts,
 ) -> Run:
-    processes.check_equal("the weights to start from", players.modules)
-    if config.parallel == "fsdp" and started > 1:
-        for name, module in players.modules.items():
-            fsdp.shard(name, module)
-    joint = joint_state(config, make_env)
-    learners = {
-        name: build_learner(
-            config, name, module, players.backends[name].tokenizer, seats, sampling, joint
-        )
-        for name, module in players.modules.items()
-    }
-    found = {n: own.parallelism() for n, own in learners.items()}
-    processes.check_started(found, started, config.parallel)
+    players, learners = parts.players, parts.learners
     strategy = strategy or STRATEGIES[config.updates.strategy](config.updates)
     strategy.check({name: learner.weights() for name, learner in learners.items()})
     mode = MODES[config.mode.name](config.mode)
@@ -126,14 +172,12 @@ def _with_players(
     baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)() if alone else {}
     return Run(
         config=config,
-        engine=ProcessesEngine() if started > 1 else Engine(),
+        engine=parts.engine,
         make_env=make_env,
         view=env.unwrapped.text_view,
         teams=teams,
         seats=seats,
-        policies=build_policies(
-            config, make_env, seats, players, env.unwrapped.text_view, sampling
-        ),
+        policies=parts.policies,
         learners=learners,
         buffers={
             name: SampleBuffer(

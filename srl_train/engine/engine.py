@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from srl_agents.episode import Episode
+from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.rollout import play_many
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed import processes
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, update_models
 from srl_train.updates import RoundContext
+
+T = TypeVar("T")
 
 
 class Engine:
@@ -44,6 +47,10 @@ class Engine:
             record_states=record_states,
         )
 
+    def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
+        """Model -> what `function` gives for it: one model after another."""
+        return {model: function(model) for model in models}
+
     def update(
         self,
         run: Run,
@@ -55,6 +62,10 @@ class Engine:
         """One update of every model in `batches`, counted in `stats`, published where it changed
         weights."""
         update_models(run, batches, context, update_index, stats)
+
+    def api_usage(self, run: Run) -> dict[str, Usage]:
+        """Frozen model behind an API -> what it has been asked in this run so far."""
+        return {name: one.usage for name, one in run.players.chat_models.items()}
 
     def publish(self, run: Run, model: str) -> None:
         """Bring the model's weights, as they are, to whoever samples from it."""

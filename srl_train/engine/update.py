@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,12 +14,14 @@ from srl_agents import seeding
 from srl_agents.evaluation.progress import LongWork
 from srl_train.config.backend import PublishUpdatesConfig, VLLMBackendConfig
 from srl_train.data.sample_buffer import UpdateBatch
+from srl_train.data.samples import TokenSample
 from srl_train.distributed.fsdp import full
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
+from srl_train.learners.learner import Learned, Learner
 from srl_train.players.publisher import VersionedPublisher
-from srl_train.updates import RoundContext, Tensors
+from srl_train.updates import RoundContext, Tensors, unchanged
 from srl_train.updates.averaging import not_finite
 
 
@@ -51,31 +54,26 @@ def update_models(
     update_index: int,
     stats: Mapping[str, UpdateStats],
 ) -> None:
-    """One update of every model in `batches`, all stepping together.
+    """One update of every model in `batches`: all stepping together where the strategy exchanges
+    gradients, each on its own where it does not.
 
     A model's update is counted when its weights differ afterwards, and only then.
     """
     context = context._replace(samples={m: len(own.samples) for m, own in batches.items()})
     before = {model: snapshot(run.learners[model].weights()) for model in batches}
-    steps = {}
+    tasks = {}
     for model, taken in batches.items():
         index = list(run.learners).index(model)
         seed = seeding.of_update(run.config.seed, context.round, index, update_index)
-        version = run.versions[model]
-        steps[model] = run.learners[model].begin_update(taken.samples, seed, version)
-    work = LongWork("updating the models")
-    for step in range(max(steps.values())):
-        work.at(f"step {step} of {max(steps.values())}")
-        now = context._replace(step=step)
-        gradients: dict[str, Mapping[str, Tensor] | None] = {
-            model: run.learners[model].compute_gradients() if step < steps[model] else None
-            for model in batches
-        }
-        gradients = _finite_ones(gradients, now, stats)
-        combined, run.strategy_state = run.strategy.on_gradients(gradients, run.strategy_state, now)
-        for model, gradient in combined.items():
-            run.learners[model].apply_gradients(gradient)
-    after = {model: run.learners[model].weights() for model in batches}
+        tasks[model] = taken.samples, seed, run.versions[model]
+    if run.strategy.on_gradients is unchanged:
+        learned = run.engine.each(lambda model: run.learners[model].learn(*tasks[model]), tasks)
+    else:
+        learned = _learned_together(run, tasks, context)
+    for model, own in learned.items():
+        _warn_of_left_out(model, own, context)
+        stats[model].steps_left_out += len(own.left_out)
+    after = run.engine.each(lambda model: run.learners[model].weights(), batches)
     _refuse_broken(run, after, "after the update")
     merged, run.strategy_state = run.strategy.on_weights(before, after, run.strategy_state, context)
     _refuse_broken(run, merged, "as the update strategy gave them")
@@ -83,12 +81,52 @@ def update_models(
         if weights is not None and weights is not after[model]:
             run.learners[model].set_weights(weights)
     for model, taken in batches.items():
-        metrics = run.learners[model].end_update()
         changed = distance(before[model], run.learners[model].weights()) > 0
         if changed:
             run.versions[model] += 1
             publish_update(run, model)
-        stats[model].add(taken, metrics, changed)
+        stats[model].add(taken, learned[model].metrics, changed)
+
+
+def _learned_together(
+    run: Run, tasks: Mapping[str, tuple[Sequence[TokenSample], int, int]], context: RoundContext
+) -> dict[str, Learned]:
+    """One update of the models of `tasks` (samples, seed, version), which meet at every step."""
+    learners, each = run.learners, run.engine.each
+    steps = each(lambda model: learners[model].begin_update(*tasks[model]), tasks)
+    left_out: dict[str, list[tuple[int, str]]] = {model: [] for model in tasks}
+    work = LongWork("updating the models")
+    for step in range(max(steps.values())):
+        work.at(f"step {step} of {max(steps.values())}")
+        going = [model for model in tasks if step < steps[model]]
+        computed = each(lambda model: learners[model].compute_gradients(), going)
+        gradients: dict[str, Mapping[str, Tensor] | None] = {**dict.fromkeys(tasks), **computed}
+        for model, gradient in computed.items():
+            broken = None if gradient is None else not_finite(gradient)
+            if broken is not None:  # no strategy may spread it to other models
+                gradients[model] = None
+                left_out[model].append((step, broken))
+        combined, run.strategy_state = run.strategy.on_gradients(
+            gradients, run.strategy_state, context._replace(step=step)
+        )
+        each(partial(_apply, learners, combined), combined)
+    metrics = each(lambda model: learners[model].end_update(), tasks)
+    return {model: Learned(metrics[model], left_out[model]) for model in tasks}
+
+
+def _apply(learners: Mapping[str, Learner], gradients: Tensors, model: str) -> None:
+    learners[model].apply_gradients(gradients[model])
+
+
+def _warn_of_left_out(model: str, learned: Learned, context: RoundContext) -> None:
+    for step, parameter in learned.left_out:
+        warnings.warn(
+            f"{model} is left out of step {step} of round {context.round}: the gradient of "
+            f"{parameter!r} holds NaN or infinity; lower its learning rate or look at the last "
+            "episodes' rewards",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def publish_update(run: Run, model: str) -> None:
@@ -120,29 +158,6 @@ def publish_update(run: Run, model: str) -> None:
 def _mean_reward(run: Run, model: str, episodes: int) -> float | None:
     found: float | None = evaluate(run, episodes)[0]["per_model"][model]
     return found
-
-
-def _finite_ones(
-    gradients: Mapping[str, Mapping[str, Tensor] | None],
-    context: RoundContext,
-    stats: Mapping[str, UpdateStats],
-) -> dict[str, Mapping[str, Tensor] | None]:
-    """The gradients, None in place of those that are not finite, which are warned of and counted:
-    no strategy may spread them to other models."""
-    kept = dict(gradients)
-    for model, gradient in gradients.items():
-        name = None if gradient is None else not_finite(gradient)
-        if name is not None:
-            kept[model] = None
-            stats[model].steps_left_out += 1
-            warnings.warn(
-                f"{model} is left out of step {context.step} of round {context.round}: the "
-                f"gradient of {name!r} holds NaN or infinity; lower its learning rate or look at "
-                "the last episodes' rewards",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-    return kept
 
 
 def _refuse_broken(run: Run, weights: Tensors, when: str) -> None:

@@ -30,6 +30,11 @@ UNITS = 64
 """Width of the central critic's two hidden layers, as in Yu et al. 2022."""
 
 
+def without_critic(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those of a model's parameters by name that play, not its critic's."""
+    return {name: own for name, own in weights.items() if not name.startswith(CRITIC)}
+
+
 @dataclass(frozen=True)
 class JointState:
     """What a central critic is shown."""

@@ -7,7 +7,7 @@ strategies work.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -15,11 +15,27 @@ from srl_train.data.samples import TokenSample
 from srl_train.distributed.processes import Parallelism
 
 
+class Learned(NamedTuple):
+    """What came of one update."""
+
+    metrics: Mapping[str, float]
+    left_out: Sequence[tuple[int, str]]
+    """Optimizer steps that were not taken: (number, the parameter whose gradient was not
+    finite)."""
+
+
 class Learner(Protocol):
     """One model that learns."""
 
     name: str
     """model_0, model_1, ..."""
+
+    def learn(self, samples: Sequence[TokenSample], seed: int, version: int) -> Learned:
+        """One update, all its steps, each with the model's own gradients; see `begin_update`.
+
+        A step whose gradient is not finite is not taken.
+        """
+        ...
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Take the samples of one update; returns how many optimizer steps it will be at most.

@@ -20,7 +20,9 @@ from srl_agents.seeding import of_step
 from srl_train.config.learners import OptimizerConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.errors import TrainingError
+from srl_train.learners.learner import Learned
 from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.updates.averaging import not_finite
 
 
 class SteppedLearner:
@@ -81,6 +83,21 @@ class SteppedLearner:
         """Start an update: all randomness of its steps is from `seed`."""
         self._seed = seed
         self._steps_done = 0
+
+    def begin_update(self, samples: Sequence[Any], seed: int, version: int) -> int:
+        """Take the samples of one update; returns how many steps it will be at most."""
+        raise NotImplementedError
+
+    def learn(self, samples: Sequence[Any], seed: int, version: int) -> Learned:
+        """One update, all its steps, without a step whose gradient is not finite."""
+        left_out = []
+        for step in range(self.begin_update(samples, seed, version)):
+            gradients = self.compute_gradients()
+            broken = None if gradients is None else not_finite(gradients)
+            if broken is not None:
+                left_out.append((step, broken))
+            self.apply_gradients(None if broken is not None else gradients)
+        return Learned(self.end_update(), left_out)
 
     def compute_gradients(self) -> dict[str, Tensor] | None:
         """TRL's own forward, loss and backward for the next step, in as many parts as told."""

@@ -83,6 +83,19 @@ class Usage:
         ):
             counts[what] = counts.get(what, 0) + 1
 
+    def add_usage(self, other: Usage) -> None:
+        """Count what another one counted."""
+        self.answers += other.answers
+        self.prompt_tokens += other.prompt_tokens
+        self.completion_tokens += other.completion_tokens
+        self.responses_without_usage += other.responses_without_usage
+        for counts, others in (
+            (self.finish_reasons, other.finish_reasons),
+            (self.models, other.models),
+        ):
+            for what, number in others.items():
+                counts[what] = counts.get(what, 0) + number
+
 
 @runtime_checkable
 class ChatModel(Protocol):

@@ -42,18 +42,25 @@ class Players:
     """Brings models' weights, and pools' snapshots, to what samples for them."""
     adapters: frozenset[str]
     """Those among `backends` that are adapters of their backend's model, by their own name."""
+    ends_of_turn: Mapping[str, int]
+    """Everyone with weights -> the token that ends an answer."""
     close: Callable[[], None]
-    """Ends the servers that were started for this run, if there are any."""
+    """Ends the servers, or the actors, that were started for this run, if there are any."""
     chat_models: Mapping[str, ChatModel] = field(default_factory=dict)
     """Frozen model -> who is asked for it, for those behind an API."""
 
 
 def build_backends(
-    config: RunConfig, make_env: Callable[[], Any], server_logs: Path | None = None
+    config: RunConfig,
+    make_env: Callable[[], Any],
+    server_logs: Path | None = None,
+    *,
+    trained_here: bool = True,
 ) -> Players:
     """Load every model once; raises BackendError where one cannot be loaded or asked.
 
-    `server_logs` is where servers that are started write (None: the cache folder).
+    `server_logs` is where servers that are started write (None: the cache folder). Where models
+    are not `trained_here`, publications bring their weights.
     """
     models = config.models
     chat_models = {
@@ -78,9 +85,10 @@ def build_backends(
         else:
             bases |= {name: bases[pool.of[0]] for name, pool in config.opponent_pools.items()}
             own, trees = learning_models(models, bases, make_env, config.seed)
-            for name in config.opponent_pools:
-                trees[name].requires_grad_(False)
-            snapshots = {name: trees[name] for name in config.opponent_pools}
+            published = config.opponent_pools if trained_here else trees
+            snapshots = {name: trees[name] for name in published}
+            for tree in snapshots.values():
+                tree.requires_grad_(False)
             adapters = frozenset(own) if models.adapters is not None else frozenset()
             publisher, backends = InProcessPublisher(own, snapshots, adapters), {**own}
         with closing(make_env()) as env:
@@ -93,8 +101,9 @@ def build_backends(
             name: OpponentPool(name, own, publisher) for name, own in config.opponent_pools.items()
         }
         modules = {name: trees[name] for name in models.names}
+        answers_end = {name: one.chat.end_of_turn for name, one in backends.items()}
         close = ends.pop_all().close
-    return Players(backends, modules, pools, publisher, adapters, close, chat_models)
+    return Players(backends, modules, pools, publisher, adapters, answers_end, close, chat_models)
 
 
 def build_sampling(config: RunConfig, seats: Mapping[str, str]) -> dict[str, Sampling]:

@@ -19,7 +19,7 @@ from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.serving.endpoint import Endpoint
-from srl_train.learners.critics import CRITIC
+from srl_train.learners.critics import without_critic
 from srl_train.learners.lora import ADAPTER
 from srl_train.players.publisher import weights_digest
 from srl_train.players.served.publications import PROBING, Publication, Publications, Servers
@@ -55,7 +55,7 @@ class ServedPublisher:
         """See WeightPublisher. Raises BackendError where the servers' log-probabilities are not
         the learner's, and where no server takes the weights in time; the version before goes on
         answering then."""
-        weights = {n: t.detach() for n, t in tensors.items() if not n.startswith(CRITIC)}
+        weights = {n: t.detach() for n, t in without_critic(tensors).items()}
         digest = weights_digest(weights)
         current = self.current(name)
         if current and (current.version, current.digest) == (version, digest):

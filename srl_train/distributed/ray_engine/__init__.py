@@ -1,0 +1,1 @@
+"""Ray engine: games played and models trained by actors of a Ray cluster."""

@@ -1,0 +1,88 @@
+"""Player worker: environments, policies and the weights that they sample from. No TRL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from srl_agents.episode import Episode, ModelVersion
+from srl_agents.llm.backends.chat_backend import Usage
+from srl_agents.rollout import play_many
+from srl_train.advantages.reward_modes import MODES
+from srl_train.config.run import RunConfig
+from srl_train.engine.builders.players import build_backends, build_policies, build_sampling
+from srl_train.players.assignment import players_by_agent
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """What a run needs to know of models that others hold."""
+
+    identities: Mapping[str, ModelVersion]
+    """Model, frozen model or pool -> what its answers are marked with."""
+    ends_of_turn: Mapping[str, int]
+    """The same -> the token that ends its answers."""
+    adapters: frozenset[str]
+    """Those that are adapters of their backend's model."""
+
+
+class PlayerWorker:
+    """Plays games with weights that are published to it."""
+
+    def __init__(self, config: RunConfig, make_env: Callable[[], Any]) -> None:
+        """Load every model that plays; raises as `assemble` does."""
+        torch.set_num_threads(config.threads)
+        with closing(make_env()) as env:
+            seats = players_by_agent(config, env)
+            view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
+        sampling = build_sampling(config, seats)
+        self._make_env = make_env
+        self._seats = seats
+        self._players = build_backends(config, make_env, trained_here=False)
+        self._policies = build_policies(config, make_env, seats, self._players, view, sampling)
+        mode = MODES[config.mode.name](config.mode)
+        self._speaks_first = mode.speaks_first(list(seats), teams)
+
+    def introduction(self) -> Introduction:
+        """Whom it plays with."""
+        players = self._players
+        return Introduction(
+            {
+                name: backend.identity(name if name in players.adapters else None)
+                for name, backend in players.backends.items()
+            },
+            players.ends_of_turn,
+            players.adapters,
+        )
+
+    def publish(self, name: str, version: int | str, weights: Mapping[str, Tensor]) -> None:
+        """From now on `name` plays with these weights."""
+        self._players.publisher.publish(name, version, weights)
+
+    def play(
+        self,
+        env_seeds: Sequence[int],
+        policy_seeds: Sequence[int],
+        options: Sequence[Mapping[str, Any]],
+        extra: Mapping[str, Any] | None,
+        record_states: bool,
+    ) -> tuple[list[Episode], dict[str, Usage]]:
+        """(one episode per entry, as `Engine.rollout` takes them; frozen model behind an API ->
+        what this worker has asked it so far)."""
+        episodes = play_many(
+            self._make_env,
+            self._policies,
+            env_seeds,
+            policy_seeds=policy_seeds,
+            speaks_first=self._speaks_first,
+            reset_options=options,
+            names=self._seats,
+            extra=extra,
+            record_states=record_states,
+        )
+        return episodes, {name: one.usage for name, one in self._players.chat_models.items()}

@@ -1,0 +1,57 @@
+"""Workers called directly, in this process, whose processes seem to die when told."""
+
+import pickle
+import threading
+
+from srl_train.distributed.ray_engine.engine import engine_on
+from srl_train.distributed.ray_engine.standing import WorkerLost
+
+ONE_AT_A_TIME = threading.Lock()
+"""What separate processes have for themselves is one here: generators, torch's default device."""
+
+
+class Direct:
+    """What is sent and answered is pickled on the way, as between processes."""
+
+    def __init__(self, held, dies):
+        self._held, self._dies, self._dead = held, dies, False
+
+    def call(self, method, *arguments):
+        if self._dead:
+            raise WorkerLost("it is dead")
+        with ONE_AT_A_TIME:
+            given = getattr(self._held, method)(*pickle.loads(pickle.dumps(arguments)))
+        if self._dies(method):  # after all was done, and before anybody heard of it
+            self._dead = True
+            raise WorkerLost("killed")
+        return pickle.loads(pickle.dumps(given))
+
+    def stop(self):
+        self._dead = True
+
+
+class DirectPlaces:
+    def __init__(self, dies=lambda method: False):
+        self.dies, self.made, self.closed = dies, [], False
+
+    def actor(self, place, kind, *arguments):
+        with ONE_AT_A_TIME:
+            if self.closed:
+                raise WorkerLost("the places are closed")
+            self.made.append(place)
+            return Direct(kind(*pickle.loads(pickle.dumps(arguments))), self.dies)
+
+    def put(self, value):
+        return pickle.loads(pickle.dumps(value))
+
+    def close(self):
+        with ONE_AT_A_TIME:  # once nothing is being made
+            self.closed = True
+
+
+def direct_engine(monkeypatch, places):
+    """Has `assemble` make the Ray engine's workers at `places`."""
+    monkeypatch.setattr(
+        "srl_train.distributed.ray_engine.engine.start_engine",
+        lambda config, engine, make_env: engine_on(places, config, engine, make_env),
+    )

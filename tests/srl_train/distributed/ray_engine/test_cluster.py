@@ -1,0 +1,116 @@
+"""Real clusters on this machine: equal to the bit on one node and two, and through ten kills."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from srl_envs import registry
+from srl_train.config import yaml_file
+from srl_train.config.engine import RayEngineConfig
+from srl_train.engine.assemble import assemble
+from srl_train.engine.rounds import run_round
+from srl_train.errors import ConfigError
+from tests.srl_train.engine.run_state import everything, same
+
+pytestmark = pytest.mark.ray
+pytest.importorskip("ray")
+
+DEMO = Path(yaml_file.__file__).parents[2] / "examples" / "configs" / "demo.yaml"
+ROUNDS = 10
+
+
+def demo(**engine):
+    config = yaml_file.load(DEMO)
+    return config.replaced(engine=RayEngineConfig(**engine)) if engine else config
+
+
+def trained(config, watch=lambda: None):
+    """The run's whole state after ROUNDS rounds; its actors are ended."""
+    run = assemble(config)
+    watch()
+    try:
+        for number in range(ROUNDS):
+            run_round(run, number)
+            run.next_round = number + 1
+        return everything(run)
+    finally:
+        run.players.close()
+
+
+def actors():
+    """The processes of this run's actors, and of no other's on the machine."""
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if process.name().startswith("ray::Host")
+    ]
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    """What the local engine comes to."""
+    return trained(demo())
+
+
+@pytest.fixture
+def two_nodes():
+    """The address of a cluster of two nodes on this machine, neither of which holds all actors."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 3})
+    cluster.add_node(num_cpus=3)
+    yield cluster.address
+    cluster.shutdown()
+
+
+def test_the_demo_is_equal_to_the_bit(undisturbed):
+    assert same(trained(demo(players=1)), undisturbed)
+
+
+def test_so_it_is_on_two_nodes(undisturbed, two_nodes):
+    nodes = set()
+    found = trained(
+        demo(address=two_nodes, placement="SPREAD"),
+        watch=lambda: nodes.update(actor.ppid() for actor in actors()),
+    )
+    assert len(nodes) == 2, "each node's actors have a parent of their own"
+    assert same(found, undisturbed)
+
+
+def test_ten_kills_change_nothing(undisturbed):
+    rng, killed = np.random.default_rng(0), []
+    over = threading.Event()
+
+    def kill_now_and_then():
+        while len(killed) < 10 and not over.wait(rng.uniform(2, 8)):
+            alive = actors()
+            if alive:
+                chosen = alive[rng.integers(len(alive))]
+                chosen.kill()  # SIGKILL
+                killed.append(chosen.pid)
+
+    killer = threading.Thread(target=kill_now_and_then)
+    try:
+        found = trained(demo(players=1), watch=killer.start)
+    finally:
+        over.set()
+        killer.join()
+    assert len(killed) == 10
+    assert found["versions"] == undisturbed["versions"]
+    assert same(found, undisturbed)
+
+
+def test_an_environment_that_cannot_be_sent_is_refused():
+    lock = threading.Lock()
+    with pytest.raises(ConfigError, match=r"environment's function cannot be sent to the actors"):
+        assemble(demo(players=1), make_env=lambda: lock and registry.make("coop_compete_v0"))
+
+
+def test_no_room_and_no_cluster_are_told():
+    with pytest.raises(ConfigError, match="GPU"):
+        assemble(demo(player_gpus=1000.0))
+    with pytest.raises(ConfigError, match=r"engine.address: got '127.0.0.1:1'"):
+        assemble(demo(address="127.0.0.1:1"))

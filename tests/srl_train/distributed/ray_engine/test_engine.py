@@ -1,0 +1,187 @@
+"""The Ray engine by direct calls: equal to the local one, whatever dies on the way."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from srl_train.config.engine import RayEngineConfig
+from srl_train.distributed.ray_engine import standing
+from srl_train.distributed.ray_engine.engine import on_device, shares_of
+from srl_train.engine import resume
+from srl_train.engine.assemble import assemble
+from srl_train.engine.evaluation import evaluate
+from srl_train.engine.rounds import run_round
+from srl_train.errors import ConfigError, TrainingError
+from srl_train.trainer import Trainer
+from tests.srl_train.distributed.ray_engine.direct import DirectPlaces, direct_engine
+from tests.srl_train.engine.run_state import everything, same, without_times
+
+CASES = {
+    "asynchronous": {},
+    "synchronized": {"updates__strategy": "synchronized"},
+    "federated": {"updates__strategy": "federated"},
+    "selective": {"updates__strategy": "selective"},
+    "adapters, a pool and a scripted player": {
+        "models__adapters": {"rank": 2},
+        "environment__options": {"num_agents": 4, "max_cycles": 2},
+        "opponent_pools": {"past": {"of": ["model_0"], "every": 1}},
+        "seats": {"agent_2": "past", "agent_3": "always_cooperate"},
+    },
+    "ppo": {"algorithm": {"name": "ppo", "critic": "separate"}},
+}
+
+
+def played(config, rounds=2):
+    """(run, rows) after so many rounds."""
+    run = assemble(config)
+    rows = []
+    for number in range(rounds):
+        rows.append(run_round(run, number).row)
+        run.next_round = number + 1
+    return run, without_times(rows)
+
+
+def on_ray(config, **settings):
+    return config.replaced(engine=RayEngineConfig(**settings))
+
+
+@pytest.mark.parametrize("settings", CASES.values(), ids=CASES)
+def test_one_player_is_equal_to_the_local_engine_to_the_bit(short_run, monkeypatch, settings):
+    direct_engine(monkeypatch, DirectPlaces())
+    config = short_run(**settings)
+    local, expected = played(config)
+    run, rows = played(on_ray(config))
+    assert rows == expected
+    assert same(everything(run), everything(local))
+    assert run.versions == {"model_0": 2, "model_1": 2} or settings.get("updates__strategy")
+
+
+@pytest.mark.parametrize("strategy", ["asynchronous", "synchronized", "federated"])
+def test_workers_that_die_change_nothing(short_run, monkeypatch, strategy):
+    rng, deaths = np.random.default_rng(3), []
+
+    def dies(method):
+        if len(deaths) < 10 and method != "introduction" and rng.random() < 0.3:
+            deaths.append(method)
+            return True
+        return False
+
+    monkeypatch.setattr(standing, "MOST_DEATHS", 11)
+    config = short_run(updates__strategy=strategy, algorithm__minibatches=2)
+    places = DirectPlaces(dies)
+    direct_engine(monkeypatch, places)
+    local, expected = played(config, rounds=3)
+    run, rows = played(on_ray(config), rounds=3)
+    assert len(deaths) == 10 and len(places.made) == 13 and len(set(deaths)) > 1
+    assert rows == expected
+    assert same(everything(run), everything(local))
+
+
+def test_several_players_play_the_same_games(short_run, monkeypatch):
+    direct_engine(monkeypatch, DirectPlaces())
+    config = short_run(rollout__groups_per_round=2)
+    [one, other] = [assemble(each) for each in (config, on_ray(config, players=3))]
+    episodes, others = (evaluate(run, 5)[1] for run in (one, other))
+    assert [e.seed for e in episodes] == [e.seed for e in others]
+    # Another split makes other batches, whose arithmetic may differ in the last bits.
+    assert [e.returns() for e in episodes] == [e.returns() for e in others]
+
+
+def test_games_are_shared_out_in_whole_groups():
+    assert shares_of(16, 2, 4) == [slice(0, 8), slice(8, 16)]
+    assert shares_of(12, 2, 4) == [slice(0, 4), slice(4, 12)]
+    assert shares_of(8, 3, 4) == [
+        slice(0, 2),
+        slice(2, 5),
+        slice(5, 8),
+    ]  # fewer groups than players
+    assert shares_of(5, 2, 4) == [slice(0, 2), slice(2, 5)]  # of an evaluation
+
+
+def test_a_call_that_kills_worker_after_worker_ends_the_run(short_run, monkeypatch):
+    direct_engine(monkeypatch, DirectPlaces(lambda method: method == "learn"))
+    run = assemble(on_ray(short_run()))
+    with pytest.raises(TrainingError, match=r"the learner of model_[01] died 3 times in a row"):
+        run_round(run, 0)
+
+
+def test_errors_of_workers_are_raised_as_they_are(short_run, monkeypatch):
+    places = DirectPlaces()
+    direct_engine(monkeypatch, places)
+    config = short_run(
+        algorithm__trl={"off_policy_mask_threshold": 0.5}, models__sampling__top_p=0.9
+    )
+    with pytest.raises(ConfigError, match="top_p"):
+        assemble(on_ray(config))
+    assert places.closed
+
+
+def test_a_run_goes_on_with_the_other_engine(short_run, monkeypatch, tmp_path):
+    direct_engine(monkeypatch, DirectPlaces())
+    config = short_run()
+    whole, _ = played(config)
+    begun, _ = played(on_ray(config), rounds=1)
+    name = resume.save(begun, tmp_path)
+    begun.players.close()
+    run = assemble(config)
+    resume.load(run, tmp_path, name)
+    run_round(run, 1)
+    run.next_round = 2
+    assert same(everything(run), everything(whole))
+
+
+def test_a_trained_model_is_written_here(short_run, monkeypatch, tmp_path):
+    places = DirectPlaces()
+    direct_engine(monkeypatch, places)
+    with Trainer(on_ray(short_run(rounds=1)), tmp_path / "run") as trainer:
+        assert trainer.fit()["training_completed"]
+        assert (tmp_path / "run" / "models" / "model_1" / "model.safetensors").is_file()
+    assert places.closed
+
+
+def test_stages_are_refused(short_run, monkeypatch, tmp_path):
+    direct_engine(monkeypatch, DirectPlaces())
+    with (
+        Trainer(on_ray(short_run(sft={})), tmp_path / "run") as trainer,
+        pytest.raises(ConfigError, match=r"sft .* engine.name local"),
+    ):
+        trainer.fit()
+
+
+def test_workers_without_gpus_compute_on_cpus(short_run):
+    assert on_device(short_run(), "player_gpus", 0.0).models.device == "cpu"
+    assert on_device(short_run(), "player_gpus", 0.5).models.device == "auto"
+    with pytest.raises(ConfigError, match=r"engine.player_gpus is 0: give each a GPU"):
+        on_device(short_run(models__device="cuda"), "player_gpus", 0.0)
+
+
+def test_without_ray_the_line_that_installs_it_is_told(short_run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "srl_train.distributed.ray_engine.cluster", raising=False)
+    with pytest.raises(ConfigError, match=r'pip install "core-srl\[ray\]"'):
+        assemble(on_ray(short_run()))
+
+
+def test_torchrun_and_ray_exclude_each_other(short_run, monkeypatch):
+    monkeypatch.setattr("srl_train.engine.assemble.processes.start", lambda *given: 2)
+    with pytest.raises(ConfigError, match=r"engine.name: got 'ray' in 2 processes"):
+        assemble(on_ray(short_run()))
+
+
+def test_a_player_takes_no_trl(tiny_folder):
+    code = (
+        "import sys, functools\n"
+        "from srl_train.config.yaml_file import from_tree\n"
+        "from srl_train.distributed.ray_engine import engine, player\n"
+        "from srl_train.engine.builders.environment import build_env\n"
+        f"config = from_tree({{'models': {{'base': {tiny_folder!r}}}}})\n"
+        "worker = player.PlayerWorker(config, functools.partial(build_env, config))\n"
+        "[episode], _ = worker.play([1], [2], [{}], None, False)\n"
+        "assert episode.failure is None and len(episode.turns) == 8\n"
+        "print('TRL' if 'trl' in sys.modules else 'none')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "none"
