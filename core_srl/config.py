@@ -28,6 +28,8 @@ MODERN_MODELS = {
 }
 """Documented model type -> hub name."""
 API_TYPES = ("openai", "claude")  # weights out of reach: they can only play
+EVALUATION_EPISODES = 32
+"""Games before and after training where a run is monitored."""
 LARGEST_GROUP = 16  # games; more say little more about which of them went better
 
 
@@ -178,7 +180,7 @@ class MultiModelConfig(Section):
                 "logging": {
                     "every": max(1, self.log_metrics_interval // self.update_frequency),
                     "episodes": 2 if watched else 0,
-                    "evaluation_episodes": 32 if watched else 0,
+                    "evaluation_episodes": EVALUATION_EPISODES if watched else 0,
                 },
                 "rounds": ceil(self.max_episodes / self.update_frequency),
                 "seed": self.seed,

@@ -71,19 +71,25 @@ def name_of(path: Path) -> str:
 
 
 @functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def nodes_of(path: Path) -> list[ast.AST]:
+    """Every node of a file's syntax."""
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
 
 
-def imports_of(path: Path) -> Iterator[str]:
+@functools.cache
+def imports_of(path: Path) -> frozenset[str]:
     """Top-level names of everything a file imports, anywhere in it."""
-    for node in ast.walk(tree_of(path)):
+    return frozenset(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[str]:
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name_of(path)}: import by full name, not relatively"
             yield str(node.module).split(".")[0]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and _last_name(node.func) == "import_module":
             # A package imported by name counts where the name is written out.
             yield from (
                 str(word.value).split(".")[0]
@@ -92,25 +98,35 @@ def imports_of(path: Path) -> Iterator[str]:
             )
 
 
+def _last_name(node: ast.expr) -> str | None:
+    return getattr(node, "attr", None) or getattr(node, "id", None)
+
+
 def test_the_packages_are_there():
     assert {name_of(path).split("/")[0] for path in PACKAGE_FILES} >= set(FLOORS) - {"core_srl"}
 
 
-@pytest.mark.parametrize("path", PACKAGE_FILES, ids=name_of)
-def test_imports_go_down(path):
-    own = FLOORS[name_of(path).split("/")[0]]
-    too_high = {name for name in imports_of(path) if FLOORS.get(name, 0) > own}
-    assert not too_high, f"{name_of(path)} imports from a higher floor: {too_high}"
+def hold(found: list[str]) -> None:
+    """Fail with every place that was found, a line each."""
+    assert not found, "\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize("path", PACKAGE_FILES, ids=name_of)
-def test_what_is_heavy_or_unwanted_stays_in_its_place(path):
-    misplaced = {
-        name
+def test_imports_go_down():
+    hold([
+        f"{name_of(path)} imports {name} from a higher floor"
+        for path in PACKAGE_FILES
+        for name in imports_of(path)
+        if FLOORS.get(name, 0) > FLOORS[name_of(path).split("/")[0]]
+    ])  # fmt: skip
+
+
+def test_what_is_heavy_or_unwanted_stays_in_its_place():
+    hold([
+        f"{name_of(path)} may not import {name}"
+        for path in PACKAGE_FILES
         for name in imports_of(path)
         if name in PLACES and not any(fnmatch(name_of(path), place) for place in PLACES[name])
-    }
-    assert not misplaced, f"{name_of(path)} may not import {misplaced}"
+    ])  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -152,39 +168,42 @@ def test_takes_no_torch(code):
     assert done.stdout.splitlines()[-1] == "HEAVY []"
 
 
-@pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
-def test_is_short_and_says_what_it_holds(path):
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= LONGEST, f"{name_of(path)} has {lines} lines, at most {LONGEST}: split it"
-    for part in path.relative_to(ROOT).with_suffix("").parts[1:]:
-        vague = VAGUE.search(part) and part not in DOCUMENTED
-        assert not vague, f"{name_of(path)}: name it after what it holds"
+def test_files_are_short_and_named_after_what_they_hold():
+    for path in ALL_FILES:
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        assert lines <= LONGEST, f"{name_of(path)} has {lines} lines, at most {LONGEST}: split it"
+        for part in path.relative_to(ROOT).with_suffix("").parts[1:]:
+            vague = VAGUE.search(part) and part not in DOCUMENTED
+            assert not vague, f"{name_of(path)}: name it after what it holds"
 
 
-@pytest.mark.parametrize("path", PACKAGE_FILES, ids=name_of)
-def test_classes_do_not_boast(path):
-    if name_of(path).startswith("core_srl/"):
-        pytest.skip("documented old names are allowed here")
-    names = [node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)]
-    assert not [name for name in names if BOASTS.search(name)]
+def test_classes_do_not_boast():
+    hold([
+        f"{name_of(path)}: {node.name}"
+        for path in PACKAGE_FILES
+        if not name_of(path).startswith("core_srl/")  # documented old names are allowed there
+        for node in nodes_of(path)
+        if isinstance(node, ast.ClassDef) and BOASTS.search(node.name)
+    ])  # fmt: skip
 
 
-@pytest.mark.parametrize("path", PACKAGE_FILES, ids=name_of)
-def test_nothing_pretends(path):
-    found = [
+def test_nothing_pretends():
+    hold([
         f"{name_of(path)}:{number}: {line.strip()}"
+        for path in PACKAGE_FILES
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if UNFINISHED.search(line)
-    ]
-    assert not found, "\n".join(found)
+    ])  # fmt: skip
 
 
-@pytest.mark.parametrize("path", PACKAGE_FILES, ids=name_of)
-def test_no_failure_is_swallowed(path):
-    for node in ast.walk(tree_of(path)):
-        if not isinstance(node, ast.ExceptHandler):
-            continue
-        where = f"{name_of(path)}:{node.lineno}"
+def test_no_failure_is_swallowed():
+    handlers = (
+        (f"{name_of(path)}:{node.lineno}", node)
+        for path in PACKAGE_FILES
+        for node in nodes_of(path)
+        if isinstance(node, ast.ExceptHandler)
+    )
+    for where, node in handlers:
         caught = ast.unparse(node.type) if node.type else "everything"
         broad = not node.type or re.search(r"\b(Base)?Exception\b", caught)
         raises = any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
@@ -194,16 +213,17 @@ def test_no_failure_is_swallowed(path):
         )
 
 
-@pytest.mark.parametrize("path", PACKAGE_FILES, ids=name_of)
-def test_draws_from_generators_only(path):
-    if any(fnmatch(name_of(path), place) for place in PLACES["random"]):
-        pytest.skip("may look at the process's own")
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in (
-            "np.random",
-            "numpy.random",
-        ):
-            assert node.attr in GENERATORS, f"{name_of(path)}:{node.lineno} np.random.{node.attr}"
+def test_draws_from_generators_only():
+    hold([
+        f"{name_of(path)}:{node.lineno} np.random.{node.attr}"
+        for path in PACKAGE_FILES
+        if not any(fnmatch(name_of(path), place) for place in PLACES["random"])
+        for node in nodes_of(path)
+        if isinstance(node, ast.Attribute)
+        and _last_name(node.value) == "random"
+        and ast.unparse(node.value) in ("np.random", "numpy.random")
+        and node.attr not in GENERATORS
+    ])  # fmt: skip
 
 
 def installed_packages() -> list[str]:
@@ -218,7 +238,7 @@ def test_what_is_installed_needs_nothing_that_is_not():
     # Modules are also named in tables of text, which are imported when they are asked for.
     named = re.compile(rf"({'|'.join(apart)})(\.\w+)+")
     for path in sources(*installed):
-        texts = (node.value for node in ast.walk(tree_of(path)) if isinstance(node, ast.Constant))
+        texts = (node.value for node in nodes_of(path) if isinstance(node, ast.Constant))
         found = [text for text in texts if isinstance(text, str) and named.fullmatch(text)]
         assert not found and not apart & set(imports_of(path)), f"{name_of(path)}: {found}"
 
@@ -296,12 +316,12 @@ def imported_modules() -> dict[str, set[str]]:
     for module, path in files.items():
         for_types = {
             id(inner)
-            for node in ast.walk(tree_of(path))
+            for node in nodes_of(path)
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
             for inner in ast.walk(node)
         }
         names: set[str] = set()
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ImportFrom) and id(node) not in for_types:
                 for alias in node.names:
                     full = f"{node.module}.{alias.name}"

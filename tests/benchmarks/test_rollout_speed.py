@@ -8,6 +8,7 @@ from benchmarks.repeats import Repeats
 from srl_agents.errors import BackendError
 
 
+@pytest.mark.slow
 def test_it_measures_every_way_and_keeps_the_numbers(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
     monkeypatch.setattr(rollout_speed.records, "_commit", lambda: "0123abc")

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 import torch
 
+from core_srl import config
 from core_srl.config import (
     MultiModelConfig,
     TrainingMode,
@@ -32,6 +33,13 @@ SMALL = {
     "learning_rate": 3e-3,
     "num_gpus": 0,
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_games_measured():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config, "EVALUATION_EPISODES", 2)
+        yield
 
 
 @pytest.fixture

@@ -63,7 +63,8 @@ def test_a_program_runs_by_itself_and_again_in_the_same_folder(
         in_small(**moment)
         run(code)
     in_small(**moment)
-    wait_for_the_next_second()
+    if (tmp_path / "runs").exists():
+        wait_for_the_next_second()
     run(code)
 
 

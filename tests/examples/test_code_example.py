@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from srl_train.cli import main
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 CONFIG = Path(__file__).parents[2] / "examples" / "configs" / "code.yaml"
 
 
+@pytest.mark.slow
 def test_code(tmp_path):
     with any_sandbox(workers=1) as sandbox:
         level = sandbox.protections().level

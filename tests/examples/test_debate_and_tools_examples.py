@@ -30,6 +30,7 @@ def tool_use():
     return tool_use_v0.parallel_env(**options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "make"), [("debate.yaml", debate), ("tool_use.yaml", tool_use)])
 def test_weights_change(name, make, tmp_path, glimpse):
     start = glimpse(make)

@@ -4,12 +4,15 @@ import re
 import runpy
 from pathlib import Path
 
+import pytest
+
 from srl_agents.episode import read_jsonl
 from srl_train.data.demonstrations import read_episodes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "evaluate_and_collect.py"
 
 
+@pytest.mark.slow
 def test_evaluate_and_collect(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLE), run_name="__main__")

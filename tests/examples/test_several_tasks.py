@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from srl_envs import make
 from srl_train.config import yaml_file
 from srl_train.metrics.run_folder import load
@@ -11,6 +13,7 @@ from tests.srl_envs.sandbox.sandboxes import any_sandbox
 CONFIG = Path(__file__).parents[2] / "examples" / "configs" / "several_tasks.yaml"
 
 
+@pytest.mark.slow
 def test_one_model_trains_on_three_tasks(tmp_path, glimpse):
     with any_sandbox(workers=1) as sandbox:
         level = sandbox.protections().level

@@ -40,6 +40,7 @@ def test_a_drawn_partner_stays_who_it_is_for_a_game():
     assert [who for who, _ in after] == [who for who, _ in states]
 
 
+@pytest.mark.slow
 def test_the_whole_table(small):
     options = {"variant": "pair", "num_agents": 2, "max_cycles": 2}
     request = small(games=4, rounds=1, rollout__groups_per_round=1, environment__options=options)

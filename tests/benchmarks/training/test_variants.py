@@ -11,6 +11,7 @@ from tests.benchmarks.training.conftest import TWO_AGENTS
 TWO = {"models__count": 2, "environment__options": TWO_AGENTS}
 
 
+@pytest.mark.slow
 def test_every_algorithm_is_run_from_the_same_start(small):
     claim = variants.ALGORITHMS_COOP_COMPETE
     chosen = {name: variants.ALGORITHMS[name] for name in ("GRPO", "PPO")}
@@ -34,6 +35,7 @@ def test_settings_of_every_variant_fit_every_game(example):
         yaml_file.load(records.CONFIGS / example, own)
 
 
+@pytest.mark.slow
 def test_what_was_earned_is_that_of_the_games_learned_from(small):
     stages = {
         "SFT": {"sft": {"data_policy": "models", "episodes": 4, "top_fraction": 0.5}},
@@ -51,6 +53,7 @@ def test_what_was_earned_is_that_of_the_games_learned_from(small):
     assert variants.OFFLINE.markdown(result, request).count("\n| coop_compete, ") == 2
 
 
+@pytest.mark.slow
 def test_team_battle_is_told_agent_by_agent_with_its_winners(small):
     request = small(
         logging__evaluation_episodes=3,

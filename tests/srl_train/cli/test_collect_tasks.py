@@ -33,6 +33,7 @@ def imitated(folder, environment, options, data, base, **sft):
     return stage
 
 
+@pytest.mark.slow
 def test_right_programs_are_kept_and_imitated(tmp_path, capsys):
     words = ["--players", "tiny", "--episodes", 12, "--group-size", 4]
     every = collect(tmp_path / "every.jsonl", "code_v0", ONE_LINE, *words)

@@ -268,6 +268,7 @@ def test_preferences_of_a_file(short_run, tmp_path):
 # ---- they teach ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_imitation_takes_the_models_to_their_expert(short_run, tmp_path):
     config = short_run(
         sft={**SFT, "episodes": 16, "epochs": 6}, rounds=0, logging__evaluation_episodes=32
@@ -279,6 +280,7 @@ def test_imitation_takes_the_models_to_their_expert(short_run, tmp_path):
     assert before < 0.75 and after > expert - 0.02
 
 
+@pytest.mark.slow
 def test_the_best_of_their_own_games_take_models_above_them(short_run, tmp_path):
     sft = {"episodes": 96, "epochs": 12, "top_fraction": 0.25, "learning_rate": 5e-3}
     config = short_run(sft=sft, rounds=0, rollout__group_size=8, logging__evaluation_episodes=32)
@@ -287,6 +289,7 @@ def test_the_best_of_their_own_games_take_models_above_them(short_run, tmp_path)
     assert results["evaluation"]["after"]["raw_reward"] > mean + 0.01
 
 
+@pytest.mark.slow
 def test_preferences_take_models_above_the_mean_of_their_games(short_run, tmp_path):
     # Here cooperating pays whatever the others do: 0.7 for competing, up to 0.95 for cooperating.
     game = {"num_agents": 4, "cooperation_level": 1.0, "max_cycles": 2}

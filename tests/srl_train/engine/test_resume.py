@@ -40,7 +40,12 @@ def metrics_of(folder):
     return without_times(read_metrics(folder / "metrics.jsonl"))
 
 
-@pytest.mark.parametrize("name", RUNS)
+FAST = ("synchronized", "federated", "asynchronous adapters")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in RUNS]
+)
 def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
     config = short_run(
         **RUNS[name],
@@ -266,6 +271,7 @@ def check_nothing_was_lost(config, tmp_path):
     assert same(everything(resumed.run), everything(whole.run))
 
 
+@pytest.mark.slow
 def test_killed_twice_once_while_a_checkpoint_is_written(short_run, tmp_path):
     config = short_run(rounds=6, checkpoints__every=1, algorithm__minibatches=2)
     killed, half_written = killed_and_resumed(config, tmp_path, kills=2, seed=0)

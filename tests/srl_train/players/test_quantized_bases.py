@@ -196,7 +196,7 @@ def test_what_was_sampled_is_what_the_learner_computes(kind, short_run):
     assert max(abs(told - own) for told, own in pairs) < 1e-4
 
 
-@each_kind
+@pytest.mark.parametrize("kind", ["nf4", pytest.param("int8", marks=pytest.mark.slow)])
 def test_resumed_to_the_bit_and_evaluated_on_the_same_base(kind, short_run, tmp_path):
     config = short_run(models__adapters=ADAPTERS, models__quantization=kind, rounds=3)
     whole = Trainer(config, tmp_path / "whole")

@@ -209,10 +209,8 @@ def test_a_central_critic_needs_a_state(short_run):
 # ---- learning ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "critic",
-    ["separate", *(pytest.param(other, marks=pytest.mark.slow) for other in ("shared", "central"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("critic", CRITICS)
 def test_the_return_rises(critic, short_run, tmp_path):
     config = short_run(
         **PPO,

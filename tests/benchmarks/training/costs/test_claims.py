@@ -29,6 +29,7 @@ def in_this_process(monkeypatch):
     monkeypatch.setattr(processes, "call", call)
 
 
+@pytest.mark.slow
 def test_runs_of_both_kinds_are_measured(small, in_this_process):
     request = small(rounds=1, models__count=2, environment__options=TWO_AGENTS)
     result = claims.demo_seeds(request)
@@ -55,6 +56,7 @@ def test_in_processes_of_their_own(small):
     assert full["built"] and full["peak_gb"] > 0.1 and full["cpu_seconds"] > 1
 
 
+@pytest.mark.slow
 def test_adapters_are_counted_one_by_one_and_the_base_once(small, in_this_process, monkeypatch):
     monkeypatch.setattr(claims, "LAYERS", 1)
     monkeypatch.setattr(claims, "WIDTH", 64)
@@ -89,6 +91,7 @@ def test_tensors_are_found_in_nested_state():
     assert sum(t.numel() for t in children.tensors_in(state)) == 4
 
 
+@pytest.mark.slow
 def test_models_that_do_not_learn_are_no_measurement(tiny_folder):
     seats = {f"agent_{agent}": "uniform" for agent in range(1, claims.AGENTS)}
     spoilt = {
@@ -103,6 +106,7 @@ def test_models_that_do_not_learn_are_no_measurement(tiny_folder):
         children.tensor_bytes(spoilt)
 
 
+@pytest.mark.slow
 def test_a_round_is_timed_for_every_number_of_models(small, in_this_process):
     request = small(rollout__groups_per_round=1)
     result = claims.scaling(request, counts=(1, 2))

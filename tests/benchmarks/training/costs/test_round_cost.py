@@ -18,6 +18,7 @@ def request_of(small, monkeypatch):
     return request
 
 
+@pytest.mark.slow
 def test_both_sides_do_the_same_work(request_of):
     steps = {"algorithm__minibatches": 2, "algorithm__num_iterations": 2}
     request = request_of(models__adapters={"rank": 2}, **steps)
@@ -31,6 +32,7 @@ def test_both_sides_do_the_same_work(request_of):
     assert "its loop alone" in round_cost.ROUND_COST.markdown(result, request)
 
 
+@pytest.mark.slow
 def test_other_work_is_seen(request_of, monkeypatch):
     monkeypatch.setattr(BareTrainer, "train", lambda self: None)
     monkeypatch.setattr(BareTrainer, "loop_seconds", 1.0)

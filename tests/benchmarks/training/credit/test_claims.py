@@ -55,6 +55,7 @@ def test_the_environment_pays_what_the_rule_says():
     assert total(late) == pytest.approx(total(wrong))
 
 
+@pytest.mark.slow
 def test_per_agent_and_agent_turn_find_it_in_three_times_fewer_games(monkeypatch):
     monkeypatch.setattr(credit, "RATES", (3.0,))
     monkeypatch.setattr(credit, "LEARNERS", 3)
@@ -77,6 +78,7 @@ def test_advantage_alignment_cooperates_in_a_dilemma(seed):
     assert aligned > 0.6
 
 
+@pytest.mark.slow
 def test_the_whole_table(small, monkeypatch):
     monkeypatch.setattr(credit, "RATES", (3.0,))
     monkeypatch.setattr(credit, "MOST", 40)

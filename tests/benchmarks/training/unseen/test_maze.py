@@ -6,6 +6,7 @@ from benchmarks.repeats import Estimate
 from benchmarks.training.unseen import maze
 
 
+@pytest.mark.slow
 def test_a_run_is_measured_in_mazes_it_never_saw(small):
     request = small(games=7, environment__options__max_cycles=6)
     result = maze.MAZE.measure(request)

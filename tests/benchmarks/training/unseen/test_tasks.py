@@ -15,6 +15,7 @@ def options_of(example):
     return dict(yaml_file.load(records.CONFIGS / example).environment.options)
 
 
+@pytest.mark.slow
 def test_arithmetic_is_asked_problem_by_problem(small):
     request = small(games=1, models__sampling={"max_new_tokens": 4})
     result = tasks.ARITHMETIC.measure(request)
@@ -28,6 +29,7 @@ def test_arithmetic_is_asked_problem_by_problem(small):
     json.dumps(run, allow_nan=False)
 
 
+@pytest.mark.slow
 def test_two_tools_are_asked_for_problems_never_seen(small):
     request = small(games=5)
     result = tasks.TOOLS.measure(request)
@@ -45,6 +47,7 @@ def test_it_takes_two_tools():
     assert [one.call.name for one in problem.data["steps"]] == ["read_file", "calculator"]
 
 
+@pytest.mark.slow
 def test_every_task_is_measured_on_problems_of_its_own(small):
     request = small(games=2)
     result = tasks.SEVERAL_TASKS.measure(request)

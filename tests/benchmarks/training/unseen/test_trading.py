@@ -23,6 +23,7 @@ def layout():
     return VectorLayout(field_sizes(env.rules, env.network))
 
 
+@pytest.mark.slow
 def test_a_run_is_measured(small):
     request = small(games=5, environment__options__max_cycles=4, rollout__group_size=4)
     result = trading.TRADING.measure(request)

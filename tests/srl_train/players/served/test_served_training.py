@@ -33,7 +33,7 @@ def stub(tiny_folder):
 
 
 @pytest.fixture
-def served_run(short_run, tmp_path):
+def served_run(short_run, tmp_path, stub):  # whose end comes after that of the trainers
     """Makes trainers of short runs whose models sample at these servers."""
     with contextlib.ExitStack() as stack:
 
@@ -192,6 +192,7 @@ def test_whole_models_have_a_server_each(served_run, tiny_folder):
         [newest] = folder.glob("model_1@2.*/model.safetensors")
         trained = trainer.run.learners["model_1"].weights()
         assert all(torch.equal(own, trained[n]) for n, own in load_file(newest).items())
+        trainer.close()  # while its servers are there to unload from
 
 
 def test_what_older_weights_sample_between_publications_is_stale_by_them(served_run, stub):
@@ -305,6 +306,7 @@ def whole(served_run, tiny_folder):
         )
         trainer.train_round()
         yield trainer, one
+        trainer.close()
 
 
 def raised(trainer, by=0.01):
