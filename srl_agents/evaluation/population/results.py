@@ -1,20 +1,38 @@
-"""Results of a cross-play: matrix, gap, ratings and rankings of one arena, as plain data."""
+"""Results of a cross-play as plain data: matrix, gap, ratings, rankings; and their files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from srl_agents.errors import ResultsError
 from srl_agents.evaluation.population.alpha_rank import alpha_rank
 from srl_agents.evaluation.population.arena import Arena
 from srl_agents.evaluation.population.cross_play import Game
 from srl_agents.evaluation.population.nash_averaging import nash_average
 from srl_agents.evaluation.population.payoffs import Floats, cells, gaps, means, returns_by_start
 from srl_agents.evaluation.population.ratings import Rated, matches_of, rate
+from srl_envs.errors import DocumentError
+from srl_envs.loading.tagged_json import checked, number, or_none
+from srl_envs.loading.untrusted import read_bytes, read_json
+
+SCHEMA_VERSION = 1
+SEVERAL = "winners, elsewhere returns with the same partners"
+
+
+@dataclass(frozen=True)
+class Played:
+    """The games of one arena."""
+
+    arena: str
+    players: tuple[str, ...]
+    two_sided: bool
+    games: tuple[Game, ...]
 
 
 def results(
@@ -54,6 +72,73 @@ def rated(games: Sequence[Game], players: Sequence[str], two_sided: bool, seed: 
     """The players' ratings by these games."""
     by, matches = matches_of(games, two_sided)
     return rate(players, matches, by, seed)
+
+
+def rated_together(played: Sequence[Played], seed: int) -> Rated:
+    """The players' ratings by the games of several arenas, which are one pool of matches."""
+    players = dict.fromkeys(name for one in played for name in one.players)
+    found = [matches_of(one.games, one.two_sided) for one in played]
+    compared = {by for by, _ in found}
+    matches = [match for _, own in found for match in own]
+    return rate(list(players), matches, compared.pop() if len(compared) == 1 else SEVERAL, seed)
+
+
+def read_played(path: Path) -> list[Played]:
+    """The games in a results.json of `srl crossplay`.
+
+    Raises ResultsError for a file that is none, or of another schema version.
+    """
+    try:
+        record = read_json(read_bytes(path))
+    except DocumentError as error:
+        raise ResultsError(f"{path}: {error}") from error
+    except OSError as error:
+        raise ResultsError(f"cannot read {path}: {error.strerror}") from error
+    version = record.get("schema_version") if isinstance(record, dict) else None
+    if version != SCHEMA_VERSION or "arenas" not in record:
+        raise ResultsError(
+            f"{path} holds no results of cross-play that this release reads (schema version "
+            f"{version!r}, read is {SCHEMA_VERSION}): give a results.json of srl crossplay"
+        )
+    try:
+        return [_played(one) for one in checked(list, record["arenas"])]
+    except (LookupError, TypeError, ValueError) as error:
+        raise ResultsError(
+            f"{path} lacks or mistypes a field: {type(error).__name__}: {error!s:.200}"
+        ) from error
+
+
+def _played(record: Mapping[str, Any]) -> Played:
+    players = tuple(checked(str, name) for name in checked(list, record["players"]))
+    games = tuple(_game(one, players) for one in checked(list, record["games"]))
+    name = checked(str, record["name"])
+    return Played(name, players, checked(bool, record["two_sided"]), games)
+
+
+def _game(record: Mapping[str, Any], players: Sequence[str]) -> Game:
+    """One game; what it says of players and winners is known."""
+    for who in (record["first"], record["second"]):
+        if who not in players:
+            raise ValueError(f"{who!r:.80} is none of the players")
+    winner = record["winner"]
+    if winner not in ("first", "second", "draw", None):
+        raise ValueError(f"winner is {winner!r:.80}")
+    first, second = record["first_return"], record["second_return"]
+    failure = or_none(str, record["failure"])
+    if failure is not None:
+        first = second = winner = None
+    return Game(
+        first=record["first"],
+        second=record["second"],
+        place=checked(int, record["place"]),
+        start=checked(int, record["start"]),
+        seed=checked(int, record["seed"]),
+        first_return=None if failure is not None else number(first),
+        second_return=None if failure is not None else number(second),
+        turns=checked(int, record["turns"]),
+        winner=winner,
+        failure=failure,
+    )
 
 
 def rankings(matrix: Floats, players: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
     from srl_agents.evaluation.population.arena import Arena
     from srl_agents.evaluation.population.cross_play import Game
     from srl_agents.policy import Policy
+    from srl_train.metrics.report.document import Transcript
 
-SCHEMA_VERSION = 1
+RANKINGS = {"alpha_rank": "alpha-rank", "nash_weight": "Nash weight", "nash_value": "Nash value"}
 KEPT_GAMES = 2
 """Of the best and of the worst games of each environment."""
 
@@ -62,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, default=Path("crossplay"), metavar="FOLDER",
-        help="results.json, and the best and worst games, are written there (default: crossplay)",
+        help="results.json, their page results.html, and the best and worst games in games/ are "
+        "written there (default: crossplay)",
     )  # fmt: skip
     parser.add_argument(
         "--record", action="store_true", help="write all games there, as games/ENV.jsonl"
@@ -73,8 +77,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play, judge and tell."""
-    from srl_agents.evaluation.population.results import results
+    from srl_agents.evaluation.population.results import (
+        SCHEMA_VERSION,
+        Played,
+        rated_together,
+        results,
+    )
     from srl_train.engine.run_files import asked_for, refuse_unwritable, versions, write_whole
+    from srl_train.metrics.report.page import write
+    from srl_train.metrics.report.population import population
     from srl_train.players.player_spec import parse_player
     from srl_train.players.resolver import Resolver, SamplingOverrides
 
@@ -99,10 +110,12 @@ def run(args: argparse.Namespace) -> int:
     ]
     path = args.out / "results.json"
     refuse_unwritable("--out", path)
-    judged = []
+    judged, every, shown = [], [], {}
     for arena, playing in zip(arenas, policies, strict=True):
-        games = _played(arena, playing, args)
+        games, extremes = _played(arena, playing, args)
         judged.append(results(arena, games, groups, args.seed))
+        every.append(Played(arena.name, tuple(groups), arena.two_sided, tuple(games)))
+        shown[arena.name] = extremes.shown(arena)
         if not args.quiet:
             tell(table(judged[-1]))
     record = {
@@ -117,18 +130,22 @@ def run(args: argparse.Namespace) -> int:
         "interval": "95 %, by bootstrap over starts; of gaps over seeds and starts",
         "versions": versions(),
         "arenas": judged,
+        "overall": asdict(rated_together(every, args.seed)) if len(every) > 1 else None,
     }
     with asked_for("--out", path):
         write_whole(path, json.dumps(record, indent=1, allow_nan=False) + "\n")
+    page = write(population(record, shown), args.out / "results.html")
     if not args.quiet:
-        tell(f"written: {path}")
+        if record["overall"] is not None:
+            tell("\n".join(["", *rating_lines(record["overall"], None)]))
+        tell(f"written: {path} and {page}")
     return 0
 
 
 def _played(
     arena: Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
-) -> list[Game]:
-    """The arena's games; its best and worst, or all, are written."""
+) -> tuple[list[Game], Extremes]:
+    """The arena's games, and the best and worst; these, or all, are written."""
     from srl_agents.episode import write_jsonl
     from srl_agents.errors import RolloutError
     from srl_agents.evaluation.population.cross_play import play_cross
@@ -152,7 +169,7 @@ def _played(
         path = folder / ".".join(filter(None, (arena.name, which, "jsonl")))
         with asked_for("--out", path):
             write_jsonl(path, episodes)
-    return games
+    return games, extremes
 
 
 class Extremes:
@@ -171,6 +188,18 @@ class Extremes:
     def worst(self) -> list[Episode]:
         """Worst first."""
         return [episode for _, episode in self._worst]
+
+    def shown(self, arena: Arena) -> list[tuple[str, Transcript]]:
+        """Which each is, and its transcript, for the page."""
+        from srl_train.metrics.report.transcript import transcript
+
+        with closing(arena.make()) as env:
+            view = getattr(env.unwrapped, "text_view", None)
+        return [
+            (f"{which}: {' with '.join(dict.fromkeys(one.seats.values()))}", transcript(one, view))
+            for which, kept in (("Most was earned", self.best), ("Least was earned", self.worst))
+            for one in kept
+        ]
 
     def see(self, game: Game, episode: Episode) -> None:
         """Keep the game if it is one of them."""
@@ -193,16 +222,7 @@ def table(judged: Mapping[str, Any]) -> str:
         means = ["-" if cell["mean"] is None else f"{cell['mean']:.3f}" for cell in row]
         rows.append([f"{number} {name}", *means])
     lines += aligned(rows)
-    rated = judged["ratings"]
-    lines.append(f"ratings by {rated['by']} ({rated['matches']} matches), with 95 % intervals:")
-    ranked = judged["rankings"]
-    rows = [["", "rating", "interval", "alpha-rank", "Nash weight", "Nash value"]]
-    for one in rated["ratings"]:
-        low, high = one["interval"]
-        own = ranked[one["player"]] if ranked is not None else {}
-        told = [f"{own[key]:.3f}" if own else "-" for key in RANKINGS]
-        rows.append([one["player"], f"{one['mu']:.2f}", f"{low:.2f} to {high:.2f}", *told])
-    lines += aligned(rows)
+    lines += rating_lines(judged["ratings"], judged["rankings"])
     for gap in judged["gaps"]:
         interval = gap["interval"]
         spread = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
@@ -223,7 +243,17 @@ def table(judged: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-RANKINGS = ("alpha_rank", "nash_weight", "nash_value")
+def rating_lines(rated: Mapping[str, Any], rankings: Mapping[str, Any] | None) -> list[str]:
+    """The ratings, and the rankings where there are any, as lines of text."""
+    rows = [["", "rating", "interval", *(RANKINGS.values() if rankings is not None else ())]]
+    for one in rated["ratings"]:
+        low, high = one["interval"]
+        own = (
+            [] if rankings is None else [f"{rankings[one['player']][key]:.3f}" for key in RANKINGS]
+        )
+        rows.append([one["player"], f"{one['mu']:.2f}", f"{low:.2f} to {high:.2f}", *own])
+    told = f"ratings by {rated['by']} ({rated['matches']} matches), with 95 % intervals:"
+    return [told, *aligned(rows)]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

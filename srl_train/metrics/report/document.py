@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from srl_envs.loading.untrusted import printable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised when a block's fields change; the page refuses versions that it does not know."""
 MISSING = "\N{EN DASH}"
 """Stands where a number was not measured."""
@@ -74,6 +74,19 @@ class Table:
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A square table of numbers, coloured from the lowest (white) to the highest."""
+
+    title: str
+    labels: Sequence[str]
+    """Of rows and columns alike."""
+    values: Sequence[Sequence[float]]
+    """Row by row; NaN where there is none."""
+    hints: Sequence[Sequence[str]]
+    """What more there is to say of each, shown on hovering."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +161,7 @@ class Transcript:
     """Between two frames."""
 
 
-Block = Figure | Table | Cards | Notes | Text | Details | Transcript
+Block = Figure | Table | HeatMap | Cards | Notes | Text | Details | Transcript
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 // Draws one document (srl_train/metrics/report/document.py). Names, answers and everything else that
 // others wrote is put in as text nodes or onto a canvas, never as HTML.
 
-const SCHEMA_VERSION = 1;
+const SCHEMA_VERSION = 2;
 const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F5539",
   "#4D4D4D"];  // Okabe and Ito (2008): apart for colour-blind readers too
 const DASHES = [[], [8, 3], [2, 3]];  // the palette's second and third time round
@@ -33,6 +33,27 @@ function table(block) {
     row.map((cell, place) => text(tag, right[place] ? "number" : "", cell)));
   return text("div", "wide", make("table", {}, make("thead", {}, cells("th", block.headers)),
     make("tbody", {}, block.rows.map((row) => cells("td", row)))));
+}
+
+function heatmap(block) {
+  const known = finite(block.values.flat());
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const cell = (value, hint) => {
+    const made = text("td", "number", value === null ? MISSING : String(Number(value.toPrecision(4))));
+    if (value !== null) {
+      const share = high > low ? (value - low) / (high - low) : 0;
+      made.style.background = `rgba(0, 114, 178, ${(0.6 * share).toFixed(3)})`;
+    }
+    made.title = hint;
+    return made;
+  };
+  const numbers = block.labels.map((_, place) => text("th", "number", `[${place + 1}]`));
+  const rows = block.values.map((row, place) => make("tr", {},
+    text("th", "", `[${place + 1}] ${block.labels[place]}`),
+    row.map((value, column) => cell(value, block.hints[place][column]))));
+  return make("div", {}, text("p", "quiet", block.title), text("div", "wide",
+    make("table", { className: "heatmap" }, make("thead", {}, make("tr", {}, text("th", "", ""), numbers)),
+      make("tbody", {}, rows))));
 }
 
 const cards = (block) => make("div", { className: "cards" }, block.cards.map(([name, value, more]) =>
@@ -269,7 +290,7 @@ function player(block) {
 
 // The page
 
-const DRAW = { table, cards, notes, text: paragraph, details, figure, panel, raster, transcript };
+const DRAW = { table, heatmap, cards, notes, text: paragraph, details, figure, panel, raster, transcript };
 const draw = (block) => DRAW[block.kind](block);
 const blocks = (several) => several.map(draw);
 

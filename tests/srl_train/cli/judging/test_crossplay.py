@@ -6,6 +6,7 @@ import pytest
 
 from srl_agents.episode import read_jsonl
 from srl_train import cli
+from tests.srl_train.metrics.report.pages import document
 
 SHORT = ["--set", "max_cycles=4", "--episodes", "3"]
 THREE = ["always_cooperate", "always_compete", "tit_for_tat"]
@@ -61,6 +62,56 @@ def test_best_and_worst_games_are_kept_to_be_replayed(tmp_path, capsys):
     most = max(max(game["first_return"], game["second_return"]) for game in games)
     assert max(best.returns().values()) >= most - 1e-9 and best.seed in sides
     assert cli.main(["replay", str(tmp_path / "games/team_battle_v0.worst.jsonl")]) == 0
+
+
+def test_the_page_shows_what_was_found(tmp_path):
+    environments = ["--environment", "team_battle_v0", "--environment", "coop_compete_v0"]
+    record = judged([*THREE, *environments, *SHORT, "--quiet"], tmp_path)
+    shown = document(tmp_path / "results.html")
+    titles = [section["title"] for section in shown["sections"]]
+    assert titles == ["Ratings over all environments", environments[1], environments[3]]
+    blocks = shown["sections"][1]["blocks"]
+    heat = blocks[0]
+    assert heat["kind"] == "heatmap" and heat["labels"] == THREE
+    mean = record["arenas"][0]["matrix"][0][1]["mean"]
+    assert heat["values"][0][1] == pytest.approx(mean, rel=1e-5)
+    assert [block["summary"].partition(":")[0] for block in blocks[-4:]] == [
+        *["Most was earned"] * 2, *["Least was earned"] * 2,
+    ]  # fmt: skip
+
+
+def test_games_are_rated_again_without_being_played(tmp_path, capsys):
+    record = judged([*THREE, "--environment", "team_battle_v0", *SHORT], tmp_path / "a")
+    judged(["tit_for_tat", "uniform", "--environment", "coop_compete_v0", *SHORT], tmp_path / "b")
+    out = tmp_path / "ratings.json"
+    assert cli.main(["rate", str(tmp_path / "a"), "--out", str(out)]) == 0
+    assert json.loads(out.read_text())["ratings"] == record["arenas"][0]["ratings"]["ratings"]
+    files = [str(tmp_path / name / "results.json") for name in "ab"]
+    assert cli.main(["rate", *files, "--out", str(out)]) == 0
+    both = json.loads(out.read_text())
+    assert {one["player"] for one in both["ratings"]} == {*THREE, "uniform"}
+    assert both["environments"] == ["team_battle_v0", "coop_compete_v0"]
+    capsys.readouterr()
+    assert cli.main(["rate", files[0], files[0]]) == 2
+    assert "given twice" in capsys.readouterr().err
+    assert cli.main(["rate", files[0], "--environment", "maze_v0"]) == 2
+    assert "there are games of team_battle_v0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "not JSON"),
+        ("[]", "holds no results of cross-play"),
+        ('{"schema_version": 9, "arenas": []}', "schema version 9"),
+        ('{"schema_version": 1, "arenas": [{"name": 3}]}', "lacks or mistypes"),
+    ],
+)
+def test_damaged_results_are_refused(text, told, tmp_path, capsys):
+    path = tmp_path / "results.json"
+    path.write_text(text)
+    assert cli.main(["rate", str(path)]) == 2
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

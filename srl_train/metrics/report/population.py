@@ -1,0 +1,135 @@
+"""Page of a cross-play: heat maps, ratings with their history, gaps, best and worst games."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from srl_train.metrics.report.document import (
+    MISSING,
+    Block,
+    Details,
+    Document,
+    Figure,
+    HeatMap,
+    Line,
+    Notes,
+    Panel,
+    Section,
+    Text,
+    Transcript,
+    number,
+    share,
+    table,
+)
+
+SHOWN_FAILURES = 20
+RANKINGS = {"alpha_rank": "alpha-rank", "nash_weight": "Nash weight", "nash_value": "Nash value"}
+
+
+def population(
+    record: Mapping[str, Any], games: Mapping[str, Sequence[tuple[str, Transcript]]]
+) -> Document:
+    """The results of `srl crossplay` as a document for the page.
+
+    `games`: arena -> (which one it is, its transcript), best and worst.
+    """
+    arenas = record["arenas"]
+    names = [one["name"] for one in record["players"]]
+    failed = [
+        f"{arena['name']}: {one['first']} with {one['second']}, start {one['start']}: "
+        f"{one['failure']}"
+        for arena in arenas
+        for one in arena["failed"]
+    ]
+    notes: list[Block] = []
+    if failed:
+        more = len(failed) - SHOWN_FAILURES
+        told = failed[:SHOWN_FAILURES] + ([f"and {more} more"] if more > 0 else [])
+        notes = [Notes(f"{len(failed)} games failed and count nowhere", told)]
+    overall = [] if record["overall"] is None else [
+        Section("Ratings over all environments", ratings(record["overall"], None))
+    ]  # fmt: skip
+    return Document(
+        f"Cross-play of {len(names)} players",
+        " · ".join(names),
+        notes,
+        [*overall, *(Section(arena["name"], _arena(arena, games)) for arena in arenas)],
+    )
+
+
+def _arena(
+    arena: Mapping[str, Any], games: Mapping[str, Sequence[tuple[str, Transcript]]]
+) -> list[Block]:
+    blocks: list[Block] = [_matrix(arena), *ratings(arena["ratings"], arena["rankings"])]
+    if arena["gaps"]:
+        rows = [
+            (
+                gap["group"],
+                len(gap["players"]),
+                number(gap["self_play"]),
+                number(gap["cross_play"]),
+                number(gap["gap"]),
+                _interval(gap["interval"]),
+            )
+            for gap in arena["gaps"]
+        ]
+        headers = ["method", "seeds", "self-play", "cross-play", "gap", "95 % interval"]
+        blocks += [
+            Text("Self-play and cross-play of independent seeds", "heading"),
+            table(headers, rows),
+        ]
+    if arena["normalised"] is not None:
+        shares = [(name, share(value)) for name, value in arena["normalised"].items()]
+        blocks += [
+            Text("Self-play between uniform play (0 %) and the optimum (100 %)", "heading"),
+            table(["player", "normalised"], shares),
+        ]
+    return [*blocks, *(Details(which, [shown]) for which, shown in games.get(arena["name"], ()))]
+
+
+def _matrix(arena: Mapping[str, Any]) -> HeatMap:
+    means = [
+        [math.nan if cell["mean"] is None else cell["mean"] for cell in row]
+        for row in arena["matrix"]
+    ]
+    hints = [
+        [
+            f"{cell['row']} with {cell['column']}: {_mean(cell['mean'])}, 95 % interval "
+            f"{_interval(cell['interval'])}, {cell['games']} games, {cell['failed']} failed"
+            for cell in row
+        ]
+        for row in arena["matrix"]
+    ]
+    caption = "Raw return per agent and episode, of the row's player with the column's"
+    return HeatMap(caption, arena["players"], means, hints)
+
+
+def ratings(rated: Mapping[str, Any], rankings: Mapping[str, Any] | None) -> list[Block]:
+    """The table of ratings, rankings where there are any, and the ratings' history."""
+    rows = []
+    for one in rated["ratings"]:
+        own = {} if rankings is None else rankings[one["player"]]
+        told = [f"{own[key]:.3f}" if own else MISSING for key in RANKINGS]
+        rows.append((one["player"], number(one["mu"]), _interval(one["interval"]), *told))
+    lines = [
+        Line(name, [count for count, _ in points], [mu for _, mu in points])
+        for name, points in rated["history"].items()
+    ]
+    return [
+        Text(f"Ratings by {rated['by']}", "heading"),
+        table(["player", "rating", "95 % interval", *RANKINGS.values()], rows),
+        Figure(
+            [Panel("rating after so many matches", lines, across="match")],
+            f"OpenSkill's rating over {rated['matches']} matches, in an order drawn from the seed.",
+        ),
+    ]
+
+
+def _interval(ends: Sequence[float] | None) -> str:
+    return MISSING if ends is None else f"{number(ends[0])} to {number(ends[1])}"
+
+
+def _mean(value: float | None) -> str:
+    return MISSING if value is None else number(value)
