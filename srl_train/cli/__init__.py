@@ -24,6 +24,7 @@ COMMANDS = {
     "eval": "score a policy, a model or a run in scenarios, with partners it never met",
     "crossplay": "let all players meet all others: matrix, ratings, gap and rankings",
     "rate": "rate players by the games of one cross-play or of several",
+    "compare": "compare methods over their seeds and environments, with intervals",
     "serve": "start the model servers of a configuration, or list those that run",
     "export": "write a trained model for others to load, or push it to the hub",
     "report": "write the report of a run, or compare several",
@@ -34,7 +35,7 @@ COMMANDS = {
 }
 """Subcommand, which is also its module's name -> what it does. Each module has
 `add_arguments(parser)` and `run(args) -> int`."""
-JUDGING = ("eval", "crossplay", "rate")
+JUDGING = ("eval", "crossplay", "rate", "compare")
 """Subcommands whose modules are in srl_train/cli/judging."""
 ERROR_MODULES = (
     "srl_envs.errors",

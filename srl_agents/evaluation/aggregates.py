@@ -1,0 +1,109 @@
+"""Aggregates of scores over seeds and tasks, with stratified bootstrap intervals.
+
+After Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice",
+and the same to the last digit as the metrics of its library, rliable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents import seeding
+from srl_agents.evaluation.bootstrap import CONFIDENCE, RESAMPLES
+
+Scores = Mapping[str, Sequence[float]]
+"""Task -> one score per independent run."""
+Floats = NDArray[np.float64]
+
+
+class Estimate(NamedTuple):
+    """A number and its 95 % interval."""
+
+    value: float
+    interval: tuple[float, float] | None
+    """Percentile bootstrap, runs drawn task by task; None where no task has two runs."""
+
+
+def interquartile_mean(scores: Scores, seed: int) -> Estimate:
+    """The mean of the middle half of all scores of all tasks: a quarter, rounded down, is cut off
+    at either end. Less swayed by outliers than the mean, and surer than the median.
+
+    Raises ValueError for a task without scores and for scores that are not finite, as all here.
+    """
+    return _estimate(lambda by_task: _trimmed(np.concatenate(by_task, axis=1)), scores, seed)
+
+
+def mean(scores: Scores, seed: int) -> Estimate:
+    """The mean over tasks of the mean over runs."""
+    return _estimate(lambda by_task: _task_means(by_task).mean(axis=1), scores, seed)
+
+
+def median(scores: Scores, seed: int) -> Estimate:
+    """The median over tasks of the mean over runs."""
+    return _estimate(lambda by_task: np.median(_task_means(by_task), axis=1), scores, seed)
+
+
+def optimality_gap(scores: Scores, seed: int, target: float = 1.0) -> Estimate:
+    """By how much scores miss the target on average; what is above it makes up for nothing."""
+
+    def gap(by_task: Sequence[Floats]) -> Floats:
+        missed: Floats = target - np.minimum(np.concatenate(by_task, axis=1), target).mean(axis=1)
+        return missed
+
+    return _estimate(gap, scores, seed)
+
+
+def probability_of_improvement(ours: Scores, theirs: Scores, seed: int) -> Estimate:
+    """The chance that a run of ours scores more than one of theirs on a task drawn at random,
+    equal scores counting half (Mann and Whitney's U over the number of pairs).
+
+    Raises ValueError also where the tasks are not the same.
+    """
+    if ours.keys() != theirs.keys():
+        raise ValueError(f"tasks are {', '.join(ours)} and {', '.join(theirs)}: give the same")
+    tasks = len(ours)
+
+    def chance(by_task: Sequence[Floats]) -> Floats:
+        shares = []
+        for own, other in zip(by_task[:tasks], by_task[tasks:], strict=True):
+            lead = own[:, :, None] - other[:, None, :]
+            shares.append(((lead > 0) + 0.5 * (lead == 0)).mean(axis=(1, 2)))
+        chances: Floats = np.mean(shares, axis=0)
+        return chances
+
+    both = {("ours", task): own for task, own in ours.items()}
+    both |= {("theirs", task): theirs[task] for task in ours}
+    return _estimate(chance, both, seed)
+
+
+def _estimate(
+    statistic: Callable[[Sequence[Floats]], Floats],
+    scores: Mapping[str, Sequence[float]] | Mapping[tuple[str, str], Sequence[float]],
+    seed: int,
+) -> Estimate:
+    """The statistic of the scores and of resamples; it takes [resample, run] for each stratum."""
+    strata = [np.asarray(own, dtype=np.float64) for own in scores.values()]
+    if not strata or any(not len(own) or not np.isfinite(own).all() for own in strata):
+        raise ValueError("scores must be finite numbers, one or more for each task")
+    value = float(statistic([own[None] for own in strata])[0])
+    if all(len(own) < 2 for own in strata):
+        return Estimate(value, None)
+    rng = seeding.generator(seed, "bootstrap")
+    resampled = [own[rng.integers(len(own), size=(RESAMPLES, len(own)))] for own in strata]
+    tail = (1.0 - CONFIDENCE) / 2
+    low, high = np.quantile(statistic(resampled), [tail, 1.0 - tail])
+    return Estimate(value, (float(low), float(high)))
+
+
+def _trimmed(scores_BN: Floats) -> Floats:
+    cut = scores_BN.shape[1] // 4
+    middle: Floats = np.sort(scores_BN, axis=1)[:, cut : scores_BN.shape[1] - cut].mean(axis=1)
+    return middle
+
+
+def _task_means(by_task: Sequence[Floats]) -> Floats:
+    return np.stack([own.mean(axis=1) for own in by_task], axis=1)
