@@ -86,7 +86,7 @@ $(OPENENV)/.installed: pyproject.toml constraints-openenv.txt
 	@touch $@
 
 test-openenv: $(OPENENV)/.installed
-	$(OPENENV)/bin/python -m pytest -m openenv tests/srl_envs/remote/openenv tests/docs
+	$(OPENENV)/bin/python -m pytest -m openenv tests/srl_envs/remote/openenv tests/examples/test_openenv_example.py tests/docs
 
 # The server's environment is its own: vLLM pins older releases of what we share. The tests ask it
 # from the ordinary one.

@@ -226,10 +226,10 @@ class JointGame(_WordGame):
     def sample_answers(
         self, agent: str, rng: np.random.Generator, count: int
     ) -> tuple[str, ...] | None:
-        """Legal answers drawn at random, as the embedded model starts from; None where the server
-        lists none."""
+        """Up to `count` legal answers in random order, which the embedded model starts from; None
+        where the server lists none."""
         answers = self._answers[agent]
-        return tuple(answers[i] for i in rng.integers(len(answers), size=count)) or None
+        return tuple(answers[i] for i in rng.permutation(len(answers))[:count]) or None
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None

@@ -10,7 +10,10 @@ and what comes back is a JointObservation.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -242,6 +245,27 @@ def create_app(
 def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:
     """Serve an application until it is interrupted. Raises as `configured` does."""
     uvicorn.Server(configured(app, host, port)).run()
+
+
+@contextmanager
+def in_background(app: Any) -> Iterator[str]:
+    """Serve an application in a thread of this process while the context lasts; its address.
+
+    Raises EnvError where it does not start.
+    """
+    server = uvicorn.Server(configured(app, "127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, name="openenv-server", daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            if not thread.is_alive():
+                raise EnvError("the OpenEnv server did not start: its log says why")
+            time.sleep(0.01)
+        [listening] = server.servers[0].sockets
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def configured(app: Any, host: str, port: int) -> Any:

@@ -7,9 +7,8 @@ from contextlib import ExitStack
 import pytest
 
 from srl_envs import registry
-from srl_envs.remote import connect
-from srl_envs.remote.server.serve import in_thread
-from srl_envs.remote.server.settings import ServerSettings
+
+# What needs grpc is imported by the fixtures: openenv/ is tested where there is none.
 
 EVERYTHING = registry.names()
 
@@ -17,6 +16,10 @@ EVERYTHING = registry.names()
 @pytest.fixture(scope="session")
 def everything():
     """A connection to a server that offers the whole catalogue."""
+    from srl_envs.remote import connect
+    from srl_envs.remote.server.serve import in_thread
+    from srl_envs.remote.server.settings import ServerSettings
+
     settings = ServerSettings(environments=EVERYTHING)
     with in_thread(settings) as running, connect(running.address) as server:
         yield server
@@ -25,6 +28,9 @@ def everything():
 @pytest.fixture
 def start():
     """Starts servers with settings of their own, which end with the test."""
+    from srl_envs.remote.server.serve import in_thread
+    from srl_envs.remote.server.settings import ServerSettings
+
     with ExitStack() as ends:
 
         def started(*, player=None, **settings):

@@ -1,9 +1,6 @@
 """OpenEnv's real servers on this machine, in the environment that `make test-openenv` builds."""
 
 import importlib.util
-import threading
-import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,33 +21,12 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.filterwarnings(theirs))
 
 
-@contextmanager
-def running(app):
-    """The address of a server with the application, in a thread of this process."""
-    import uvicorn
-
-    from srl_envs.remote.openenv.server import configured
-
-    server = uvicorn.Server(configured(app, "127.0.0.1", 0))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive(), "the server did not start"
-            time.sleep(0.01)
-        [port] = {one.getsockname()[1] for each in server.servers for one in each.sockets}
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(20)
-
-
 @pytest.fixture(scope="module")
 def url():
     """A server of two games: three agents in words, and one with a partner."""
     from srl_agents.rollout.partners import WithPartners
     from srl_agents.scripted.registry import classic_policy
-    from srl_envs.remote.openenv.server import ServedGame, create_app
+    from srl_envs.remote.openenv.server import ServedGame, create_app, in_background
 
     def with_partner(env):
         return WithPartners(env, {"agent_1": classic_policy("tit_for_tat", env)})
@@ -61,5 +37,5 @@ def url():
         "pair": ServedGame("coop_compete_v0", options, around=with_partner),
         "numbers": ServedGame("team_battle_v0", {"max_cycles": 3}, text=False),
     }
-    with running(create_app(games, max_sessions=40)) as address:
+    with in_background(create_app(games, max_sessions=40)) as address:
         yield address

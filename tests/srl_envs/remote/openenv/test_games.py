@@ -11,9 +11,9 @@ from srl_envs import check_environment, make
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.remote.openenv.focal_agent import FocalAgent
 from srl_envs.remote.openenv.games import JointGame, OpenEnvGame, listed
+from srl_envs.remote.openenv.server import in_background
 from srl_envs.text.env import TextEnv
 from srl_envs.wrappers.single_agent import OneSeat
-from tests.srl_envs.remote.openenv.conftest import running
 
 
 class Step(Action):
@@ -48,7 +48,7 @@ class Line(Environment):
 
 @pytest.fixture(scope="module")
 def line():
-    with running(create_app(Line, Step, Place, max_concurrent_envs=64)) as address:
+    with in_background(create_app(Line, Step, Place, max_concurrent_envs=64)) as address:
         yield address
 
 

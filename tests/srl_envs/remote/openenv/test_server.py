@@ -11,9 +11,8 @@ from websockets.sync.client import connect
 from srl_envs import make
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading.tagged_json import decode, encode, is_plain
-from srl_envs.remote.openenv.server import ServedGame, configured, create_app
+from srl_envs.remote.openenv.server import ServedGame, configured, create_app, in_background
 from srl_envs.text.env import TextEnv
-from tests.srl_envs.remote.openenv.conftest import running
 
 NUMBERS = {
     "coop_compete_v0": {"num_agents": 4, "noise_std": 0.3, "max_cycles": 10},
@@ -38,7 +37,7 @@ def all_games():
         f"{name} in numbers": ServedGame(name, own, text=False) for name, own in NUMBERS.items()
     }
     games |= {f"{name} in words": ServedGame(name, own) for name, own in WORDS.items()}
-    with running(create_app(games)) as address:
+    with in_background(create_app(games)) as address:
         yield address
 
 
@@ -124,7 +123,7 @@ def test_sessions_beside_each_other_are_games_of_their_own(url):
 
 def test_sessions_beyond_the_limit_are_refused():
     app = create_app({"bandit": ServedGame("bandit_v0")}, max_sessions=1)
-    with running(app) as url, GenericEnvClient(base_url=url) as first:
+    with in_background(app) as url, GenericEnvClient(base_url=url) as first:
         first.reset()
         with (
             GenericEnvClient(base_url=url) as second,
