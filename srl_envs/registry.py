@@ -27,6 +27,9 @@ from srl_envs.validation import nearest, refuse_unknown
 HANDED_OVER = "custom"
 """'custom:...' in a recorded configuration was an object, which no name brings back."""
 
+SERVED = "grpc://"
+"""Begins the name of an environment on a server, 'grpc://host:port/name'."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -236,7 +239,7 @@ def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _turns(name: Any) -> int | None:
-    found = ENTRIES.get(name) if isinstance(name, str) else None
+    found = ENTRIES.get(served_name(name)) if isinstance(name, str) else None
     return None if found is None else found.turns_to_remember
 
 
@@ -244,9 +247,15 @@ def make(name: str, /, **parameters: Any) -> Any:
     """The environment `name` as a PettingZoo ParallelEnv.
 
     `parameters` go over the entry's defaults. A name 'module:function' is an environment of your
-    own: what that function gives, called with `parameters`. Raises EnvConfigError for an unknown
-    name, an unknown parameter or a value that is not allowed.
+    own: what that function gives, called with `parameters`; 'grpc://host:port/name' is one on a
+    server (srl_envs.remote). Raises EnvConfigError for an unknown name, an unknown parameter or a
+    value that is not allowed, and EnvError as the server does.
     """
+    if isinstance(name, str) and name.startswith(SERVED):
+        env = import_module("srl_envs.remote.client").at_url(name, parameters)
+        env.made_within = {"name": served_name(name), "options": parameters}
+        env.made_as = {"name": name, "options": parameters}
+        return env
     if isinstance(name, str) and ":" in name:
         if name.startswith(f"{HANDED_OVER}:"):
             raise EnvConfigError(
@@ -266,6 +275,12 @@ def make(name: str, /, **parameters: Any) -> Any:
     env.made_within = getattr(env.unwrapped, "made_as", None)
     env.made_as = {"name": name, "options": parameters}
     return env
+
+
+def served_name(name: str) -> str:
+    """What a server calls the environment that 'grpc://host:port/name' is; others as they are."""
+    is_served = isinstance(name, str) and name.startswith(SERVED)
+    return name.removeprefix(SERVED).partition("/")[2] if is_served else name
 
 
 def make_aec(name: str, /, **parameters: Any) -> AECEnv:
@@ -290,12 +305,14 @@ def remake(
     A record may be anybody's. Unless it is `trusted`, it names no code but what the user's own
     settings are `allowing`, neither here nor deeper in `options`, no file and no folder, and asks
     for no more than references.LARGEST_RECORDED: raises UntrustedError otherwise, and
-    EnvConfigError as `make` does.
+    EnvConfigError as `make` does. A server that it names is not asked: the environment is made
+    here.
     """
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise EnvConfigError(f"{name}: options are {options!r:.200}: give names with their values")
     if trusted:
         return make(name, **{**options, **ours})
+    name = served_name(name)
     references.refuse_large(options)
     with references.closed(allowing):
         return make(name, **{**options, **ours})

@@ -18,7 +18,7 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.loading.untrusted import printable
 from srl_envs.remote.errors import RemoteError
 from srl_envs.remote.protocol import environments_pb2 as pb
-from srl_envs.remote.values import to_mapping
+from srl_envs.remote.values import to_value
 
 TOKEN_VARIABLE = "SRL_ENV_TOKEN"
 CERTIFICATE_VARIABLE = "SRL_ENV_CERTIFICATE"
@@ -114,7 +114,7 @@ class Connection:
 
     def open(self, name: str, options: Mapping[str, Any], copies: int = 1) -> pb.OpenReply:
         """New sessions of an environment of the server's."""
-        request = pb.OpenRequest(environment=name, options=to_mapping(options), copies=copies)
+        request = pb.OpenRequest(environment=name, options=to_value(options), copies=copies)
         return self.call("Open", request)
 
     def play(
@@ -127,7 +127,7 @@ class Connection:
         """Whole games of the environment `name`, made with `options`, one from each seed: the
         server plays each agent with the policy that `players` names for it. Raises RemoteError."""
         request = pb.PlayRequest(
-            environment=name, options=to_mapping(options), players=players, seeds=seeds
+            environment=name, options=to_value(options), players=players, seeds=seeds
         )
         with _told(self.address):
             for game in self._calls["Play"](request, metadata=self._metadata, wait_for_ready=True):

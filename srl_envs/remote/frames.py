@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from srl_envs.errors import EnvError
+from srl_envs.remote.errors import WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
-from srl_envs.remote.values import from_value, mapping_of, to_value
+from srl_envs.remote.values import from_value, write
 from srl_envs.text.view import TextAction
 from srl_envs.validation import Step, shown
 
@@ -17,49 +18,56 @@ Reset = tuple[dict[str, Any], dict[str, dict[str, Any]]]
 
 def to_frame(session: str, turn: int, outcome: Reset | Step, env: Any) -> pb.Frame:
     """The message of what reset() or step() of `env` returned."""
-    frame = pb.Frame(session=session, turn=turn, playing=env.agents)
     observations, infos = outcome[0], outcome[-1]
-    for agent, seen in observations.items():
-        frame.agents.add(
-            agent=agent, observation=to_value(seen), info=to_value(infos.get(agent, {}))
-        )
+    agents = list(observations)
+    frame = pb.Frame(session=session, turn=turn, agents=agents, playing=env.agents)
+    write(list(observations.values()), frame.observations)
+    write([infos.get(agent, {}) for agent in agents], frame.infos)
     if len(outcome) == 5:
         _, rewards, terminations, truncations, _ = outcome
-        for each in frame.agents:
-            each.reward = float(rewards[each.agent])
-            each.terminated = bool(terminations[each.agent])
-            each.truncated = bool(truncations[each.agent])
+        frame.rewards.extend([float(rewards[agent]) for agent in agents])
+        frame.terminations.extend([bool(terminations[agent]) for agent in agents])
+        frame.truncations.extend([bool(truncations[agent]) for agent in agents])
     return frame
 
 
 def from_reset(frame: pb.Frame) -> Reset:
-    """What reset() returns."""
-    return (
-        {each.agent: from_value(each.observation) for each in frame.agents},
-        {each.agent: mapping_of(each.info, "an info") for each in frame.agents},
-    )
+    """What reset() returns. Raises WireError for another frame."""
+    agents = list(frame.agents)
+    infos = _each(agents, from_value(frame.infos))
+    if not all(isinstance(info, dict) for info in infos.values()):
+        raise WireError("infos must be mappings")
+    return _each(agents, from_value(frame.observations)), infos
 
 
 def from_step(frame: pb.Frame) -> Step:
-    """What step() returns."""
+    """What step() returns. Raises WireError for another frame."""
     observations, infos = from_reset(frame)
-    return (
-        observations,
-        {each.agent: each.reward for each in frame.agents},
-        {each.agent: each.terminated for each in frame.agents},
-        {each.agent: each.truncated for each in frame.agents},
-        infos,
+    rewards, terminations, truncations = (
+        _each(observations, values)
+        for values in (frame.rewards, frame.terminations, frame.truncations)
     )
+    return observations, rewards, terminations, truncations, infos
 
 
-def to_actions(actions: Any) -> list[pb.Action]:
-    """The messages of the actions of a step. Raises EnvError for what is no mapping of them."""
+def _each(agents: Iterable[str], values: Any) -> dict[str, Any]:
+    """Agent -> its value."""
+    try:
+        return dict(zip(agents, values, strict=True))
+    except (TypeError, ValueError) as error:
+        raise WireError("a frame must have one value for each agent") from error
+
+
+def write_actions(actions: Any, messages: Any) -> None:
+    """Write the actions of a step into messages. Raises EnvError for what is no mapping of them."""
     if not isinstance(actions, Mapping):
         raise EnvError(f"actions must be a mapping agent -> action, got {shown(actions)}")
-    return [
-        pb.Action(agent=agent, action=to_value(action), text=getattr(action, "text", None))
-        for agent, action in actions.items()
-    ]
+    for agent, action in actions.items():
+        message = messages.add()
+        message.agent = agent
+        write(action, message.action)
+        if isinstance(action, TextAction):
+            message.text = action.text
 
 
 def from_actions(messages: Iterable[pb.Action]) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from srl_envs.errors import EnvError
 from srl_envs.loading.untrusted import printable
 from srl_envs.remote.connection import Connection, refuse
 from srl_envs.remote.errors import RemoteError
-from srl_envs.remote.frames import Reset, from_reset, from_step, text_digest, to_actions
+from srl_envs.remote.frames import Reset, from_reset, from_step, text_digest, write_actions
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.spaces import from_space
-from srl_envs.remote.values import from_value, mapping_of, to_mapping
+from srl_envs.remote.values import from_value, mapping_of, to_value
 from srl_envs.text.view import TextView
 from srl_envs.validation import Step, asks_nothing, reset_arguments
 
@@ -154,12 +154,14 @@ class RemoteEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     def to_reset(self, seed: int | None, options: Mapping[str, Any]) -> pb.SessionReset:
         """The message of a reset."""
         return pb.SessionReset(
-            session=self._session, turn=self._turn, seed=seed, options=to_mapping(options)
+            session=self._session, turn=self._turn, seed=seed, options=to_value(options)
         )
 
     def to_step(self, actions: Mapping[str, Any]) -> pb.SessionStep:
         """The message of a step."""
-        return pb.SessionStep(session=self._session, turn=self._turn, actions=to_actions(actions))
+        message = pb.SessionStep(session=self._session, turn=self._turn)
+        write_actions(actions, message.actions)
+        return message
 
     def played(self, frame: pb.Frame) -> pb.Frame:
         """The frame, once it is noted. Raises RemoteError where it is refused."""

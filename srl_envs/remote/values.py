@@ -5,8 +5,10 @@ What is read may be anybody's: it names no code, and is no larger than its messa
 
 from __future__ import annotations
 
+import functools
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,18 +24,24 @@ LARGEST = 1024
 
 
 def to_value(value: Any) -> pb.Value:
-    """The message of a value: None, bool, int, float, str, lists, tuples, mappings with keys of
-    text or whole numbers, NumPy arrays and numbers.
+    """The message of a value; see `write`."""
+    message = pb.Value()
+    write(value, message)
+    return message
+
+
+def write(value: Any, message: pb.Value) -> None:
+    """Write a value into a message, in place: None, bool, int, float, str, lists, tuples, mappings,
+    NumPy arrays and numbers.
 
     Raises WireError for anything else.
     """
-    write = _WRITERS.get(type(value))
-    if write is not None:
-        return write(value)
-    for kind, write in _WRITERS.items():  # subclasses, such as np.float64 of float, NumPy's first
-        if isinstance(value, kind):
-            return write(value)
-    raise WireError(f"{value!r:.80} is a {type(value).__name__}, which has no form on the wire")
+    writer = _WRITERS.get(type(value))
+    if writer is None:  # subclasses, such as np.float64 of float: NumPy's first
+        writer = next((own for kind, own in _WRITERS.items() if isinstance(value, kind)), None)
+    if writer is None:
+        raise WireError(f"{value!r:.80} is a {type(value).__name__}, which has no form on the wire")
+    writer(value, message)
 
 
 def from_value(message: pb.Value) -> Any:
@@ -46,54 +54,141 @@ def from_value(message: pb.Value) -> Any:
 
 def to_array(array: np.ndarray) -> pb.Array:
     """The message of an array. Raises WireError for one of objects, texts or the like."""
-    dtype = array.dtype.str
-    if not DTYPE.fullmatch(dtype):
-        raise WireError(f"an array of {array.dtype} has no form on the wire")
-    return pb.Array(dtype=dtype, shape=array.shape, data=array.tobytes())
+    message = pb.Array()
+    _write_array(array, message)
+    return message
 
 
 def from_array(message: pb.Array) -> np.ndarray:
     """The array of a message, the caller's own. Raises WireError where the parts do not fit."""
-    if not DTYPE.fullmatch(message.dtype):
-        raise WireError(f"arrays of {message.dtype!r:.40} are not read")
-    shape = tuple(message.shape)
+    dtype, shape, data = _dtype(message.dtype), tuple(message.shape), message.data
     try:
-        return np.frombuffer(message.data, message.dtype).reshape(shape).copy()
+        if math.prod(shape) * dtype.itemsize != len(data):
+            raise ValueError("another size")
+        return np.ndarray(shape, dtype, bytearray(data))  # which can be written to
     except (ValueError, OverflowError) as error:
-        raise WireError(f"{len(message.data)} bytes of {message.dtype} are no {shape}") from error
-
-
-def to_mapping(given: Mapping[Any, Any]) -> pb.Value:
-    """The message of a mapping, in its order."""
-    value = pb.Value()
-    entries = value.mapping.entries
-    value.mapping.SetInParent()
-    for key, entry in given.items():
-        if isinstance(key, str):
-            entries.add(name=key, value=to_value(entry))
-        elif isinstance(key, int) and not isinstance(key, bool) and -WHOLE <= key < WHOLE:
-            entries.add(number=key, value=to_value(entry))
-        else:
-            raise WireError(f"the key {key!r:.80} has no form on the wire")
-    return value
+        raise WireError(f"{len(data)} bytes of {dtype} are no {shape}") from error
 
 
 def mapping_of(message: pb.Value, what: str) -> dict[str, Any]:
     """A mapping with keys of text. Raises WireError, naming `what`, for any other value."""
-    value = from_value(message)
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise WireError(f"{what} must be a mapping of names to values, got {value!r:.80}")
-    return value
+    if message.WhichOneof("kind") != "mapping":
+        raise WireError(f"{what} must be a mapping of names to values")
+    return _from_mapping(message.mapping)
 
 
-def _to_whole(value: int) -> pb.Value:
-    value = int(value)
+@functools.lru_cache(maxsize=64)
+def _dtype(name: str) -> np.dtype[Any]:
+    if not DTYPE.fullmatch(name):
+        raise WireError(f"arrays of {name!r:.40} are not read")
+    return np.dtype(name)
+
+
+@functools.lru_cache(maxsize=64)
+def _name(dtype: np.dtype[Any]) -> str:
+    name: str = dtype.str
+    if not DTYPE.fullmatch(name):
+        raise WireError(f"an array of {dtype} has no form on the wire")
+    return name
+
+
+def _write_array(array: np.ndarray, message: pb.Array) -> None:
+    message.dtype = _name(array.dtype)
+    message.shape.extend(array.shape)
+    message.data = array.tobytes()
+
+
+def _write_mapping(given: Mapping[Any, Any], message: pb.Value) -> None:
+    if not all(isinstance(key, str) for key in given):
+        _write_items([part for pair in given.items() for part in pair], message.pairs)
+        return
+    mapping = message.mapping
+    mapping.SetInParent()
+    mapping.names.extend(given)
+    for value in given.values():
+        write(value, mapping.values.add())
+
+
+def _write_items(items: Sequence[Any], message: pb.Items) -> None:
+    message.SetInParent()
+    for item in items:
+        write(item, message.items.add())
+
+
+def _write_list(items: Sequence[Any], message: pb.Value) -> None:
+    """The compact form of things that are alike where there is one, else one after another."""
+    kinds = set(map(type, items))
+    if len(kinds) == 1:
+        compact = _COMPACT.get(kinds.pop())
+        if compact is not None and compact(items, message):
+            return
+    _write_items(items, message.list)
+
+
+def _write_rows(arrays: Sequence[np.ndarray], message: pb.Value) -> bool:
+    dtype, shape = arrays[0].dtype, arrays[0].shape
+    if 0 in shape or any(one.dtype != dtype or one.shape != shape for one in arrays):
+        return False
+    rows = message.rows
+    rows.dtype = _name(dtype)
+    rows.shape.extend((len(arrays), *shape))
+    rows.data = b"".join([one.tobytes() for one in arrays])
+    return True
+
+
+def _write_numbers(numbers: Sequence[float], message: pb.Value) -> bool:
+    message.numbers.numbers.extend(numbers)
+    return True
+
+
+def _write_columns(mappings: Sequence[Mapping[Any, Any]], message: pb.Value) -> bool:
+    names = list(mappings[0])
+    alike = all(list(one) == names for one in mappings)
+    if not names or not alike or not all(isinstance(name, str) for name in names):
+        return False
+    message.columns.names.extend(names)
+    for name in names:
+        _write_list([one[name] for one in mappings], message.columns.values.add())
+    return True
+
+
+def _from_rows(message: pb.Array) -> list[np.ndarray]:
+    rows = from_array(message)
+    if not rows.size:  # nothing counts them then but a number, which may be any
+        raise WireError(f"rows of shape {rows.shape} are empty")
+    return [rows[row, ...].copy() for row in range(len(rows))]
+
+
+def _from_columns(mapping: pb.Mapping) -> list[dict[str, Any]]:
+    columns = _from_mapping(mapping)
+    if not columns or not all(isinstance(column, list) for column in columns.values()):
+        raise WireError("columns must be lists, at least one")
+    try:
+        rows = list(zip(*columns.values(), strict=True))
+    except ValueError as error:
+        raise WireError("columns must be of one length") from error
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _write_whole(value: int, message: pb.Value) -> None:
     if -WHOLE <= value < WHOLE:
-        return pb.Value(whole=value)
-    size = value.bit_length() // 8 + 1
+        message.whole = value
+        return
+    size = int(value).bit_length() // 8 + 1
     if size > LARGEST:
-        raise WireError(f"a number of {value.bit_length()} binary digits has no form on the wire")
-    return pb.Value(large=value.to_bytes(size, "little", signed=True))
+        raise WireError(f"a number of {8 * size} binary digits has no form on the wire")
+    message.large = int(value).to_bytes(size, "little", signed=True)
+
+
+def _write_text(text: str, message: pb.Value) -> None:
+    try:
+        message.text = text
+    except ValueError as error:  # a lone surrogate, which a model may write
+        raise WireError(f"{text!r:.80} is no text of Unicode") from error
+
+
+def _writing(field: str) -> Callable[[Any, pb.Value], None]:
+    return lambda value, message: setattr(message, field, value)
 
 
 def _from_large(data: bytes) -> int:
@@ -102,37 +197,40 @@ def _from_large(data: bytes) -> int:
     return int.from_bytes(data, "little", signed=True)
 
 
-def _to_text(text: str) -> pb.Value:
+def _from_mapping(mapping: pb.Mapping) -> dict[str, Any]:
+    values = list(map(from_value, mapping.values))
+    if len(values) != len(mapping.names):
+        raise WireError(f"{len(mapping.names)} names and {len(values)} values are no mapping")
+    return dict(zip(mapping.names, values, strict=True))
+
+
+def _from_pairs(items: pb.Items) -> dict[Any, Any]:
+    parts = [from_value(item) for item in items.items]
     try:
-        return pb.Value(text=text)
-    except ValueError as error:  # a lone surrogate, which a model may write
-        raise WireError(f"{text!r:.80} is no text of Unicode") from error
+        return dict(zip(parts[::2], parts[1::2], strict=True))
+    except (TypeError, ValueError) as error:  # a list as a key, or a key without a value
+        raise WireError(f"{len(parts)} values are no pairs of a mapping") from error
 
 
-def _to_items(kind: str) -> Callable[[Any], pb.Value]:
-    return lambda items: pb.Value(**{kind: pb.Items(items=map(to_value, items))})
-
-
-def _entry(entry: pb.Entry) -> Any:
-    kind = entry.WhichOneof("key")
-    if kind is None:
-        raise WireError("an entry of a mapping has no key")
-    return getattr(entry, kind)
-
-
-_WRITERS: dict[type, Callable[[Any], pb.Value]] = {
-    np.ndarray: lambda array: pb.Value(array=to_array(array)),
-    np.generic: lambda number: pb.Value(scalar=to_array(np.asarray(number))),
-    bool: lambda flag: pb.Value(flag=flag),
-    int: _to_whole,
-    float: lambda number: pb.Value(number=number),
-    str: _to_text,
-    tuple: _to_items("tuple"),
-    list: _to_items("list"),
-    Mapping: to_mapping,
-    dict: to_mapping,
-    type(None): lambda none: pb.Value(none=True),
+_WRITERS: dict[type, Callable[[Any, pb.Value], None]] = {
+    np.ndarray: lambda array, message: _write_array(array, message.array),
+    np.generic: lambda number, message: _write_array(np.asarray(number), message.scalar),
+    bool: _writing("flag"),
+    int: _write_whole,
+    float: _writing("number"),
+    str: _write_text,
+    tuple: lambda items, message: _write_items(items, message.tuple),
+    list: _write_list,
+    dict: _write_mapping,
+    Mapping: _write_mapping,
+    type(None): lambda none, message: setattr(message, "none", True),
 }
+_COMPACT: dict[type, Callable[[Any, pb.Value], bool]] = {
+    np.ndarray: _write_rows,
+    float: _write_numbers,
+    dict: _write_columns,
+}
+"""Kind of what a list holds -> writes it compactly, or says that it is not alike."""
 _READERS: dict[str, Callable[[Any], Any]] = {
     "none": lambda none: None,
     "flag": bool,
@@ -143,6 +241,10 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "scalar": lambda array: from_array(array)[()],
     "list": lambda items: [from_value(item) for item in items.items],
     "tuple": lambda items: tuple(from_value(item) for item in items.items),
-    "mapping": lambda mapping: {_entry(one): from_value(one.value) for one in mapping.entries},
+    "mapping": _from_mapping,
+    "rows": _from_rows,
+    "numbers": lambda numbers: list(numbers.numbers),
+    "columns": _from_columns,
+    "pairs": _from_pairs,
     "large": _from_large,
 }

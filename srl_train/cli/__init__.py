@@ -25,7 +25,7 @@ COMMANDS = {
     "crossplay": "let all players meet all others: matrix, ratings, gap and rankings",
     "rate": "rate players by the games of one cross-play or of several",
     "compare": "compare methods over their seeds and environments, with intervals",
-    "serve": "start the model servers of a configuration, or list those that run",
+    "serve": "serve models or environments, or list the model servers that run",
     "export": "write a trained model for others to load, or push it to the hub",
     "report": "write the report of a run, or compare several",
     "play": "play one agent yourself, in the terminal",

@@ -36,7 +36,8 @@ class EnvironmentConfig(Section):
     """Which game is played."""
 
     name: str = "coop_compete_v0"
-    """A name from the catalogue (`srl info` lists them), or module:function for one of yours."""
+    """A name from the catalogue (`srl info` lists them), module:function for one of yours, or
+    grpc://HOST:PORT/NAME for one on a server (docs/environments/remote.md)."""
     options: Annotated[Mapping[str, Any], Field(validate_default=True)] = {}
     """The environment's own arguments (docs/environments/games.md); max_cycles is the turns per
     episode.

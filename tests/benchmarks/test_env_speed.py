@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from benchmarks import env_speed, plain_game
-from benchmarks.plain_game import PlainGame
+from benchmarks.env_speed import __main__ as env_speed
+from benchmarks.env_speed import plain_game
+from benchmarks.env_speed.plain_game import PlainGame
 from benchmarks.repeats import Repeats
 from srl_envs import make
 

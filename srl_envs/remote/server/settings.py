@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class ServerSettings:
     """What an environment server is started with. Raises EnvConfigError for what is not allowed:
     plaintext or no token beyond this machine among it."""
 
-    environments: Collection[str]
+    environments: Sequence[str]
     """Names of the catalogue, or 'module:function' for environments of your own."""
     host: str = "127.0.0.1"
     port: int = 0

@@ -27,7 +27,7 @@ def view_of(
 
     A run's configuration may be anybody's: raises UntrustedError as srl_envs.registry.remake.
     """
-    if name not in registry.names() and not trusted:
+    if registry.served_name(name) not in registry.names() and not trusted:
         return None
     try:
         made = registry.remake(name, options, trusted=trusted)

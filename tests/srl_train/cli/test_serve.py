@@ -13,7 +13,7 @@ from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.process.records import ServerRecord, claim
 from srl_agents.serving.server import ModelServer, free_port
 from srl_train import cli
-from srl_train.cli import serve
+from srl_train.cli.serve import models as serve
 from srl_train.config import yaml_file
 from srl_train.players.served import server_specs
 from tests.servers.vllm_program import interpreter

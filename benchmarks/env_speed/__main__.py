@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import records
-from benchmarks.plain_game import PlainGame
+from benchmarks.env_speed.plain_game import PlainGame
 from benchmarks.repeats import Repeats, in_turns
 from srl_envs import make, vector
 

@@ -1,4 +1,4 @@
-"""`srl serve`: the model servers of a configuration in the foreground, and those that run."""
+"""`srl serve models` and `srl serve status`: model servers of a configuration, and what runs."""
 
 from __future__ import annotations
 
@@ -29,35 +29,30 @@ PATIENCE = 10.0
 """Seconds that a server has to answer a check."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
-    what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    models = what.add_parser(
+def add_arguments(what: Any) -> None:
+    """Declare what the two commands take, `what` being the commands of `srl serve`."""
+    start = what.add_parser(
         "models", help="start the servers of a configuration, and end them on Ctrl-C or SIGTERM"
     )
-    models.add_argument("config", type=Path, help="a run's YAML with the section backend.managed")
-    models.add_argument(
+    start.add_argument("config", type=Path, help="a run's YAML with the section backend.managed")
+    start.add_argument(
         "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE",
         help="replace one setting, such as backend.managed.base_port=9001; may be repeated",
     )  # fmt: skip
-    models.add_argument(
+    start.add_argument(
         "--logs", type=Path, metavar="FOLDER",
         help="where the servers' logs are written (default: server-logs in the cache folder)",
     )  # fmt: skip
-    models.add_argument(
+    start.add_argument(
         "--drain", type=float, default=10.0, metavar="SECONDS",
         help="to finish the answers under way at the end (default: 10)",
     )  # fmt: skip
-    status = what.add_parser("status", help="list the servers that run on this machine")
-    status.add_argument("--json", action="store_true", help="as JSON, for programs")
+    shown = what.add_parser("status", help="list the servers that run on this machine")
+    shown.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Serve, or list what is served."""
-    return _status(args.json) if args.what == "status" else _models(args)
-
-
-def _models(args: argparse.Namespace) -> int:
+def models(args: argparse.Namespace) -> int:
+    """Start the servers of a configuration, and keep them up."""
     from srl_train.config.yaml_file import load
 
     config = load(args.config, dict(map(setting, args.overrides)))
@@ -107,8 +102,7 @@ def _started(config: RunConfig, logs: Path | None) -> Fleet:
     )
 
     check_python(managed)
-    models = config.models
-    bases = dict(zip(models.names, models.bases, strict=True))
+    bases = dict(zip(config.models.names, config.models.bases, strict=True))
     sources = served_bases(config, servable(config, partial(build_env, config), bases))
     specs = server_specs(
         config,
@@ -128,13 +122,14 @@ def _started(config: RunConfig, logs: Path | None) -> Fleet:
     )
 
 
-def _status(as_json: bool) -> int:
+def status(args: argparse.Namespace) -> int:
+    """List the servers that run on this machine."""
     from srl_agents.serving.process.records import read_records
 
     found = list(read_records())
     records = [record for record in found if not isinstance(record, ServingError)]
     servers = asyncio.run(_checked(records))
-    if as_json:
+    if args.json:
         tell(json.dumps(servers))
         return 0
     for error in found:

@@ -1,0 +1,1 @@
+"""Speed of the environments, beside their peers."""

@@ -1,0 +1,49 @@
+"""Player of whole games with scripted policies, for servers of environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from srl_agents.episode import to_json
+from srl_agents.errors import PolicyError
+from srl_agents.rollout import play
+from srl_agents.scripted.registry import classic_policy, names
+from srl_envs.errors import EnvError
+
+
+@dataclass(frozen=True)
+class PlayedGame:
+    """A game that is over."""
+
+    turns: int
+    returns: Mapping[str, float]
+    """Agent -> sum of its rewards."""
+    record: str
+    """The game as a line of JSON (srl_agents.episode)."""
+
+
+class ScriptedPlayer:
+    """Plays with the scripted policies that are not held out from training."""
+
+    policies = names(holdout=False)
+
+    def __call__(self, env: Any, players: Mapping[str, str], seed: int) -> PlayedGame:
+        """One game of `env` from `seed`, each agent played by the policy that `players` names.
+
+        Raises EnvError for players that do not fit the environment, and for a game that fails.
+        """
+        if set(players) != set(env.possible_agents):
+            raise EnvError(
+                f"players are for {', '.join(sorted(players)) or 'nobody'}: give a policy for each "
+                f"of {', '.join(env.possible_agents)}, and for nobody else"
+            )
+        try:
+            seats = {agent: classic_policy(who, env) for agent, who in players.items()}
+        except PolicyError as error:
+            raise EnvError(str(error)) from error
+        episode = play(env, seats, seed)
+        if episode.failure is not None:
+            raise EnvError(episode.failure)
+        return PlayedGame(len(episode.turns), episode.returns(), to_json(episode))
