@@ -20,8 +20,9 @@ from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
 from core_srl.adapters import LoRAManager
+from core_srl.arguments import path, text, whole
 from core_srl.llm_config import LLMConfig
-from core_srl.lora_config import LoRAConfig
+from core_srl.lora_config import LoRAConfig, adapters_by_id
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError, PlacementError, ServingError
 from srl_agents.llm.backends import background_loop
@@ -32,6 +33,7 @@ from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.fleet import Fleet
 from srl_agents.serving.gpus import find_gpus
 from srl_agents.serving.server import logs_folder
+from srl_train.checkpoints.adapter_folders import UNREADABLE
 from srl_train.errors import ConfigError
 from srl_train.players.publisher import weights_digest
 from srl_train.players.served.publications import (
@@ -90,13 +92,18 @@ class DistributedLoRAScheduler:
         with neither, adapter i is on GPU i. `python` is the interpreter that vLLM is installed for.
         Raises ConfigError.
         """
-        for name, value, low in (("base_port", base_port, 1), ("num_gpus", num_gpus, 0)):
-            if type(value) is not int or value < low:
-                raise ConfigError(f"{name} is {value!r}: give a whole number, {low} or more")
+        whole("base_port", base_port, 1, 65535)
+        whole("num_gpus", num_gpus, 0, 65536 - base_port)
+        text("base", base)
+        text("python", python)
+        if manager is not None and not isinstance(manager, LoRAManager):
+            raise ConfigError(f"manager is {manager!r}: give a LoRAManager")
         if manager is not None and configs is not None:
             raise ConfigError("configs are given beside a manager, which has its own: leave it out")
         ports = range(base_port, base_port + max(1, num_gpus))
-        if configs is None:
+        if configs is not None:
+            configs = adapters_by_id(configs)
+        else:
             configs = manager.configs if manager is not None else {
                 i: LoRAConfig(lora_id=i, gpu_id=i, port=port) for i, port in enumerate(ports)
             }  # fmt: skip
@@ -115,6 +122,8 @@ class DistributedLoRAScheduler:
         self._publications: Publications | None = None
         self._publishing = {lora_id: asyncio.Lock() for lora_id in configs}
         self._following: list[Future[Any]] = []
+        self._turning = asyncio.Lock()
+        """Held while the servers are started or ended."""
 
     async def start(self) -> None:
         """Start the servers, wait until they answer, and swap in what the manager has.
@@ -122,8 +131,12 @@ class DistributedLoRAScheduler:
         Raises PlacementError where there are fewer GPUs, ServingError where a server does not come
         up, with its log's words, and ServingError where they run already.
         """
-        if self._fleet is not None:
-            raise ServingError("the servers run already: stop() them first")
+        async with self._turning:
+            if self._fleet is not None:
+                raise ServingError("the servers run already: stop() them first")
+            await self._start()
+
+    async def _start(self) -> None:
         gpus = await asyncio.to_thread(find_gpus)
         if self._num_gpus > len(gpus):
             raise PlacementError(
@@ -170,14 +183,18 @@ class DistributedLoRAScheduler:
                     await background_loop.await_(self._catch_up(lora_id))
                 self._manager.follow(self._told)
         except BaseException:
-            await self.stop()
+            await self._stop()
             raise
 
     async def stop(self) -> None:
         """End the servers; versions that are being swapped in are given up.
 
-        Raises what could not be swapped in before.
+        Where they just start, that is waited for. Raises what could not be swapped in before.
         """
+        async with self._turning:
+            await self._stop()
+
+    async def _stop(self) -> None:
         fleet, self._fleet = self._fleet, None
         if self._manager is not None:
             self._manager.unfollow(self._told)
@@ -211,7 +228,10 @@ class DistributedLoRAScheduler:
 
         async def published() -> int:
             async with self._publishing[self._of(lora_id).lora_id]:
-                return await self._publish(lora_id, Path(folder), version, None)
+                given = Path(path("folder", folder))
+                if version is not None:
+                    whole("version", version, 0)
+                return await self._publish(lora_id, given, version, None)
 
         return await background_loop.await_(published())
 
@@ -257,7 +277,7 @@ class DistributedLoRAScheduler:
         try:
             await asyncio.to_thread(shutil.copytree, folder, own)
             digest = weights_digest(load_peft_weights(str(own), device="cpu"))
-        except (OSError, ValueError) as error:
+        except UNREADABLE as error:
             raise BackendError(f"cannot read the adapter {str(folder)!r}: {error}") from error
         made = ModelVersion(backend.name, version, config.name, digest)
         await self._publications.publish(config.name, Publication(made, name, own, expected))
@@ -333,7 +353,7 @@ class DistributedLoRAScheduler:
         return self._fleet
 
     def _of(self, lora_id: int) -> LoRAConfig:
-        if lora_id not in self._configs:
+        if type(lora_id) is not int or lora_id not in self._configs:
             raise ConfigError(f"there is no adapter {lora_id!r}: there is {list(self._configs)}")
         return self._configs[lora_id]
 

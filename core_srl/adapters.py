@@ -7,19 +7,21 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import PeftModel, get_peft_model
 
+from core_srl.arguments import path, text, whole
 from core_srl.llm_config import LLMConfig
-from core_srl.lora_config import LoRAConfig
-from core_srl.shared_weights import opened
+from core_srl.lora_config import LoRAConfig, adapters_by_id
+from core_srl.shared_weights import dense_like, opened
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.progress import no_bars
-from srl_train.checkpoints.adapter_folders import put, shapes, weights_for, weights_of
-from srl_train.engine.run_files import refuse_taken
+from srl_train.checkpoints.adapter_folders import put, weights_for, weights_of
+from srl_train.engine.run_files import asked_for, refuse_taken
 from srl_train.errors import ConfigError
 from srl_train.learners.lora import check_targets, lora_config
 from srl_train.learners.trl_stepped import isolated_randomness
@@ -50,20 +52,14 @@ class LoRAManager:
         `base` is a local folder or hub name, loaded when the adapters are first used. All adapters
         begin alike (A drawn from `seed`, B zero), at version 0. Raises ConfigError.
         """
-        self.base = base
-        self._device, self._seed = device, seed
+        self.base = text("base", base)
+        self._device, self._seed = text("device", device), whole("seed", seed, 0)
         self._configs: dict[int, LoRAConfig] = {}
         self._versions: dict[int, int] = {}
         self._backend: HuggingFaceBackend | None = None
         self._lock = threading.RLock()
         self._followers: list[FollowVersions] = []
-        if not isinstance(configs, Mapping):
-            raise ConfigError(f"configs is {configs!r}: give a mapping of numbers to LoRAConfigs")
-        for lora_id, config in configs.items():
-            if not isinstance(config, LoRAConfig) or config.lora_id != lora_id:
-                raise ConfigError(
-                    f"configs has {config!r} under {lora_id!r}: give a LoRAConfig with that lora_id"
-                )
+        for config in adapters_by_id(configs).values():
             self.make(config)
 
     @property
@@ -100,6 +96,8 @@ class LoRAManager:
     def make(self, config: LoRAConfig) -> None:
         """A further adapter. Raises ConfigError for a number that is taken, and for target modules
         that the base lacks."""
+        if not isinstance(config, LoRAConfig):
+            raise ConfigError(f"config is {config!r}: give a LoRAConfig")
         with self._lock:
             if config.lora_id in self._configs:
                 raise ConfigError(f"there is an adapter {config.lora_id} already: load its weights")
@@ -118,7 +116,9 @@ class LoRAManager:
         """
         name = self._of(lora_id).name
         try:
-            weights = weights_for(self.backend.model, os.fspath(folder), name, "the LoRAConfig")
+            weights = weights_for(
+                self.backend.model, path("folder", folder), name, "the LoRAConfig"
+            )
         except ConfigError as error:
             raise ConfigError(f"{name} cannot be {error}: give it the same") from error
         return self.swap(lora_id, weights)
@@ -131,19 +131,25 @@ class LoRAManager:
         """
         config, backend = self._of(lora_id), self.backend
         with self._lock, backend.lock:
-            if shapes(weights) != shapes(weights_of(backend.model, config.name)):
+            held = weights_of(backend.model, config.name)
+            if not isinstance(weights, Mapping) or set(weights) != set(held):
                 raise ConfigError(
-                    f"the weights for {config.name} have other names or shapes than its own: give "
-                    f"all of those in weights({lora_id})"
+                    f"the weights for {config.name} have other names than its own: give all of "
+                    f"those in weights({lora_id})"
                 )
-            if not all(tensor.isfinite().all() for tensor in weights.values()):
-                raise ConfigError(f"the weights for {config.name} are not finite: keep the former")
-            put(backend.model, config.name, weights)
+            try:
+                new = {name: dense_like(weights[name], own) for name, own in held.items()}
+            except ValueError as error:
+                raise ConfigError(
+                    f"the weights for {config.name} are none: {error}; keep the former"
+                ) from error
+            put(backend.model, config.name, new)
             version = self._versions[lora_id] + 1
             self._versions[lora_id] = version
             self._publish(lora_id, version)
-        for follower in list(self._followers):
-            follower(lora_id, version)
+        with ExitStack() as telling:  # every follower, though one raises
+            for follower in reversed(self._followers):
+                telling.callback(follower, lora_id, version)
         return version
 
     def weights(self, lora_id: int) -> dict[str, torch.Tensor]:
@@ -156,12 +162,13 @@ class LoRAManager:
     def save(self, lora_id: int, folder: str | Path) -> int:
         """Write an adapter as a PEFT folder, whole or not at all; returns the version in it.
 
-        Raises ConfigError where the folder holds something.
+        Raises ConfigError where the folder holds something, or cannot be made.
         """
-        config, backend, folder = self._of(lora_id), self.backend, Path(folder)
+        config, backend, folder = self._of(lora_id), self.backend, Path(path("folder", folder))
         refuse_taken(folder)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        with asked_for("folder", folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         try:
             with backend.lock, no_bars(), quiet_upstream():
                 version = self._versions[lora_id]
@@ -193,7 +200,7 @@ class LoRAManager:
             self._followers.remove(follower)
 
     def _of(self, lora_id: int) -> LoRAConfig:
-        if lora_id not in self._configs:
+        if type(lora_id) is not int or lora_id not in self._configs:
             raise ConfigError(f"there is no adapter {lora_id!r}: there is {list(self._configs)}")
         return self._configs[lora_id]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
+from core_srl.arguments import text, whole
 from srl_agents.episode import Tokens
 from srl_agents.llm.sampling import Sampling
 from srl_train.errors import ConfigError
@@ -70,11 +71,11 @@ class LLMConfig:
         object.__setattr__(self, "backend", backend)
         object.__setattr__(self, "update_strategy", strategy)
         for name in ("model_name", "device"):
-            _text(name, getattr(self, name))
+            text(name, getattr(self, name))
         if self.api_key is not None and (not isinstance(self.api_key, str) or not self.api_key):
             raise ConfigError("api_key is no text: give the key, or None")
-        _whole("max_length", self.max_length, 2)
-        _whole("port", self.port, 1, 65535)
+        whole("max_length", self.max_length, 2)
+        whole("port", self.port, 1, 65535)
         if not isinstance(self.enable_lora, bool):
             raise ConfigError(f"enable_lora is {self.enable_lora!r}: give True or False")
         self.sampling  # noqa: B018  # checks the temperature
@@ -151,11 +152,11 @@ def node_settings(node_id: str, given: Mapping[str, Any] | None, usual: Sampling
     system_prompt = own.pop("system_prompt", "")
     adapter = own.pop("adapter", None)
     seed = own.pop("seed", zlib.crc32(node_id.encode()))
-    if not isinstance(system_prompt, str):
-        raise ConfigError(f"{where}: system_prompt is {system_prompt!r}: give a text")
+    if system_prompt != "":
+        text(f"{where}: system_prompt", system_prompt)
     if adapter is not None:
-        _text(f"{where}: adapter", adapter)
-    _whole(f"{where}: seed", seed, 0, 2**32 - 1)
+        text(f"{where}: adapter", adapter)
+    whole(f"{where}: seed", seed, 0, 2**32 - 1)
     sampling = _sampling(where, own, usual, others=("system_prompt", "adapter", "seed"))
     return NodeSettings(sampling, system_prompt, adapter, seed)
 
@@ -194,14 +195,3 @@ def _member(what: str, kind: type[Enum], given: Any) -> Any:
     except ValueError:
         allowed = ", ".join(str(member) for member in kind)
         raise ConfigError(f"{what}: {given!r}; give one of {allowed}") from None
-
-
-def _text(name: str, value: Any) -> None:
-    if not isinstance(value, str) or not value:
-        raise ConfigError(f"{name} is {value!r}: give a text")
-
-
-def _whole(name: str, value: Any, low: int, high: int | None = None) -> None:
-    if type(value) is not int or value < low or (high is not None and value > high):
-        most = "or more" if high is None else f"to {high}"
-        raise ConfigError(f"{name} is {value!r}: give a whole number, {low} {most}")

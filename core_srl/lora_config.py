@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from core_srl.arguments import whole
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError
 
@@ -31,11 +34,8 @@ class LoRAConfig:
 
     def __post_init__(self) -> None:
         for name, low, high in (("lora_id", 0, None), ("gpu_id", 0, None), ("port", 1, 65535)):
-            value = getattr(self, name)
-            if type(value) is not int or value < low or (high is not None and value > high):
-                most = "or more" if high is None else f"to {high}"
-                raise ConfigError(f"{name} is {value!r}: give a whole number, {low} {most}")
-        if isinstance(self.target_modules, str):
+            whole(name, getattr(self, name), low, high)
+        if not isinstance(self.target_modules, list | tuple) or not self.target_modules:
             raise ConfigError(
                 f"target_modules is {self.target_modules!r}: give a list such as ['q_proj']"
             )
@@ -55,3 +55,15 @@ class LoRAConfig:
             dropout=self.dropout,
             target_modules=tuple(self.target_modules),
         )
+
+
+def adapters_by_id(configs: Any) -> dict[int, LoRAConfig]:
+    """Adapters by their numbers, as given; raises ConfigError for what is no such mapping."""
+    if not isinstance(configs, Mapping):
+        raise ConfigError(f"configs is {configs!r}: give a mapping of numbers to LoRAConfigs")
+    for lora_id, config in configs.items():
+        if not isinstance(config, LoRAConfig) or config.lora_id != lora_id:
+            raise ConfigError(
+                f"configs has {config!r} under {lora_id!r}: give a LoRAConfig with that lora_id"
+            )
+    return dict(configs)

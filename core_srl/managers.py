@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from core_srl.arguments import text
 from core_srl.llm_config import (
     LLMBackend,
     LLMConfig,
@@ -96,8 +97,7 @@ class SharedLLMManager:
         the name it serves one by), seed, temperature, top_p, top_k and max_new_tokens. Raises
         ConfigError for other settings, and what the model raises for those it does not take.
         """
-        if not isinstance(node_id, str) or not node_id:
-            raise ConfigError(f"node_id is {node_id!r}: give a text")
+        text("node_id", node_id)
         settings = node_settings(node_id, node_config, self.config.sampling)
         former = self._nodes.get(node_id)
         self._nodes[node_id] = _Node(settings, self._model.start(settings))
@@ -113,10 +113,10 @@ class SharedLLMManager:
         BackendError where the model fails, with an API also its SDK's own error, and for a
         conversation that has reached max_length.
         """
-        if node_id not in self._nodes:
+        if text("node_id", node_id) not in self._nodes:
             known = ", ".join(self._nodes) or "none yet"
             raise ConfigError(f"node {node_id!r} is not registered: there is {known}")
-        if not isinstance(prompt, str) or not prompt.strip():
+        if not text("prompt", prompt).strip():
             raise ConfigError(f"prompt is {prompt!r}: give a text")
         node = self._nodes[node_id]
         sampling = overridden(node.settings.sampling, kwargs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,6 +12,7 @@ from typing import Any, Literal
 import psutil
 
 from core_srl.api_conversations import response_of
+from core_srl.arguments import text, whole
 from core_srl.config import MODERN_MODELS
 from core_srl.llm_config import ANSWER_TOKENS, LLMConfig, LLMResponse, overridden
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
@@ -62,9 +64,13 @@ class UnifiedScheduler:
         the seconds that a task waits for a server; `python` is the interpreter that vLLM is
         installed for. Raises ConfigError.
         """
-        for name, value, low in (("base_port", base_port, 1), ("num_gpus", num_gpus, 0)):
-            if type(value) is not int or value < low:
-                raise ConfigError(f"{name} is {value!r}: give a whole number, {low} or more")
+        whole("base_port", base_port, 1, 65535)
+        whole("num_gpus", num_gpus, 0)
+        text("python", python)
+        if max_length is not None:
+            whole("max_length", max_length, 2)
+        if type(max_wait) not in (int, float) or not 0 < max_wait < math.inf:
+            raise ConfigError(f"max_wait is {max_wait!r}: give seconds, above 0")
         if sharing not in ("fair", "priority"):
             raise ConfigError(f"sharing is {sharing!r}: give 'fair' or 'priority'")
         self.base_port, self.num_gpus, self.sharing = base_port, num_gpus, sharing
@@ -73,6 +79,8 @@ class UnifiedScheduler:
         self._plans: dict[str, Plan] = {}
         self._fleet: Fleet | None = None
         self._clients: dict[Endpoint, OpenAIModel] = {}
+        self._changing = asyncio.Lock()
+        """Held while the servers are started or ended."""
 
     def register_model(self, model_id: str, model_name: str | None = None) -> None:
         """A further model, of a local folder or hub name; None takes MODERN_MODELS[model_id].
@@ -81,7 +89,7 @@ class UnifiedScheduler:
         """
         if self._fleet is not None:
             raise ConfigError("the servers run already: register models before start()")
-        if not isinstance(model_id, str) or not model_id or model_id in self._models:
+        if text("model_id", model_id) in self._models:
             raise ConfigError(f"model_id is {model_id!r}: give a text that no other model has")
         name = MODERN_MODELS.get(model_id) if model_name is None else model_name
         if not isinstance(name, str) or not name:
@@ -99,16 +107,19 @@ class UnifiedScheduler:
         """
         if not self._models:
             raise ConfigError("no model is registered: register_model('qwen3')")
-        if self._fleet is not None:
-            raise ServingError("the servers run already: stop() them first")
-        self._fleet = await asyncio.to_thread(self._started)
+        async with self._changing:
+            if self._fleet is not None:
+                raise ServingError("the servers run already: stop() them first")
+            self._fleet = await asyncio.to_thread(self._started)
 
     async def stop(self) -> None:
-        """End the servers, if they run; what is asked then fails."""
-        fleet, self._fleet = self._fleet, None
-        self._clients.clear()
-        if fleet is not None:
-            await asyncio.to_thread(fleet.close)
+        """End the servers, if they run; what is asked then fails. Where they just start, that is
+        waited for."""
+        async with self._changing:
+            fleet, self._fleet = self._fleet, None
+            self._clients.clear()
+            if fleet is not None:
+                await asyncio.to_thread(fleet.close)
 
     shutdown = stop
 
@@ -128,11 +139,19 @@ class UnifiedScheduler:
         settings that there are not, QueueFull where too much waits, and BackendError where a model
         does not answer or has waited for max_wait seconds.
         """
-        if not isinstance(task, str) or not task.strip():
+        if not text("task", task).strip():
             raise ConfigError(f"task is {task!r}: give a text")
-        chosen = list(self._models) if selected_models is None else list(selected_models)
-        if not chosen or set(chosen) - set(self._models):
-            raise ConfigError(f"selected_models is {chosen}: give some of {list(self._models)}")
+        chosen = list(self._models) if selected_models is None else selected_models
+        if (
+            not isinstance(chosen, list | tuple)
+            or not chosen
+            or any(one not in list(self._models) for one in chosen)
+            or len(set(chosen)) < len(chosen)
+        ):
+            raise ConfigError(
+                f"selected_models is {chosen!r}: give a list of some of {list(self._models)}, "
+                "each once"
+            )
         request = ChatRequest(({"role": "user", "content": task},), overridden(SAMPLING, sampling))
         fleet = self._running()
         answers = await asyncio.gather(*(self._answer(fleet, one, request) for one in chosen))
@@ -141,7 +160,7 @@ class UnifiedScheduler:
     def set_score(self, model_id: str, score: float) -> None:
         """Competitive: the higher a model's score, the larger its share of the servers that it has
         in common with others. Raises ServingError otherwise, and for a score that is no number."""
-        if model_id not in self._models:
+        if text("model_id", model_id) not in self._models:
             raise ConfigError(f"model_id is {model_id!r}: give one of {list(self._models)}")
         self._running().scheduler.set_score(model_id, score)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +28,8 @@ from srl_train.players.load import load_backend
 from srl_train.players.publisher import InProcessPublisher
 from srl_train.players.trained_models import Loading
 
+HIGHEST_RATE = 1e3
+"""Of a learning rate: a finite gradient then still leaves weights finite."""
 _SEED = 0  # of the first values of an adapter that enable_lora puts on
 _OPTIMIZERS: Mapping[UpdateStrategy, Callable[[list[Tensor]], torch.optim.Optimizer]] = {
     UpdateStrategy.ADAPTIVE: lambda weights: torch.optim.AdamW(weights, weight_decay=0.0),
@@ -165,8 +166,11 @@ class SharedWeights:
         """
         if self._optimizer is None:
             raise UpdateError(f"update_strategy is {self._strategy}: the weights stay as they are")
-        if type(learning_rate) not in (int, float) or not 0 < learning_rate < math.inf:
-            raise UpdateError(f"learning_rate is {learning_rate!r}: give a number above 0")
+        if type(learning_rate) not in (int, float) or not 0 < learning_rate <= HIGHEST_RATE:
+            raise UpdateError(
+                f"learning_rate is {learning_rate!r}: give a number above 0, and at most "
+                f"{HIGHEST_RATE:g}"
+            )
         with self.backend.lock, as_documented():
             steps = self._checked(gradients)
             norm = float(torch.stack([own.float().norm() for _, own in steps]).norm())
@@ -192,17 +196,11 @@ class SharedWeights:
                 )
             weight = there[name]
             try:
-                gradient = torch.as_tensor(given, dtype=weight.dtype, device=weight.device)
-            except (TypeError, ValueError, RuntimeError) as error:
-                raise UpdateError(f"the gradient of {name} is no tensor: {error}") from error
-            if gradient.shape != weight.shape:
+                steps.append((weight, dense_like(given, weight)))
+            except ValueError as error:
                 raise UpdateError(
-                    f"the gradient of {name} has shape {tuple(gradient.shape)}, the weight "
-                    f"{tuple(weight.shape)}"
-                )
-            if not gradient.isfinite().all():
-                raise UpdateError(f"the gradient of {name} is not finite: leave this update out")
-            steps.append((weight, gradient))
+                    f"the gradient of {name} is none: {error}; leave this update out"
+                ) from error
         return steps
 
     def _step(self, steps: list[tuple[Tensor, Tensor]], learning_rate: float) -> None:
@@ -237,6 +235,25 @@ class SharedWeights:
     def _require_gradients(self) -> None:
         for own in self._weights:  # PEFT freezes what it puts an adapter on
             own.requires_grad_(True)
+
+
+def dense_like(given: Any, like: Tensor) -> Tensor:
+    """`given` as a tensor of the data type, on the device and of the shape of `like`.
+
+    Raises ValueError for what is no dense tensor of finite real numbers of that shape.
+    """
+    try:
+        tensor = torch.as_tensor(given)
+        if tensor.is_complex() or tensor.is_meta or tensor.layout is not torch.strided:
+            raise ValueError("it is complex, sparse or without data")
+        tensor = tensor.to(dtype=like.dtype, device=like.device)
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"it is no tensor ({error})") from error
+    if tensor.shape != like.shape:
+        raise ValueError(f"it has shape {tuple(tensor.shape)}, and {tuple(like.shape)} is wanted")
+    if not tensor.isfinite().all():
+        raise ValueError("it is not finite")
+    return tensor
 
 
 def opened(model_name: str, device: str) -> HuggingFaceBackend:

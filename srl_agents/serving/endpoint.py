@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.http_client import http_client
 from srl_agents.llm.backends.retrying import (
     RetryPolicy,
     TransientError,
@@ -18,7 +18,6 @@ from srl_agents.llm.backends.retrying import (
     no_answer,
 )
 from srl_agents.llm.sampling import Sampling
-from srl_agents.serving.process.loopback import is_loopback
 from srl_envs.loading.extras import needed_by
 from srl_envs.loading.untrusted import printable
 
@@ -79,15 +78,12 @@ class Endpoint:
             import openai
         self._sdk = openai
         self._retries = retries or RetryPolicy(deadline=deadline, unreachable=UNREACHABLE)
-        here = is_loopback(urlsplit(self.url).hostname or "")
         self._client: Any = openai.AsyncOpenAI(
             base_url=f"{self.url}/v1",
             api_key=api_key or "none",
             max_retries=0,
             timeout=timeout,
-            # A proxy for the internet does not lead to this machine.
-            # A redirection would take the prompts to wherever the reply says.
-            http_client=openai.DefaultAsyncHttpxClient(trust_env=not here, follow_redirects=False),
+            http_client=http_client(openai, self.url),
         )
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from peft import PeftConfig, PeftModel, get_peft_model_state_dict
 from peft.utils import load_peft_weights
+from safetensors import SafetensorError
 from transformers import AutoTokenizer
 from transformers.utils import find_adapter_config_file
 
@@ -18,6 +19,8 @@ from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_train.errors import ConfigError
 from srl_train.learners.upstream_warnings import quiet_upstream
 
+UNREADABLE = (OSError, ValueError, RuntimeError, SafetensorError)
+"""What reading an adapter raises where its files are not there, or damaged."""
 _PLAIN_STARTS = (True, False, "gaussian")
 """`init_lora_weights` of adapters whose base is left as it was."""
 
@@ -52,7 +55,7 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
                 model.load_adapter(source, adapter_name=name, **revised)
                 return model
             return PeftModel.from_pretrained(model, source, adapter_name=name, **revised)
-    except (OSError, ValueError, RuntimeError) as error:
+    except UNREADABLE as error:
         raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
 
 
@@ -89,7 +92,7 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
     try:
         theirs = PeftConfig.from_pretrained(source, **revised)
         weights: dict[str, torch.Tensor] = load_peft_weights(source, device="cpu", **revised)
-    except (OSError, ValueError, RuntimeError) as error:
+    except UNREADABLE as error:
         raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
     ours = model.peft_config[name]
     alike = (

@@ -157,9 +157,16 @@ def test_adapters_are_made_under_way(manager):
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (lambda weights: dict(list(weights.items())[1:]), "have other names or shapes"),
-        (lambda weights: {n: t[:1] for n, t in weights.items()}, "have other names or shapes"),
-        (lambda weights: {n: t / 0 for n, t in weights.items()}, "are not finite"),
+        (lambda weights: dict(list(weights.items())[1:]), "have other names"),
+        (lambda weights: None, "have other names"),
+        (lambda weights: list(weights), "have other names"),
+        (lambda weights: {n: t[:1] for n, t in weights.items()}, "are none: it has shape"),
+        (lambda weights: {n: t / 0 for n, t in weights.items()}, "are none: it is not finite"),
+        (lambda weights: {n: t.double() + 1e300 for n, t in weights.items()}, ".* not finite"),
+        (lambda weights: dict.fromkeys(weights, "text"), "are none: it is no tensor"),
+        (lambda weights: {n: t + 0j for n, t in weights.items()}, ".* complex, sparse"),
+        (lambda weights: {n: t.to_sparse() for n, t in weights.items()}, ".* complex, sparse"),
+        (lambda weights: {n: t.to("meta") for n, t in weights.items()}, ".* without data"),
     ],
 )
 def test_weights_that_do_not_fit_change_nothing(wrong, told, manager):
@@ -213,3 +220,45 @@ def test_who_is_unknown_is_told(manager, tmp_path):
         create_lora_manager({}).backend  # noqa: B018
     with pytest.raises(RuntimeError, match="Model loading failed"):
         create_lora_manager({0: LoRAConfig(0)}, base=str(tmp_path / "gone")).backend  # noqa: B018
+
+
+def test_every_follower_is_told_though_one_raises(manager):
+    told = []
+
+    def raising(lora_id, version):
+        told.append("raising")
+        raise RuntimeError("a follower's own")
+
+    manager.follow(raising)
+    manager.follow(lambda *news: told.append(news))
+    with pytest.raises(RuntimeError, match="a follower's own"):
+        manager.swap(3, manager.weights(3))
+    assert told == ["raising", (3, 1)]
+
+
+def test_a_damaged_adapter_is_told(manager, tmp_path):
+    manager.save(3, tmp_path / "own")
+    weights = tmp_path / "own" / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:50])
+    with pytest.raises(BackendError, match="cannot load the adapter"):
+        manager.load(3, tmp_path / "own")
+    assert manager.get_lora_status()[3]["version"] == 0
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda manager: manager.load(3, 5), "folder is 5: give a path"),
+        (lambda manager: manager.load([3], "x"), r"there is no adapter \[3\]"),
+        (lambda manager: manager.save(3, None), "folder is None: give a path"),
+        (lambda manager: manager.save(3, "a\x00b"), "folder is .*: give a path"),
+        (lambda manager: manager.save(3, "/proc/nowhere/x"), "folder: cannot write"),
+        (lambda manager: manager.make("x"), "config is 'x': give a LoRAConfig"),
+        (lambda manager: create_lora_manager({}, base=None), "base is None: give a text"),
+        (lambda manager: LoRAConfig(0, target_modules=None), "target_modules is None"),
+        (lambda manager: LoRAConfig(0, target_modules=[]), r"target_modules is \[\]"),
+    ],
+)
+def test_arguments_of_other_kinds_are_refused(manager, ask, told):
+    with pytest.raises(ConfigError, match=told):
+        ask(manager)

@@ -21,8 +21,10 @@ from tests.servers.chat_server import chat_server
 @pytest.fixture
 def server(monkeypatch):
     with chat_server() as running:
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-        monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
+        for proxy in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(proxy, "http://127.0.0.1:9")  # leads nowhere, and not to here
+        for proxy in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(proxy, raising=False)
         running.port = int(running.url.rpartition(":")[2])
         yield running
 

@@ -89,6 +89,7 @@ def test_a_node_says_what_is_its_own():
         ({"top_k": 1.5}, r"node 'a': top_k is 1\.5"),
         ({"top_p": 0}, "node 'a': top_p is 0"),
         ({"system_prompt": None}, "node 'a': system_prompt is None"),
+        ({"system_prompt": "\ud800"}, "node 'a': system_prompt is"),
         ({"adapter": ""}, "node 'a': adapter is ''"),
         ({"seed": -1}, "node 'a': seed is -1"),
         ("brief", "node_config is 'brief'"),

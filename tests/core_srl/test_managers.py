@@ -116,6 +116,10 @@ def test_who_is_unknown_or_says_nothing_is_told(opened):
         manager.generate_for_node("b", "Hello")
     with pytest.raises(ConfigError, match="prompt is ' '"):
         manager.generate_for_node("a", " ")
+    with pytest.raises(ConfigError, match="prompt is"):
+        manager.generate_for_node("a", "half a pair: \ud800")
+    with pytest.raises(ConfigError, match=r"node_id is \['a'\]"):
+        manager.generate_for_node(["a"], "Hello")
     with pytest.raises(ConfigError, match="node_id is 3"):
         manager.register_node(3)
     with pytest.raises(ConfigError, match="config is a str: give a LLMConfig"):

@@ -1,5 +1,6 @@
 """Updates of shared weights: what moves, what stays, and who answers with which version."""
 
+import re
 import threading
 
 import pytest
@@ -87,7 +88,9 @@ def test_an_update_reaches_every_node_and_drops_what_was_cached(opened, tiny_fol
         (lambda name, own: {}, "give a mapping of parameters"),
         (lambda name, own: [own], "give a mapping of parameters"),
         (lambda name, own: {name: own, "lm_heads": own}, "'lm_heads', which is no weight that"),
-        (lambda name, own: {name: own[:1]}, "has shape .*, the weight"),
+        (lambda name, own: {name: own[:1]}, "has shape .* is wanted"),
+        (lambda name, own: {name: own.to_sparse()}, "is complex, sparse or without data"),
+        (lambda name, own: {name: own + 0j}, "is complex, sparse or without data"),
         (lambda name, own: {name: own * torch.nan}, "is not finite"),
         (lambda name, own: {name: "steep"}, "is no tensor"),
     ],
@@ -102,8 +105,10 @@ def test_gradients_that_do_not_fit_change_nothing(wrong, told, opened):
         given = {first: gradients[first]} | given  # what comes before may fit
     with pytest.raises(UpdateError, match=told):
         manager.update_shared_parameters(given, learning_rate=0.1)
-    with pytest.raises(UpdateError, match="learning_rate is 0: give a number above 0"):
-        manager.update_shared_parameters(gradients, learning_rate=0)
+    for rate in (0, 1e300, float("nan")):
+        told = re.escape(f"learning_rate is {rate}: give a number above 0")
+        with pytest.raises(UpdateError, match=told):
+            manager.update_shared_parameters(gradients, learning_rate=rate)
     assert all(torch.equal(own, before[name]) for name, own in parameters(manager).items())
     assert manager.get_global_stats()["weights_version"] == 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError
-from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest
+from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest, counted
 from srl_agents.llm.backends.retrying import failures_of, no_answer, told
 from srl_agents.llm.sampling import Sampling
 
@@ -20,6 +20,7 @@ class AnthropicModel(ApiModel):
     """
 
     provider = "anthropic"
+    server_in = "ANTHROPIC_BASE_URL"
     takes_seed = False
 
     def _connected(self, **settings: Any) -> Any:
@@ -70,6 +71,6 @@ def _answer_of(came: Any) -> ChatAnswer:
         finish_reason=str(came.stop_reason),
         ended=came.stop_reason == "end_turn",
         model=str(came.model),
-        prompt_tokens=usage.input_tokens + cached,
-        completion_tokens=usage.output_tokens,
+        prompt_tokens=counted(usage.input_tokens + cached),
+        completion_tokens=counted(usage.output_tokens),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import numpy as np
 
 from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.http_client import http_client
 from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_envs.loading.extras import needed_by
@@ -134,6 +136,16 @@ def seed_from(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
 
 
+def counted(tokens: Any) -> int | None:
+    """Tokens that a server says it read or wrote; None where it says nothing.
+
+    Raises ValueError for what is no number of tokens.
+    """
+    if tokens is not None and (type(tokens) is not int or not 0 <= tokens < 2**31):
+        raise ValueError(f"{tokens!r} is no number of tokens")
+    return tokens
+
+
 class ApiModel(ABC):
     """A model behind an API, asked through its provider's SDK; see ChatModel.
 
@@ -143,6 +155,8 @@ class ApiModel(ABC):
     provider: ClassVar[str]
     """As models are named, and as the SDK is imported."""
     takes_seed: ClassVar[bool]
+    server_in: ClassVar[str]
+    """The environment variable that names another server than the provider's."""
 
     def __init__(
         self,
@@ -166,7 +180,11 @@ class ApiModel(ABC):
         with needed_by(self.name, BackendError):
             self._sdk: Any = import_module(self.provider)
         self._client = self._connected(
-            api_key=api_key, base_url=base_url, max_retries=0, timeout=timeout
+            api_key=api_key,
+            base_url=base_url,
+            max_retries=0,
+            timeout=timeout,
+            http_client=http_client(self._sdk, base_url or os.environ.get(self.server_in, "")),
         )
 
     @abstractmethod

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError
-from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest
+from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest, counted
 from srl_agents.llm.backends.retrying import failures_of, no_answer
 from srl_agents.llm.sampling import Sampling
 
@@ -23,6 +23,7 @@ class OpenAIModel(ApiModel):
     """
 
     provider = "openai"
+    server_in = "OPENAI_BASE_URL"
     takes_seed = True
 
     def _connected(self, **settings: Any) -> Any:
@@ -73,8 +74,8 @@ def _answer_of(came: Any) -> ChatAnswer:
         finish_reason=str(choice.finish_reason),
         ended=choice.finish_reason == "stop" and not choice.message.refusal,
         model=str(came.model),
-        prompt_tokens=usage.prompt_tokens if usage else None,
-        completion_tokens=usage.completion_tokens if usage else None,
+        prompt_tokens=counted(usage.prompt_tokens) if usage else None,
+        completion_tokens=counted(usage.completion_tokens) if usage else None,
     )
 
 

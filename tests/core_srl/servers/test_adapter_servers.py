@@ -181,6 +181,24 @@ def test_a_server_that_was_started_anew_holds_what_it_held(manager, started, por
     asyncio.run(course())
 
 
+def test_starts_and_stops_at_once_take_their_turns(manager, started, port):
+    scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
+
+    async def course():
+        one, other = await asyncio.gather(
+            scheduler.start(), scheduler.start(), return_exceptions=True
+        )
+        assert one is None and isinstance(other, ServingError), other
+        _, [answer] = await asked(scheduler.backend(0), "lora_0")
+        assert answer.ids and len(started[0]) == 1
+        await asyncio.gather(scheduler.stop(), scheduler.stop())
+        started[1].pop().stop()
+        await asyncio.gather(scheduler.start(), scheduler.stop())
+        assert scheduler.get_system_status()["servers"] == {}, "stopped once it had started"
+
+    asyncio.run(course())
+
+
 def test_swaps_under_load_lose_nothing_and_mix_nothing_up(manager, started, port):
     scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
     sets = [manager.weights(0), *(other_weights(manager, 0, seed) for seed in range(6))]
@@ -289,6 +307,12 @@ def test_each_gpu_has_a_server_with_the_adapters_of_its_port(tiny_folder, starte
         ({"num_gpus": -1}, "num_gpus is -1"),
         ({"num_gpus": 2, "configs": {0: LoRAConfig(0, port=8003)}}, "lora_0 has port 8003 and gpu"),
         ({"num_gpus": 2, "configs": {0: LoRAConfig(0, gpu_id=1)}}, "has port 8001 and gpu_id 1"),
+        ({"base_port": 65535, "num_gpus": 4}, "num_gpus is 4: give a whole number, 0 to 1"),
+        ({"base": None}, "base is None: give a text"),
+        ({"python": None}, "python is None: give a text"),
+        ({"manager": "m"}, "manager is 'm': give a LoRAManager"),
+        ({"configs": [LoRAConfig(0)]}, "configs is .*: give a mapping"),
+        ({"configs": {1: LoRAConfig(0)}}, "configs has .* under 1: give a LoRAConfig with"),
     ],
 )
 def test_what_does_not_fit_is_told(settings, told):

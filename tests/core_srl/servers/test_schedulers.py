@@ -243,12 +243,22 @@ def test_what_is_no_model_and_no_task_is_refused():
     for task, chosen, sampling, words in (
         ("", None, {}, "task is ''"),
         ("hello", ["x"], {}, "selected_models is"),
+        ("hello", "qwen3", {}, "selected_models is"),
+        ("hello", 5, {}, "selected_models is"),
+        ("hello", [["qwen3"]], {}, "selected_models is"),
+        ("hello", ["qwen3", "qwen3"], {}, "selected_models is"),
+        ("\ud800", None, {}, "task is"),
         ("hello", None, {"heat": 2}, "unknown setting 'heat'"),
     ):
         with pytest.raises(ConfigError, match=words):
             asyncio.run(scheduler.submit_task(task, chosen, **sampling))
     for settings, words in (
         ({"base_port": 0}, "base_port is 0"),
+        ({"base_port": 65536}, "base_port is 65536"),
+        ({"max_length": True}, "max_length is True"),
+        ({"max_wait": float("nan")}, "max_wait is nan"),
+        ({"max_wait": "5"}, "max_wait is '5'"),
+        ({"python": None}, "python is None"),
         ({"num_gpus": "2"}, "num_gpus is '2'"),
         ({"sharing": "even"}, "sharing is 'even'"),
     ):

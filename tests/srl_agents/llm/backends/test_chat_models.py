@@ -17,6 +17,7 @@ from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run, together
 from tests.servers.chat_server import chat_server
+from tests.servers.faulty_http import Handler
 
 BOTH = ("openai:m", "anthropic:m")
 PLAIN = Sampling(max_new_tokens=5)
@@ -208,6 +209,37 @@ def test_replies_that_are_no_answers_are_an_error_in_the_end(server, name):
     with pytest.raises(BackendError, match=rf"^{name}: .*the server's reply holds no answer"):
         ask(type(api_model(name))("m", retries=SOON), asking("Now?"))
     assert len(server.bodies) > 1
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("count", ["-5", "1.5", '"many"', "NaN", str(10**30)])
+def test_tokens_are_counted_in_whole_numbers(server, name, count):
+    server.raw = (
+        '{"model": "m", "choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}], '
+        f'"content": [], "usage": {{"prompt_tokens": {count}, "completion_tokens": 1, '
+        f'"input_tokens": {count}, "output_tokens": 1}}}}'
+    )
+    model = type(api_model(name))("m", retries=SOON)
+    with pytest.raises(BackendError, match=rf"^{name}: .*the server's reply holds no answer"):
+        ask(model, asking("Now?"))
+    assert model.usage.prompt_tokens == 0
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_redirection_is_not_followed(server, name, monkeypatch):
+    model = impatient(name)
+    asked = len(server.bodies)
+
+    def redirect(handler, body):
+        handler.send_response(307)
+        handler.send_header("Location", f"{server.url}{handler.path}")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    monkeypatch.setattr(Handler, "_answer", redirect)
+    with pytest.raises(BackendError, match="307"):
+        ask(model, asking("Now?"))
+    assert len(server.bodies) == asked
 
 
 @pytest.mark.parametrize("name", BOTH)

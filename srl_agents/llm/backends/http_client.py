@@ -1,0 +1,15 @@
+"""HTTP client of the SDKs `openai` and `anthropic`, as all our requests go out."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from srl_agents.serving.process.loopback import is_loopback
+
+
+def http_client(sdk: Any, url: str) -> Any:
+    """For requests to the server of `url`: a proxy for the internet does not lead to this machine,
+    and a redirection would take the prompts to wherever the reply says."""
+    here = is_loopback(urlsplit(url).hostname or "")
+    return sdk.DefaultAsyncHttpxClient(trust_env=not here, follow_redirects=False)
