@@ -181,6 +181,35 @@ def test_a_server_that_was_started_anew_holds_what_it_held(manager, started, por
     asyncio.run(course())
 
 
+def test_a_version_that_the_server_gets_wrong_does_not_answer(manager, started, port, monkeypatch):
+    scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
+    load = VLLMStub._load
+
+    def load_another(stub, body):
+        """The weights that were served before, under the new name."""
+        [former] = [folder for name, folder in stub.adapters.items() if name.startswith("lora_0@0")]
+        return load(stub, body | {"lora_path": str(former)})
+
+    async def course():
+        await scheduler.start()
+        with monkeypatch.context() as patch:
+            patch.setattr(VLLMStub, "_load", load_another)
+            manager.swap(0, other_weights(manager, 0, 1))
+            with pytest.raises(BackendError, match=r"log-probabilities differ by .*"):
+                async with asyncio.timeout(30):
+                    while True:
+                        scheduler.check()
+                        await asyncio.sleep(0.02)
+        assert scheduler.get_system_status()["adapters"][0]["version"] == 0
+        _, [answer] = await asked(scheduler.backend(0), "lora_0")
+        assert answer.model.version == 0
+        [stub] = started[1]
+        assert len(stub.adapters) == 2, "what was refused is unloaded"
+        await scheduler.stop()
+
+    asyncio.run(course())
+
+
 def test_starts_and_stops_at_once_take_their_turns(manager, started, port):
     scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
 
