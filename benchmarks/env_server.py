@@ -56,13 +56,13 @@ Step = Callable[[Any, pb.StepRequest], Awaitable[pb.Frames]]
 def server() -> Iterator[tuple[str, psutil.Process]]:
     """A server's address and process."""
     words = ["-m", "srl_train.cli", "serve", "env", *PLAYED, "--port", "0"]
-    process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
-    try:
+    command = [sys.executable, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().split()[-1], psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.wait()
+        try:
+            yield process.stdout.readline().split()[-1], psutil.Process(process.pid)
+        finally:
+            process.terminate()
 
 
 class Client:

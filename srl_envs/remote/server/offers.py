@@ -8,6 +8,7 @@ from typing import Any
 
 from srl_envs import registry
 from srl_envs.errors import EnvError
+from srl_envs.loading import references
 from srl_envs.remote.frames import text_digest
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.server.refusals import Refused
@@ -38,7 +39,8 @@ class Offers:
         try:
             env = registry.remake(name, options, allowing=self._own)
         except (EnvError, TypeError, ImportError) as error:
-            raise Refused("INVALID_ARGUMENT", "wrong options", error) from error
+            told = str(error).removesuffix(f": {references.WAY_OUT}")  # which is no client's
+            raise Refused("INVALID_ARGUMENT", "wrong options", told) from error
         if isinstance(env.unwrapped, Multitask):
             for member in env.unwrapped.named.values():
                 self._require(member["name"])

@@ -1,0 +1,232 @@
+"""What a server refuses, in one line each, and counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from srl_envs.remote import connect
+from srl_envs.remote.errors import RemoteError
+from srl_envs.remote.protocol import environments_pb2 as pb
+from srl_envs.remote.values import to_value
+from tests.srl_envs.remote.server import misbehaving
+
+TOKENS = "a" * 20, "b" * 20
+OWN = "tests.srl_envs.remote.server.misbehaving"
+
+
+def raw(running, method, data, token=""):
+    """The status of a call of plain bytes."""
+    with grpc.insecure_channel(running.address) as channel:
+        call = channel.unary_unary(f"/srl.env.v1.Environments/{method}")
+        metadata = [("authorization", f"Bearer {token}")] if token else []
+        with pytest.raises(grpc.RpcError) as refused:
+            call(data, metadata=metadata, timeout=20)
+    assert "\n" not in refused.value.details()
+    return refused.value.code().name
+
+
+def test_without_a_token_nothing_but_health_answers(start):
+    running = start(tokens=TOKENS)
+    for wrong in ("", "c" * 20, "a" * 19):
+        assert raw(running, "Describe", b"", wrong) == "UNAUTHENTICATED"
+        with pytest.raises(RemoteError, match="a token is needed"):
+            connect(running.address, token=wrong)
+    assert running.refused["unauthenticated"] == 6
+    with grpc.insecure_channel(running.address) as channel:
+        asked = health_pb2.HealthCheckRequest(service="srl.env.v1.Environments")
+        health = health_pb2_grpc.HealthStub(channel).Check(asked, timeout=20)
+    assert health.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_the_sessions_of_another_client_are_not_there(start, monkeypatch):
+    running = start(tokens=TOKENS, max_sessions_per_client=2, max_sessions=3)
+    monkeypatch.setenv("SRL_ENV_TOKEN", TOKENS[1])
+    with connect(running.address, token=TOKENS[0]) as one, connect(running.address) as other:
+        mine, theirs = one.env("coop_compete_v0"), other.env("coop_compete_v0")
+        mine.reset(seed=0)
+        theirs._session, theirs._turn, theirs.agents = mine._session, mine._turn, mine.agents
+        with pytest.raises(RemoteError, match="there is no such session"):
+            theirs.step(dict.fromkeys(mine.agents, 0))
+        # Limits: of a client, and of all.
+        with pytest.raises(RemoteError, match=r"2 more sessions, with 1 open, .* 2 that you may"):
+            one.vector("coop_compete_v0", 2)
+        another = one.env("coop_compete_v0")
+        with pytest.raises(RemoteError, match="3 that this server has in all"):
+            other.env("coop_compete_v0")
+        another.close()
+    assert running.refused == {"unknown session": 1, "too many sessions": 2}
+
+
+def test_oversized_requests(start):
+    running = start()
+    assert raw(running, "Open", b"x" * (5 << 20)) == "RESOURCE_EXHAUSTED"
+    assert running.refused == {"oversized": 1}
+    assert raw(running, "Open", b"x" * (9 << 20)) == "RESOURCE_EXHAUSTED"  # by gRPC
+
+
+@pytest.mark.parametrize(
+    ("method", "data"),
+    [
+        ("Open", b"\xff\xff"),
+        ("Open", pb.OpenRequest(environment="coop_compete_v0")),
+        ("Open", pb.OpenRequest(environment="coop_compete_v0", options=to_value([1]))),
+        ("Step", pb.StepRequest(sessions=[pb.SessionStep(session="x")] * 2)),
+        ("Step", pb.StepRequest(sessions=[pb.SessionStep(actions=[pb.Action(agent="a")])])),
+        ("Look", pb.LookRequest(session="x", thing=7)),
+    ],
+)
+def test_malformed_requests(start, method, data):
+    running = start()
+    data = data if isinstance(data, bytes) else data.SerializeToString()
+    assert raw(running, method, data) == "INVALID_ARGUMENT"
+    assert running.refused == {"malformed": 1}
+
+
+def test_a_turn_is_played_once_however_often_it_is_sent(start):
+    running = start()
+    with connect(running.address) as server:
+        env = server.env("coop_compete_v0", num_agents=2)
+        reset = env.to_reset(3, {})
+        once, again = server.advance("Reset", [reset]), server.advance("Reset", [reset])
+        assert once == again
+        env.played(once[0])
+        step = env.to_step({"agent_0": 1, "agent_1": 0})
+        once, again = server.advance("Step", [step]), server.advance("Step", [step])
+        assert once == again and running.refused == {}
+        for turn in (0, 7):
+            step.turn = turn
+            with pytest.raises(RemoteError, match=f"turn {turn} was sent, .* at turn 2") as refused:
+                server.advance("Step", [step])
+            assert refused.value.code == "FAILED_PRECONDITION"
+    assert running.refused == {"replayed": 2}
+
+
+def test_sessions_expire_and_a_reset_with_a_seed_opens_another(start):
+    running = start(lease=0.2)
+    with connect(running.address) as server:
+        env = server.env("coop_compete_v0")
+        first = env.reset(seed=3)
+        while server.describe().open_sessions:
+            time.sleep(0.05)
+        with pytest.raises(RemoteError, match="the session has ended: expired") as refused:
+            env.step(dict.fromkeys(env.agents, 0))
+        assert refused.value.code == "NOT_FOUND"
+        with pytest.raises(RemoteError, match="expired"):
+            env.reset()
+        again = env.reset(seed=3)
+        assert str(first) == str(again)
+        assert len(env.step(dict.fromkeys(env.agents, 0))[1]) == 4
+    assert running.refused == {"expired": 3}
+
+
+def test_a_step_that_hangs_holds_nobody_up(start):
+    misbehaving.HELD.clear()
+    names = [f"{OWN}:hanging", "coop_compete_v0"]
+    running = start(environments=names, step_seconds=0.3, threads=1, max_hung=2)
+    with connect(running.address) as server:
+        hanging, other = server.env(names[0]), server.env(names[1])
+        hanging.reset(seed=0)
+        other.reset(seed=0)
+        said = []
+
+        def step():
+            try:
+                hanging.step(dict.fromkeys(hanging.agents, 0))
+            except RemoteError as error:
+                said.append(error)
+
+        stuck = threading.Thread(target=step)
+        stuck.start()
+        other.step(dict.fromkeys(other.agents, 0))  # the only thread is freed for it
+        stuck.join()
+        assert said[0].code == "DEADLINE_EXCEEDED" and "longer than 0.3 s" in str(said[0])
+        with pytest.raises(RemoteError, match="the session has ended: slow"):
+            hanging.step(dict.fromkeys(hanging.agents, 0))
+        second = server.env(names[0])
+        second.reset(seed=0)
+        with pytest.raises(RemoteError, match=r"longer than 0.3 s"):
+            second.step(dict.fromkeys(second.agents, 0))
+        with pytest.raises(RemoteError, match="2 environments hang"):
+            other.step(dict.fromkeys(other.agents, 0))
+        misbehaving.HELD.set()  # they come back
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                other.step(dict.fromkeys(other.agents, 0))
+                break
+            except RemoteError:
+                time.sleep(0.05)
+        other.step(dict.fromkeys(other.agents, 0))
+    assert running.refused["slow"] == 3 and running.refused["hung"] >= 1
+
+
+def test_an_environment_that_fails_ends_its_session(start, caplog):
+    running = start(environments=[f"{OWN}:failing"])
+    with connect(running.address) as server:
+        env = server.env(f"{OWN}:failing")
+        env.reset(seed=0)
+        with pytest.raises(RemoteError, match="the environment failed: ZeroDivision") as refused:
+            env.step(dict.fromkeys(env.agents, 0))
+        assert refused.value.code == "INTERNAL"
+        assert "\n" not in str(refused.value) and "\x1b" not in str(refused.value)
+        with pytest.raises(RemoteError, match="the session has ended: failed"):
+            env.step(dict.fromkeys(env.agents, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "code", "said"),
+    [
+        ("maze_v0", {}, "PERMISSION_DENIED", "'maze_v0' is not offered here"),
+        ("os:system", {}, "PERMISSION_DENIED", "is not offered here"),
+        ("coop_compete_v0", {"num_agent": 2}, "INVALID_ARGUMENT", "did you mean 'num_agents'"),
+        ("coop_compete_v0", {"num_agents": 5000}, "INVALID_ARGUMENT", "of size 5000, .* is made$"),
+        ("coop_compete_v0", {"render_mode": "human"}, "INVALID_ARGUMENT", "write on the server"),
+        ("math_v0", {"path": "/etc/passwd"}, "INVALID_ARGUMENT", "is a place on this machine"),
+        ("math_v0", {"split": "test"}, "PERMISSION_DENIED", "kept for evaluation"),
+        ("multitask_v0", {"environments": {"a": {"name": "tool_use_v0"}}}, "PERMISSION_DENIED",
+         "'tool_use_v0' is not offered"),
+        ("multitask_v0", {"environments": {"a": {"name": "os:system"}}}, "INVALID_ARGUMENT",
+         "is code that a record names"),
+    ],
+)  # fmt: skip
+def test_environments_and_options_that_are_not_offered(everything_but, name, options, code, said):
+    with pytest.raises(RemoteError, match=said) as refused:
+        everything_but._connection.call(
+            "Open", pb.OpenRequest(environment=name, options=to_value(options))
+        )
+    assert refused.value.code == code
+
+
+@pytest.fixture
+def everything_but(start):
+    running = start(environments=["coop_compete_v0", "math_v0", "multitask_v0"])
+    with connect(running.address) as server:
+        env = server.env("coop_compete_v0")
+        yield env
+        assert server.describe().open_sessions == 1  # what was refused left none behind
+
+
+def test_calls_under_way_are_finished_when_the_server_ends(start):
+    misbehaving.HELD.clear()
+    from srl_envs.remote.server.serve import in_thread
+    from srl_envs.remote.server.settings import ServerSettings
+
+    played = []
+    with in_thread(ServerSettings(environments=[f"{OWN}:hanging"]), drain=20) as running:
+        server = connect(running.address)
+        env = server.env(f"{OWN}:hanging")
+        env.reset(seed=0)
+        actions = dict.fromkeys(env.agents, 0)
+        step = threading.Thread(target=lambda: played.append(env.step(actions)))
+        step.start()
+        while not running.service.sessions.all()[env._session].busy:
+            time.sleep(0.01)
+        threading.Timer(0.3, misbehaving.HELD.set).start()
+    step.join()
+    server.close()
+    assert len(played) == 1
