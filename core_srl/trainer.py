@@ -14,7 +14,7 @@ from typing import Any
 from core_srl.config import MultiModelConfig, TrainingMode
 from srl_train import trainer
 from srl_train.checkpoints import checkpoint
-from srl_train.engine import resume
+from srl_train.engine import summaries
 from srl_train.engine.assemble import assemble
 from srl_train.engine.builders.environment import build_env
 from srl_train.engine.run_files import RunFiles
@@ -72,7 +72,7 @@ class MultiModelTrainer(trainer.Trainer):
     @property
     def current_episode(self) -> int:
         """Games played so far."""
-        return min(resume.episodes_played(self.run), self.config.max_episodes)
+        return min(summaries.episodes_played(self.run), self.config.max_episodes)
 
     def get_training_status(self) -> dict[str, Any]:
         """Progress so far, counted in games; `training_time` in seconds."""

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,11 +17,12 @@ from srl_train.checkpoints.model_cards import write_card
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.distributed import processes
-from srl_train.engine import evaluation, resume
+from srl_train.engine import evaluation, resume, summaries
 from srl_train.engine.assemble import assemble
 from srl_train.engine.offline.progress import planned
-from srl_train.engine.rounds import RoundResult, run_round
-from srl_train.engine.run_files import RunFiles, refuse_unwritable, versions
+from srl_train.engine.play_ahead import rounds_of
+from srl_train.engine.rounds import RoundResult, Rounds
+from srl_train.engine.run_files import RunFiles, refuse_unwritable
 from srl_train.engine.state import Run
 from srl_train.errors import CheckpointNotFound, TrainingError
 from srl_train.metrics import JsonlSink, Sink, Tee, unreadable_answers
@@ -66,6 +66,8 @@ class Trainer:
         self._sinks = sinks if self._writes else ()
         self._record = record_metrics and self._writes
         self._sink: Sink | None = None
+        self._rounds: Rounds | None = None
+        self._torn = False
         self._run: Run | None = None
         self._built_from: RunConfig | None = None
         self._claimed = False
@@ -125,6 +127,7 @@ class Trainer:
                 self.train_stages()
                 while run.next_round < run.config.rounds and not self._stopping:
                     self.train_round()
+                self._settle()
             finally:
                 self._close()
             completed = run.completed
@@ -139,7 +142,7 @@ class Trainer:
                 self._write_summary()
         finally:
             self.is_training = False  # only now: `shutdown` waits for it before it saves
-        return self._results(completed)
+        return summaries.results(run, self._rows, completed, self.checkpoints_saved)
 
     def train_stages(self) -> None:
         """What is left to learn from data before the rounds: `sft`, then `dpo`; nothing where
@@ -197,9 +200,26 @@ class Trainer:
                 raise TrainingError("training was stopped before its first round")
         began = time.perf_counter()
         number = run.next_round
-        result = run_round(run, number)
+        if self._rounds is None:
+            self._settle()
+            record = self.files.activity if self._record else None
+            self._rounds = rounds_of(run, record, self._saves_after)
+        result = self._rounds.next_round()
+        self._account(result, time.perf_counter() - began)
+        if self._saves_after(number):
+            self.save_checkpoint()
+        return result
+
+    def _saves_after(self, number: int) -> bool:
+        every, rounds = self.run.config.checkpoints.every, self.run.config.rounds
+        return every > 0 and (number + 1) % every == 0 and number + 1 < rounds
+
+    def _account(self, result: RoundResult, seconds: float) -> None:
+        """Count and record the next round."""
+        run = self.run
+        number = run.next_round
         run.next_round = number + 1
-        run.seconds += time.perf_counter() - began
+        run.seconds += seconds
         self._rows.append(result.row)
         if self._sink is not None:
             self._sink.write(result.row)
@@ -207,14 +227,23 @@ class Trainer:
         last = run.next_round == run.config.rounds
         if self._writes and logging.episodes and (number % logging.episodes_every == 0 or last):
             self.files.write_episodes(number, result.episodes[: logging.episodes])
-        every = run.config.checkpoints.every
-        if every and run.next_round % every == 0 and not last:
-            self.save_checkpoint()
-        return result
+
+    def _settle(self) -> None:
+        """Account for what was learned beyond the last round: the run's state is whole then."""
+        if self._torn:
+            raise TrainingError(
+                "training failed or was interrupted after models had learned ahead of round "
+                f"{self.run.next_round}: build a new Trainer and load the last checkpoint"
+            )
+        began = time.perf_counter()
+        for result in self._rounds.settle() if self._rounds is not None else ():
+            self._account(result, time.perf_counter() - began)
+            began = time.perf_counter()
 
     def save_checkpoint(self, *, final: bool = False) -> str:
         """Save everything, prune old checkpoints, and return the new one's id."""
         run = self.run
+        self._settle()
         self._claim()
         name = resume.save(run, self.files.checkpoints, final=final)
         self._saved = run.position
@@ -241,13 +270,16 @@ class Trainer:
                     "removed first"
                 )
             checkpoint_id = found[0]
+        self._end_rounds()
         resume.load(run, self.files.checkpoints, checkpoint_id)
+        self._torn = False
         self._saved = run.position
         self._claimed = True
         return True
 
     def save_models(self) -> Path:
         """Write every model as its users load it, into RUN/models."""
+        self._settle()
         self._claim()
         for name, learner in self.run.learners.items():
             learner.save_model(self.files.models / name)
@@ -276,15 +308,20 @@ class Trainer:
         Of all agents of the model: `total_episodes` are its games times the agents it held, and
         `win_rate` is the share of those in which nobody's return was higher and somebody's lower.
         """
-        return resume.model_states(self.run)
+        return summaries.model_states(self.run)
 
     async def shutdown(self) -> None:
-        """Stop after the round under way, save what is not saved yet, close files and servers."""
+        """Stop after the round under way, save what is not saved yet, close files and servers.
+
+        Nothing is saved after a failure that left models ahead of the rounds.
+        """
         self._stop.set()
         while self.is_training:
             await asyncio.sleep(0.01)
+        if not self._torn:
+            self._settle()
         self._close()
-        if self._run is not None and self._run.position > self._saved:
+        if self._run is not None and self._run.position > self._saved and not self._torn:
             self.save_checkpoint()
         self.close()
 
@@ -333,7 +370,14 @@ class Trainer:
         elif run.next_round == 0 and run.stages.reports and run.stages.saved is None:
             self._evaluate_stage(run.stages.reports[-1]["stage"])  # where that had failed
 
+    def _end_rounds(self) -> None:
+        if self._rounds is not None:
+            self._rounds.close()
+            self._torn = self._torn or self._rounds.ahead
+            self._rounds = None
+
     def _close(self) -> None:
+        self._end_rounds()
         if self._sink is not None:
             self._sink.close()
             self._sink = None
@@ -354,44 +398,4 @@ class Trainer:
     def _write_summary(self) -> None:
         if not self._record:
             return
-        run = self.run
-        usage = {name: asdict(own) for name, own in run.engine.api_usage(run).items()}
-        self.files.write_summary(
-            {
-                "environment": run.config.environment.name,
-                "mode": run.config.mode.name,
-                "strategy": run.config.updates.strategy,
-                "seed": run.config.seed,
-                "rounds": run.next_round,
-                "models": self.get_model_performance_summary(),
-                "baselines": dict(run.baselines),
-                "evaluation": run.evaluations,
-                "warnings": list(run.warnings.values()),
-                "stages": run.stages.reports,
-                "api_usage": usage,
-                "seconds": run.seconds,
-                "versions": versions(),
-            }
-        )
-
-    def _results(self, completed: bool) -> dict[str, Any]:
-        run, environment = self.run, [row["environment"] for row in self._rows]
-        return {
-            "training_completed": completed,
-            "total_episodes": resume.episodes_played(run),
-            "training_time": run.seconds,
-            "training_metrics": {
-                "episodes": [row["round"] for row in self._rows],
-                "total_rewards": [played["raw_reward"] for played in environment],
-                "cooperation_ratios": [played["cooperation_rate"] for played in environment],
-                "weight_update_counts": dict(run.versions),
-                "model_performances": {
-                    name: [row["models"][name]["raw_reward"] for row in self._rows]
-                    for name in run.learners
-                },
-            },
-            "final_model_states": self.get_model_performance_summary(),
-            "checkpoints_saved": list(self.checkpoints_saved),
-            "evaluation": dict(run.evaluations),
-            "stages": list(run.stages.reports),
-        }
+        self.files.write_summary(summaries.summary(self.run))

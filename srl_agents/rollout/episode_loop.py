@@ -49,8 +49,9 @@ class PlaySettings(TypedDict, total=False):
     record_states: bool
     """Whether the environment's state() before each turn is kept too, and where a game was cut off
     that does not tell its time, the one it was left in."""
-    in_flight: int | None
-    """The most episodes under way at once; None plays all of them."""
+    in_flight: int | asyncio.Semaphore | None
+    """The most episodes under way at once; None plays all of them. A semaphore bounds those of
+    several calls in one event loop."""
 
 
 def play(
@@ -97,7 +98,7 @@ async def play_many_async(
     """What `play_many` gives, to be awaited; cancelled, it closes its environments."""
     policy_seeds, options = settings.get("policy_seeds"), settings.get("reset_options")
     in_flight = settings.get("in_flight")
-    if in_flight is not None and in_flight < 1:
+    if isinstance(in_flight, int) and in_flight < 1:
         raise ValueError(f"in_flight is {in_flight}: give 1 or more, or None for all at once")
     work, over = LongWork(f"playing {len(seeds)} games"), 0
 
@@ -124,10 +125,11 @@ async def play_many_async(
 
     if not any(map(waits, seats.values())):
         return [await one(index) for index in range(len(seeds))]
-    free = asyncio.Semaphore(in_flight or max(1, len(seeds)))
+    if not isinstance(in_flight, asyncio.Semaphore):
+        in_flight = asyncio.Semaphore(in_flight or max(1, len(seeds)))
 
     async def bounded(index: int) -> Episode:
-        async with free:
+        async with in_flight:
             return await one(index)
 
     episodes = [asyncio.create_task(bounded(index)) for index in range(len(seeds))]

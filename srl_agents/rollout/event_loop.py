@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -29,6 +30,31 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         except KeyboardInterrupt:
             loop.call_soon_threadsafe(_cancel_all, loop)
             raise
+
+
+class LoopThread:
+    """An event loop in a thread of its own, for coroutines that go on while the caller works."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is the thread's."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """The coroutine's result, once the loop has run it."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def close(self) -> None:
+        """Cancel what is under way, wait for its end, and end the thread."""
+        self.submit(self._end()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        left = _cancel_all(self._loop, but=asyncio.current_task())
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
@@ -65,8 +91,10 @@ def _run_in(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) 
             loop.close()
 
 
-def _cancel_all(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[Any]]:
-    left = asyncio.all_tasks(loop)
+def _cancel_all(
+    loop: asyncio.AbstractEventLoop, but: asyncio.Task[Any] | None = None
+) -> set[asyncio.Task[Any]]:
+    left = asyncio.all_tasks(loop) - {but}
     for task in left:
         task.cancel()
     return left

@@ -14,6 +14,12 @@ class EngineSection(Section):
 
     CHOICE: ClassVar = "name"
 
+    play_ahead: bool = False
+    """Whether rounds are played while models still learn from those before, each model at its own
+    pace; updates.max_staleness alone says how far (docs/training/asynchronous.md)."""
+    in_flight: Annotated[int, Field(ge=1)] | None = None
+    """The most games under way at once; null for no limit."""
+
 
 class LocalEngineConfig(EngineSection):
     """Everything is done in the trainer's process, or in those that torchrun started."""

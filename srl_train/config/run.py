@@ -183,8 +183,7 @@ class RunConfig(Section):
     @property
     def max_staleness(self) -> int:
         """A model's own updates after which its samples are dropped."""
-        own = self.updates
-        return (own if isinstance(own, AsynchronousConfig) else AsynchronousConfig()).max_staleness
+        return self.updates.max_staleness
 
     def _check_names(self) -> None:
         groups: tuple[tuple[str, ...], ...] = ()
@@ -316,6 +315,13 @@ class RunConfig(Section):
             )
         bound = self.max_staleness
         rule = backend.publish
+        evaluates = not isinstance(rule, PublishUpdatesConfig)
+        if self.engine.play_ahead and self.opponent_pools and evaluates:
+            raise ConfigError(
+                "engine.play_ahead: got true where backend.publish.when is 'gain', whose games "
+                "meet each pool's first opponent, and so would the rounds under way: give "
+                "'updates', or leave out opponent_pools"
+            )
         if isinstance(rule, PublishUpdatesConfig) and rule.every - 1 > bound:
             raise ConfigError(
                 f"backend.publish.every: got {rule.every}: samples would be {rule.every - 1} "

@@ -9,6 +9,8 @@ from pydantic import AfterValidator, Field
 
 from srl_train.config.section import Names, Section, chosen_by
 
+INDEPENDENT = "asynchronous"
+"""The strategy under which no model's update depends on another's."""
 CUSTOM = "custom"
 """The recorded strategy of a run that was handed one as an object."""
 
@@ -49,6 +51,9 @@ class UpdatesSection(Section):
 
     CHOICE: ClassVar = "strategy"
 
+    max_staleness: Annotated[int, Field(ge=0)] = 4
+    """The model's own updates after which a sample is dropped."""
+
 
 class AsynchronousConfig(UpdatesSection):
     """Each model updates when its own sample budget is full."""
@@ -59,8 +64,6 @@ class AsynchronousConfig(UpdatesSection):
     sample_budget: Mapping[str, Annotated[int, Field(ge=2)]] = {}
     """Model -> samples it gathers before it updates, a multiple of rollout.group_size; a round's
     worth if not named."""
-    max_staleness: Annotated[int, Field(ge=0)] = 4
-    """The model's own updates after which a sample is dropped."""
 
 
 class SynchronizedConfig(UpdatesSection):

@@ -30,7 +30,8 @@ class SampleBuffer:
     """
 
     def __init__(self, group_size: int, budget: int | None, max_staleness: int) -> None:
-        """`budget` samples make an update; None takes whatever one round brought."""
+        """`budget` samples make an update; None takes whatever one round brought, the oldest
+        first."""
         self._group_size = group_size
         self._budget = budget
         self._max_staleness = max_staleness
@@ -55,11 +56,13 @@ class SampleBuffer:
         Groups with a sample staler than max_staleness are dropped and counted first.
         """
         self._drop_stale(version)
-        wanted = len(self._samples) if self._budget is None else self._budget
-        if not wanted or len(self._samples) < wanted:
+        if len(self._samples) < (self._budget or 1):
             return None
         groups = in_groups(self._samples, self._group_size)
-        chosen = self._in_turn(groups, wanted // self._group_size)
+        if self._budget is None:
+            chosen = self._of_oldest_round(groups)
+        else:
+            chosen = self._in_turn(groups, self._budget // self._group_size)
         taken = [sample for number in chosen for sample in groups[number]]
         kept = [group for number, group in enumerate(groups) if number not in set(chosen)]
         self._samples = [sample for group in kept for sample in group]
@@ -68,6 +71,13 @@ class SampleBuffer:
             tuple(version - sample.version for sample in taken),
             tuple(round_number - sample.group[0] for sample in taken),
         )
+
+    def _of_oldest_round(self, groups: Sequence[Sequence[TokenSample]]) -> list[int]:
+        """The numbers of that round's groups."""
+        oldest = min(group[0].group[0] for group in groups)
+        chosen = [number for number, group in enumerate(groups) if group[0].group[0] == oldest]
+        self._taken.update(_agent(groups[number]) for number in chosen)
+        return chosen
 
     def _in_turn(self, groups: Sequence[Sequence[TokenSample]], count: int) -> list[int]:
         """The numbers of the next `count` groups, in the order in which they wait."""

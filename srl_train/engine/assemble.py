@@ -65,6 +65,11 @@ def assemble(
             f"engine.name: got 'ray' in {started} processes: torchrun shares one learner's work, "
             "Ray shares a run's; start one process, or give local"
         )
+    if started > 1 and config.engine.play_ahead:
+        raise ConfigError(
+            f"engine.play_ahead: got true in {started} processes, which have to stay in step: "
+            "start one process, or give false"
+        )
     processes.check_same("the configuration", config)
     config = resolved(_with_own_parts(config, make_env, strategy))
     make_env = make_env or partial(build_env, config)

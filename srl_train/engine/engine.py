@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from srl_agents.episode import Episode
 from srl_agents.llm.backends.chat_backend import Usage
-from srl_agents.rollout import play_many
+from srl_agents.rollout import PlaySettings, play_many, play_many_async
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed import processes
 from srl_train.engine.state import Run
@@ -35,17 +36,26 @@ class Engine:
         env_seeds, policy_seeds, options: each episode's reset seed, the seed of its policies, and
         its reset options.
         """
-        return play_many(
-            run.make_env,
-            run.policies,
-            env_seeds,
-            policy_seeds=policy_seeds,
-            speaks_first=run.speaks_first,
-            reset_options=options,
-            names=run.seats,
-            extra=extra,
-            record_states=record_states,
-        )
+        settings = _settings(run, policy_seeds, options, extra, record_states)
+        settings["in_flight"] = run.config.engine.in_flight
+        return play_many(run.make_env, run.policies, env_seeds, **settings)
+
+    async def rollout_async(
+        self,
+        run: Run,
+        env_seeds: Sequence[int],
+        policy_seeds: Sequence[int],
+        options: Sequence[Mapping[str, Any]],
+        *,
+        extra: Mapping[str, Any] | None = None,
+        record_states: bool = False,
+        in_flight: asyncio.Semaphore | None = None,
+    ) -> list[Episode]:
+        """What `rollout` gives, to be awaited in an event loop in which other rounds are played at
+        the same time; `in_flight` bounds the games of all of them."""
+        settings = _settings(run, policy_seeds, options, extra, record_states)
+        settings["in_flight"] = in_flight
+        return await play_many_async(run.make_env, run.policies, env_seeds, **settings)
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
         """Model -> what `function` gives for it: one model after another."""
@@ -99,6 +109,23 @@ class ProcessesEngine(Engine):
         share = processes.share_of
         own = share(env_seeds), share(policy_seeds), share(options)
         return processes.gather(super().rollout(run, *own, **recorded))
+
+
+def _settings(
+    run: Run,
+    policy_seeds: Sequence[int],
+    options: Sequence[Mapping[str, Any]],
+    extra: Mapping[str, Any] | None,
+    record_states: bool,
+) -> PlaySettings:
+    return {
+        "policy_seeds": policy_seeds,
+        "speaks_first": run.speaks_first,
+        "reset_options": options,
+        "names": run.seats,
+        "extra": extra,
+        "record_states": record_states,
+    }
 
 
 def _course(episode: Episode) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.engine.state import ModelTotals, Run
+from srl_train.engine.summaries import average_cooperation, episodes_played, model_states
 from srl_train.errors import CheckpointError
 
 # Sections that may differ on resuming: they change nothing of what was computed.
@@ -112,40 +113,6 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     run.next_round = state["next_round"]
     run.seconds = state["seconds"]
     run.evaluations = state["evaluations"]
-
-
-def model_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Model -> what it is and has done so far."""
-    bases = dict(zip(run.config.models.names, run.config.models.bases, strict=True))
-    kind = "adapter" if run.config.models.adapters is not None else "full"
-    return {
-        model: {
-            "model_type": kind,
-            "model_name": bases[model],
-            "seats": list(run.seats_of(model)),
-            "avg_reward": _ratio(totals.reward, totals.turns),
-            "win_rate": _ratio(totals.wins, totals.episodes),
-            "total_episodes": totals.episodes,
-            "update_count": run.versions[model],
-            "cooperation_score": _ratio(totals.cooperations, totals.choices),
-        }
-        for model, totals in run.totals.items()
-    }
-
-
-def episodes_played(run: Run) -> int:
-    """Games of all rounds so far, failed ones included."""
-    return run.next_round * run.config.rollout.episodes
-
-
-def average_cooperation(run: Run) -> float | None:
-    """Share of cooperative choices of all models so far; None for games without that choice."""
-    choices = sum(t.choices for t in run.totals.values())
-    return _ratio(sum(t.cooperations for t in run.totals.values()), choices)
-
-
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
 
 
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:

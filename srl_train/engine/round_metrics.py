@@ -46,6 +46,7 @@ def row(
     games: Sequence[Game],
     left_out: Sequence[Episode],
     never_asked: Mapping[str, int],
+    mode_state: Mapping[str, float],
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def row(
         "seconds": dict(seconds),
         "mode": run.config.mode.name,
         "strategy": run.config.updates.strategy,
-        "mode_state": dict(run.mode_state),
+        "mode_state": dict(mode_state),
         "environment": {
             "name": run.config.environment.name,
             "episodes": len(kept) + len(left_out),
@@ -98,14 +99,14 @@ def _model_row(
         "parse_failures": parse_failures(steps),
         "cooperation_rate": cooperation_rate(steps),
         "updated": update.updates > 0,
-        "updates": run.versions[model],
+        "updates": update.version,
         "weight_change": update.weight_change,
         "steps_left_out": update.steps_left_out,
         "samples": update.samples,
-        "samples_dropped_stale": run.buffers[model].dropped.total(),
+        "samples_dropped_stale": update.dropped.total(),
         # By agent: of those, and the games of this round that are left out because it was never
         # asked in one of their group.
-        "stale_by_seat": {seat: run.buffers[model].dropped[seat] for seat in seats},
+        "stale_by_seat": {seat: update.dropped[seat] for seat in seats},
         "never_asked_by_seat": {seat: never_asked[seat] for seat in seats},
         "staleness": _summary(update.staleness),
         "age_rounds": _summary(update.age),

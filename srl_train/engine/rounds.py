@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypedDict
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_train.advantages.estimate import assign_credit
 from srl_train.data.sample_buffer import UpdateBatch
-from srl_train.data.samples import complete_groups, samples_for
+from srl_train.data.samples import TokenSample, complete_groups, samples_for
+from srl_train.data.trajectory import Game
 from srl_train.engine import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance, snapshot
@@ -30,87 +31,201 @@ class RoundResult:
     episodes: tuple[Episode, ...]
 
 
+class Games(TypedDict):
+    """What a round plays, as the engine's rollouts take it."""
+
+    env_seeds: list[int]
+    policy_seeds: list[int]
+    options: list[Mapping[str, Any]]
+    extra: Mapping[str, Any]
+    record_states: bool
+
+
+@dataclass(frozen=True)
+class Played:
+    """A round whose games are over: what models learn from, and what is told of it."""
+
+    number: int
+    episodes: tuple[Episode, ...]
+    kept: Sequence[Episode]
+    left_out: Sequence[Episode]
+    games: Sequence[Game]
+    samples: Mapping[str, Sequence[TokenSample]]
+    """Model -> its samples."""
+    never_asked: Mapping[str, int]
+    """Agent -> games left out because it was not asked in one of their group."""
+    scores: Mapping[str, float]
+    mode_state: Mapping[str, float]
+    """The mode's, after this round."""
+    warned: Sequence[str]
+
+
+class Rounds(Protocol):
+    """How a run's rounds follow one another."""
+
+    @property
+    def ahead(self) -> bool:
+        """Whether models may have learned from rounds beyond the last that was given."""
+        ...
+
+    def next_round(self) -> RoundResult:
+        """The run's next round, played and learned from."""
+        ...
+
+    def settle(self) -> list[RoundResult]:
+        """Rounds beyond the last that was given, of which models have learned already; from now on
+        and until `next_round` is called the run's state is whole, and that after the last of them.
+        """
+        ...
+
+    def close(self) -> None:
+        """End what is under way."""
+        ...
+
+
+@dataclass(frozen=True)
+class InTurn:
+    """Rounds that begin when the one before has been learned from; see Rounds."""
+
+    run: Run
+    ahead: ClassVar = False
+
+    def next_round(self) -> RoundResult:
+        """Play, then learn."""
+        return run_round(self.run, self.run.next_round)
+
+    def settle(self) -> list[RoundResult]:
+        """None: nothing is under way between two rounds."""
+        return []
+
+    def close(self) -> None:
+        """Nothing is left to end."""
+
+
 def run_round(run: Run, number: int) -> RoundResult:
     """Play and learn once; changes the run's models and state.
 
     Raises TrainingError where more than `max_failed_fraction` of the episodes failed.
     """
     began = time.perf_counter()
-    episodes = play_groups(run, number)
-    kept, left_out = complete_groups(episodes, run.config.rollout.group_size)
-    check_failures(run, episodes)
-    games, run.credit_state = assign_credit(
-        [run.game(episode) for episode in kept],
-        run.config.rollout.group_size,
-        run.credit,
-        run.seating(),
-        run.credit_state,
-    )
-    played = time.perf_counter()
-
-    scores = model_scores(kept, run.models_of_seats, run.roles)
-    never_asked: dict[str, int] = {}
-    for model, buffer in run.buffers.items():
-        samples, without = samples_for(
-            run.seats_of(model),
-            games,
-            group_size=run.config.rollout.group_size,
-            discount=run.config.rollout.discount,
-            round_number=number,
-        )
-        buffer.add(samples)
-        never_asked |= without
-    before = {model: snapshot(learner.weights()) for model, learner in run.learners.items()}
-    updates = {model: UpdateStats() for model in run.learners}
-    update_index = 0
-    while batches := _full_budgets(run, number):
-        context = RoundContext(number, 0, scores)
-        run.engine.update(run, batches, context, update_index, updates)
-        update_index += 1
-    for model, update in updates.items():
-        update.weight_change = distance(before[model], run.learners[model].weights())
-    run.end_round(kept)
-    warned = unreadable_answers.warn(run, kept)
-    row = round_metrics.row(
-        run,
-        number,
-        kept=kept,
-        games=games,
-        left_out=left_out,
-        never_asked=never_asked,
-        updates=updates,
-        seconds={"rollout": played - began, "train": time.perf_counter() - played},
-    )
-    return RoundResult({**row, "warnings": warned} if warned else row, tuple(episodes))
-
-
-def _full_budgets(run: Run, number: int) -> dict[str, UpdateBatch]:
-    taken = {
-        model: buffer.take(run.versions[model], number) for model, buffer in run.buffers.items()
-    }
-    return {model: batch for model, batch in taken.items() if batch is not None}
+    played = entered(run, number, play_groups(run, number))
+    over = time.perf_counter()
+    updates = learn_from(run, played, run.learners)
+    seconds = {"rollout": over - began, "train": time.perf_counter() - over}
+    return result(run, played, updates, seconds)
 
 
 def play_groups(run: Run, number: int) -> list[Episode]:
     """The round's episodes, group after group: one environment seed, `group_size` policy seeds."""
+    return run.engine.rollout(run, **games_of(run, number))
+
+
+def games_of(run: Run, number: int) -> Games:
+    """The round's games; from now on the pools play with the opponents that it draws."""
     rollout = run.config.rollout
     rng = seeding.generator(run.config.seed, "round", number)
     env_seeds = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
     seeds = [seed for seed in env_seeds for _ in range(rollout.group_size)]
     policy_seeds = [int(s) for s in rng.integers(2**63, size=len(seeds))]
     opponents = run.draw_opponents(number, seeding.generator(run.config.seed, "opponents", number))
-    return run.engine.rollout(
-        run,
-        seeds,
-        policy_seeds,
+    return {
+        "env_seeds": seeds,
+        "policy_seeds": policy_seeds,
         # A whole group is in the same phase of a staged game: compared members share their rules.
-        [
+        "options": [
             {"episode": number * len(seeds) + index - index % rollout.group_size}
             for index in range(len(seeds))
         ],
-        extra={"round": number, **({"opponents": opponents} if opponents else {})},
-        record_states=run.config.records_states,
+        "extra": {"round": number, **({"opponents": opponents} if opponents else {})},
+        "record_states": run.config.records_states,
+    }
+
+
+def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
+    """The round as it is learned from: rewards shaped, credit assigned, samples made.
+
+    Rounds enter in their order, for credit, the mode's balance, the pools' win rates and the totals
+    move on with each. Raises TrainingError where more than `max_failed_fraction` of the episodes
+    failed, and has then changed nothing.
+    """
+    rollout = run.config.rollout
+    kept, left_out = complete_groups(episodes, rollout.group_size)
+    check_failures(run, episodes)
+    games, run.credit_state = assign_credit(
+        [run.game(episode) for episode in kept],
+        rollout.group_size,
+        run.credit,
+        run.seating(),
+        run.credit_state,
     )
+    samples: dict[str, Sequence[TokenSample]] = {}
+    never_asked: dict[str, int] = {}
+    for model in run.learners:
+        samples[model], without = samples_for(
+            run.seats_of(model),
+            games,
+            group_size=rollout.group_size,
+            discount=rollout.discount,
+            round_number=number,
+        )
+        never_asked |= without
+    run.end_round(kept)
+    return Played(
+        number,
+        tuple(episodes),
+        kept,
+        left_out,
+        games,
+        samples,
+        never_asked,
+        model_scores(kept, run.models_of_seats, run.roles),
+        dict(run.mode_state),
+        unreadable_answers.warn(run, kept),
+    )
+
+
+def learn_from(run: Run, played: Played, models: Collection[str]) -> dict[str, UpdateStats]:
+    """Put the round's samples into these models' buffers, and update them while their budgets are
+    full."""
+    for model in models:
+        run.buffers[model].add(played.samples[model])
+    updates = {model: UpdateStats() for model in models}
+    before = {model: snapshot(run.learners[model].weights()) for model in models}
+    context = RoundContext(played.number, 0, played.scores)
+    update_index = 0
+    while batches := _full_budgets(run, played.number, models):
+        run.engine.update(run, batches, context, update_index, updates)
+        update_index += 1
+    for model, update in updates.items():
+        update.weight_change = distance(before[model], run.learners[model].weights())
+        update.version = run.versions[model]
+        update.dropped = run.buffers[model].dropped.copy()
+    return updates
+
+
+def _full_budgets(run: Run, number: int, models: Collection[str]) -> dict[str, UpdateBatch]:
+    taken = {model: run.buffers[model].take(run.versions[model], number) for model in models}
+    return {model: batch for model, batch in taken.items() if batch is not None}
+
+
+def result(
+    run: Run, played: Played, updates: Mapping[str, UpdateStats], seconds: Mapping[str, float]
+) -> RoundResult:
+    """The round's row and episodes."""
+    row = round_metrics.row(
+        run,
+        played.number,
+        kept=played.kept,
+        games=played.games,
+        left_out=played.left_out,
+        never_asked=played.never_asked,
+        mode_state=played.mode_state,
+        updates=updates,
+        seconds=seconds,
+    )
+    if played.warned:
+        row["warnings"] = played.warned
+    return RoundResult(row, played.episodes)
 
 
 def check_failures(run: Run, episodes: Sequence[Episode]) -> None:

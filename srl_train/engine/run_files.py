@@ -45,6 +45,11 @@ class RunFiles:
         return self.folder / "stages.jsonl"
 
     @property
+    def activity(self) -> Path:
+        """Who was busy when, where play went ahead."""
+        return self.folder / "activity.jsonl"
+
+    @property
     def data(self) -> Path:
         """The games that were played to be learned from, stage by stage."""
         return self.folder / "data"
@@ -83,7 +88,8 @@ class RunFiles:
 
         Only what a run writes is moved. None where there is no run.
         """
-        own = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json", "report.html")
+        own = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
+               "activity.jsonl", "report.html")  # fmt: skip
         found = [self.folder / name for name in (*own, "episodes", "data", "models", "server-logs")]
         saved = [manifest.parent for manifest in self.checkpoints.glob("*/manifest.json")]
         if self.checkpoints != self.folder:

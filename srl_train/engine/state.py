@@ -128,6 +128,10 @@ class Run:
         self._grow_pools(number)
         return {name: pool.draw(rng).name for name, pool in self.pools.items()}
 
+    def pools_grow_at(self, rounds: int) -> bool:
+        """Whether snapshots of the models are due after so many rounds."""
+        return any(pool.grows_at(rounds) for pool in self.pools.values())
+
     def meet_first_opponents(self) -> None:
         """Load every pool's first snapshot."""
         self._grow_pools(self.next_round)

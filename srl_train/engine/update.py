@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,6 +38,10 @@ class UpdateStats:
     age: list[int] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     weight_change: float = 0.0
+    version: int = 0
+    """The model's update count afterwards."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Agent -> samples thrown away as too stale, in all rounds so far."""
 
     def add(self, taken: UpdateBatch, metrics: Mapping[str, float], changed: bool) -> None:
         """Count one update; the metrics kept are the latest update's."""

@@ -6,6 +6,8 @@ import contextlib
 import math
 import random
 import tempfile
+import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,35 @@ from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learned
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.updates.averaging import not_finite
+
+
+class Turns:
+    """A lock that is handed on in the order in which threads came for it."""
+
+    def __init__(self) -> None:
+        self._line: deque[object] = deque()
+        """Who holds it, and behind it who waits."""
+        self._moved = threading.Condition()
+
+    @contextlib.contextmanager
+    def mine(self) -> Iterator[None]:
+        """Inside, nobody else's turn is."""
+        place = object()
+        with self._moved:
+            self._line.append(place)
+        try:
+            with self._moved:
+                self._moved.wait_for(lambda: self._line[0] is place)
+            yield
+        finally:
+            with self._moved:
+                self._line.remove(place)
+                self._moved.notify_all()
+
+
+TURNS = Turns()
+"""Learners of one process take turns, step by step: torch's and numpy's generators, accelerate's
+GradientState and the warnings' filters are the process's, and a step sets them all."""
 
 
 class SteppedLearner:
@@ -106,7 +137,7 @@ class SteppedLearner:
         parts = trainer.args.gradient_accumulation_steps
         loss = 0.0
         seed = of_step(self._seed, self._steps_done, processes.index())
-        with isolated_randomness(seed), quiet_upstream():
+        with TURNS.mine(), isolated_randomness(seed), quiet_upstream():
             for part in range(1, parts + 1):
                 # As in the trainer's own loop: what is due once a step waits for its last part.
                 trainer.accelerator.gradient_state._set_sync_gradients(part == parts)
@@ -152,11 +183,12 @@ class SteppedLearner:
         for name, gradient in gradients.items():
             # Clipping works in place, and averaged gradients are shared between models.
             self._parameters[name].grad = gradient.clone()
-        norm = fsdp.full(trainer._clip_grad_norm(trainer.model_wrapped))
-        trainer._metrics["train"]["grad_norm"].append(float(norm))
-        trainer._metrics["train"]["learning_rate"].append(trainer.lr_scheduler.get_last_lr()[0])
-        trainer.optimizer.step()
-        trainer.lr_scheduler.step()
+        with TURNS.mine():
+            norm = fsdp.full(trainer._clip_grad_norm(trainer.model_wrapped))
+            trainer._metrics["train"]["grad_norm"].append(float(norm))
+            trainer._metrics["train"]["learning_rate"].append(trainer.lr_scheduler.get_last_lr()[0])
+            trainer.optimizer.step()
+            trainer.lr_scheduler.step()
         trainer.state.global_step += 1
         for parameter in self._parameters.values():
             parameter.grad = None

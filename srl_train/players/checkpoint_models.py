@@ -44,7 +44,7 @@ def checkpoint_modules(
         make_env: Callable[[], Any] = partial(build_env, config, trusted=trusted)
     else:
         make_env = _no_environment
-    backends, modules = learning_models(models, wanted, make_env, config.seed)
+    backends, modules, _ = learning_models(models, wanted, make_env, config.seed)
     for name, module in modules.items():
         parameters = dict(module.named_parameters())
         try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.quantization import shared_states
 from srl_train.checkpoints.adapter_folders import adapter_base, go_on_from, merged
 from srl_train.config.models import ModelsConfig
 from srl_train.errors import ConfigError
@@ -20,13 +22,21 @@ log = logging.getLogger(__name__)
 
 
 def learning_models(
-    models: ModelsConfig, bases: Mapping[str, str], make_env: Callable[[], Any], seed: int
-) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
-    """(name -> what samples for it, name -> the module to train) as they start out from `bases`.
+    models: ModelsConfig,
+    bases: Mapping[str, str],
+    make_env: Callable[[], Any],
+    seed: int,
+    *,
+    play_copies: bool = False,
+) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any], dict[str, Any]]:
+    """(name -> what samples for it, name -> the module to train, name -> the module it samples
+    from) as they start out from `bases`.
 
-    A base that is a PEFT adapter is gone on from by a model that trains an adapter, and merged into
-    its own base for one that trains as a whole. Raises ConfigError for adapters of other settings
-    than `models.adapters`, and for several bases of adapters.
+    Training and sampling share one module, or with `play_copies` only those of its tensors that do
+    not train, so that a model can be played while it learns. A base that is a PEFT adapter is gone
+    on from by a model that trains an adapter, and merged into its own base for one that trains as a
+    whole. Raises ConfigError for adapters of other settings than `models.adapters`, and for several
+    bases of adapters.
     """
     how, notes = Loading.of(models), notes_of(models.opponent_notes, make_env())
     if models.adapters is None:
@@ -38,7 +48,10 @@ def learning_models(
         for one in dict.fromkeys(bases.values()):
             if one != TINY and adapter_base(one) is not None:
                 log.warning("models.base %s is an adapter: it was merged into its base", one)
-        return own, {name: backend.model for name, backend in own.items()}
+        trained = {name: backend.model for name, backend in own.items()}
+        if play_copies:
+            own = {n: backend.with_model(copy_to_play(trained[n])) for n, backend in own.items()}
+        return own, trained, {name: backend.model for name, backend in own.items()}
     starts = {name: None if base == TINY else adapter_base(base) for name, base in bases.items()}
     under = {starts[name] or base for name, base in bases.items()}
     if len(under) > 1:
@@ -50,10 +63,19 @@ def learning_models(
     for name, start in starts.items():
         if start is not None:
             go_on_from(trees[name], bases[name])
+    played = {n: copy_to_play(tree) for n, tree in trees.items()} if play_copies else trees
     together = HuggingFaceBackend(
-        side_by_side(base.model, trees, models.adapters),
+        side_by_side(base.model, played, models.adapters),
         base.tokenizer,
         name=base.name,
         chat_template_kwargs=models.chat_template_kwargs,
     )
-    return dict.fromkeys(bases, together), trees
+    return dict.fromkeys(bases, together), trees, played
+
+
+def copy_to_play(module: Any) -> Any:
+    """The module with copies of what trains of it, and the very tensors of all else."""
+    still = [one for one in module.parameters() if not one.requires_grad]
+    shared = [*still, *module.buffers(), *shared_states(module)]
+    played = copy.deepcopy(module, {id(one): one for one in shared})
+    return played.eval().requires_grad_(False)

@@ -65,7 +65,7 @@ class OpponentPool:
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
         """Take snapshots of the pool's models, where `rounds` learned rounds make them due and
         they were not taken yet."""
-        if rounds % self._config.every or any(s.round == rounds for s in self.snapshots):
+        if not self.grows_at(rounds):
             return
         for model in self._config.of:
             copies = {name: tensor.detach().to("cpu", copy=True)
@@ -74,6 +74,10 @@ class OpponentPool:
             own = [snapshot for snapshot in self.snapshots if snapshot.model == model]
             if len(own) > self._config.keep + 1:
                 self.snapshots.remove(own[1])
+
+    def grows_at(self, rounds: int) -> bool:
+        """Whether snapshots are due then, and were not taken yet."""
+        return not rounds % self._config.every and all(s.round != rounds for s in self.snapshots)
 
     def draw(self, rng: np.random.Generator) -> Snapshot:
         """Load a snapshot for the next round, as the pool's `draw` says."""

@@ -49,29 +49,31 @@ class InProcessPublisher:
     backends: Mapping[str, HuggingFaceBackend]
     """Model or pool -> what samples for it."""
     snapshots: Mapping[str, Any]
-    """Pool -> its module, which takes copies of the weights. A model in training has none: its
-    backend samples from the very module that its learner trains."""
+    """Pool, or model that is played while it learns -> its module, which takes copies of the
+    weights. Another model in training has none: its backend samples from the very module that its
+    learner trains."""
     adapters: frozenset[str]
     """Those that are adapters of their backend's model, by their own name."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> ModelVersion:
-        """See WeightPublisher."""
-        if name in self.snapshots:
-            held = dict(self.snapshots[name].named_parameters())
-            with torch.no_grad():
-                for parameter, value in tensors.items():
-                    held[parameter].copy_(value)
+        """See WeightPublisher. Waits for a batch that is being sampled."""
         backend, adapter = self.backends[name], name if name in self.adapters else None
-        if adapter is None:
-            backend.weights_version = version
-        else:
-            backend.adapter_versions[adapter] = version
         digest = weights_digest(tensors)
-        if digest is None:
-            backend.digests.pop(adapter, None)
-        else:
-            backend.digests[adapter] = digest
-        return backend.identity(adapter)
+        with backend.lock:
+            if name in self.snapshots:
+                held = dict(self.snapshots[name].named_parameters())
+                with torch.no_grad():
+                    for parameter in held.keys() & tensors.keys():  # a critic does not play
+                        held[parameter].copy_(tensors[parameter])
+            if adapter is None:
+                backend.weights_version = version
+            else:
+                backend.adapter_versions[adapter] = version
+            if digest is None:
+                backend.digests.pop(adapter, None)
+            else:
+                backend.digests[adapter] = digest
+            return backend.identity(adapter)
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str | None:

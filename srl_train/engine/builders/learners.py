@@ -10,12 +10,19 @@ from srl_agents.llm.sampling import Sampling
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.learners import PpoConfig
 from srl_train.config.run import RunConfig
+from srl_train.config.trl_options import CLIPPED_LOSSES
 from srl_train.errors import ConfigError
 from srl_train.learners.critics import JointState
 from srl_train.learners.learner import Learner
 from srl_train.learners.trl_grpo import GrpoLearner
 from srl_train.learners.trl_options import check_model
 from srl_train.learners.trl_ppo import PpoLearner
+
+LARGEST_RATIO = 4.0
+"""Where play goes ahead, the largest ratio of new to sampling probability that a token counts with.
+PPO's clipping bounds it for good answers only; for bad ones so does two-sided clipping (TRL's
+`delta`): dual-clip PPO (Ye et al. 2020, sec. 3.2), with the value of INTELLECT-2's asynchronous
+training (Prime Intellect 2025)."""
 
 
 def build_learner(
@@ -35,7 +42,10 @@ def build_learner(
     held = [seat for seat, who in seats.items() if who == name]
     per_round = len(held) * config.rollout.episodes
     budget = config.sample_budget.get(name, per_round)
+    stale = may_be_stale(config, name)
     algorithm = config.algorithm_of(name)
+    if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
+        algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
     check_model(algorithm.trl, model)
     _refuse_narrowed(config, name, {seat: sampling[seat] for seat in held})
     served = config.backend if isinstance(config.backend, VLLMBackendConfig) else None
@@ -56,11 +66,19 @@ def build_learner(
             joint=joint,
             **settings,
         )
-    # Without a budget all is trained on at once. With one, samples may be left for later: even a
-    # budget of whole rounds is out of step after a group that failed.
-    stale = name in config.sample_budget
     replays = config.models.constrained or stale or config.credit.name != "per_agent"
     return GrpoLearner(name, model, tokenizer, algorithm, replays=replays, **settings)
+
+
+def may_be_stale(config: RunConfig, model: str) -> bool:
+    """Whether older weights than those that learn may have sampled what the model learns from.
+
+    Without a budget a round's samples are trained on at once, unless play has gone ahead. With one,
+    samples may be left for later: even a budget of whole rounds is out of step after a group that
+    failed.
+    """
+    ahead = config.engine.play_ahead and config.max_staleness > 0
+    return ahead or model in config.sample_budget
 
 
 def _refuse_narrowed(config: RunConfig, name: str, sampling: Mapping[str, Sampling]) -> None:
@@ -69,6 +87,8 @@ def _refuse_narrowed(config: RunConfig, name: str, sampling: Mapping[str, Sampli
     reader = None
     if name in config.sample_budget:
         reader = f"updates.sample_budget.{name}"
+    elif may_be_stale(config, name):
+        reader = "engine.play_ahead"
     elif config.algorithm_of(name).trl.get("off_policy_mask_threshold"):
         reader = "trl.off_policy_mask_threshold"
     elif isinstance(config.backend, VLLMBackendConfig):

@@ -84,9 +84,12 @@ def build_backends(
             adapters = frozenset(backends) if models.adapters is not None else frozenset()
         else:
             bases |= {name: bases[pool.of[0]] for name, pool in config.opponent_pools.items()}
-            own, trees = learning_models(models, bases, make_env, config.seed)
-            published = config.opponent_pools if trained_here else trees
-            snapshots = {name: trees[name] for name in published}
+            ahead = config.engine.play_ahead and trained_here
+            own, trees, played = learning_models(
+                models, bases, make_env, config.seed, play_copies=ahead
+            )
+            published = config.opponent_pools if trained_here and not ahead else played
+            snapshots = {name: played[name] for name in published}
             for tree in snapshots.values():
                 tree.requires_grad_(False)
             adapters = frozenset(own) if models.adapters is not None else frozenset()

@@ -68,7 +68,7 @@ def serve_models(
         folder = ends.enter_context(_folder_for_weights(backend.folder))
         starts = servable(config, make_env, {**bases, **frozen})
         learning, frozen = ({name: starts[name] for name in own} for own in (bases, frozen))
-        loaded, modules = learning_models(config.models, learning, make_env, config.seed)
+        loaded, modules, _ = learning_models(config.models, learning, make_env, config.seed)
         sources = served_bases(config, learning)
         fleet = open_fleet(config, backend, sources, logs)
         ends.callback(fleet.close)

@@ -33,7 +33,7 @@ def samples(first, count, **kw):
     return [sample(number, **kw) for number in range(first, first + count)]
 
 
-def test_without_a_budget_everything_is_taken():
+def test_without_a_budget_a_rounds_samples_are_taken():
     buffer = SampleBuffer(2, None, 4)
     assert buffer.take(0, 0) is None
     buffer.add(samples(0, 2))
@@ -42,6 +42,14 @@ def test_without_a_budget_everything_is_taken():
     assert numbers(buffer.take(0, 0)) == [0, 1, 2, 3, 4, 5]
     assert len(buffer) == 0
     assert buffer.take(0, 0) is None
+
+
+def test_without_a_budget_rounds_that_wait_are_taken_one_by_one():
+    buffer = SampleBuffer(2, None, 4)
+    buffer.add([*samples(0, 2, round_number=3), *samples(2, 2, round_number=3, agent="b")])
+    buffer.add(samples(4, 2, round_number=4, agent="b"))
+    assert [numbers(buffer.take(0, 4)) for _ in range(2)] == [[0, 1, 2, 3], [4, 5]]
+    assert buffer.take(0, 4) is None
 
 
 def test_a_budget_is_waited_for_and_taken_oldest_first():
@@ -56,7 +64,7 @@ def test_a_budget_is_waited_for_and_taken_oldest_first():
 
 
 def test_staleness_counts_own_updates_and_age_counts_rounds():
-    buffer = SampleBuffer(2, None, 4)
+    buffer = SampleBuffer(2, 4, 4)
     buffer.add(samples(0, 2, round_number=3, version=5))
     buffer.add(samples(2, 2, round_number=4, version=6))
     taken = buffer.take(7, 4)

@@ -1,0 +1,375 @@
+"""Play ahead: rounds are played while models learn from those before, each at its own pace.
+
+Whoever calls `next_round` coordinates: starts rounds, lets them enter in their order, tells of
+them. A thread plays: every game of all rounds under way is a coroutine in its event loop. Each
+model learns in a thread of its own, from the samples of every round in turn; where the update
+strategy brings the models together, one thread updates them all.
+
+Back-pressure is the bound on staleness alone. A model that makes u updates from a round, and whose
+samples may be s updates old (`updates.max_staleness`), has room for
+
+    max(0, floor((s + 1) / u) - 1)
+
+rounds: a round begins once the model has learned from all but so many of those before it. The last
+of its samples is then at most s updates old when it is learned from. Without room the rounds are
+those of the sequential loop, to the bit. A model that has fallen behind the fastest by more than
+its room holds nobody back until it has caught up; samples that got too old for it are dropped and
+counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from srl_agents.episode import Episode
+from srl_agents.rollout.event_loop import LoopThread
+from srl_train.config.backend import PublishUpdatesConfig, VLLMBackendConfig
+from srl_train.config.run import RunConfig
+from srl_train.config.updates import INDEPENDENT
+from srl_train.engine.rounds import (
+    Games,
+    InTurn,
+    Played,
+    RoundResult,
+    Rounds,
+    check_failures,
+    entered,
+    games_of,
+    learn_from,
+    result,
+)
+from srl_train.engine.state import Run
+from srl_train.engine.update import UpdateStats
+from srl_train.errors import TrainingError
+from srl_train.metrics.activity import PLAY, Activity
+
+
+def rounds_of(run: Run, record: Path | None, pauses_after: Callable[[int], bool]) -> Rounds:
+    """The run's rounds from its next one on, as its configuration says.
+
+    record: the file that is told who is busy when, where play goes ahead; `pauses_after` says after
+    which rounds the whole state is looked at: nothing is learned from later ones until then.
+    """
+    if not run.config.engine.play_ahead:
+        return InTurn(run)
+    return PlayAhead(run, Activity(record, run.next_round), pauses_after)
+
+
+@dataclass
+class Pace:
+    """Models that learn in one thread, and how far they have come."""
+
+    models: tuple[str, ...]
+    room: int
+    """Rounds that may be played ahead of them."""
+    learned: int
+    """Rounds that they have learned from."""
+    last: dict[str, UpdateStats]
+    """Model -> what was told of it last."""
+    waiting: deque[Played] = field(default_factory=deque)
+    busy: bool = False
+    behind: bool = False
+    """Whether they have fallen behind, and hold nobody back."""
+    updates: dict[int, dict[str, UpdateStats]] = field(default_factory=dict)
+    """Round -> what they learned from it, until it is told."""
+    learning: threading.Lock = field(default_factory=threading.Lock)
+    """Held while they learn."""
+
+
+class PlayAhead:
+    """The rounds of a run from its next one on, played ahead of what is learned.
+
+    Between two calls, rounds under way are played on and learned from; none begins.
+    """
+
+    def __init__(self, run: Run, activity: Activity, pauses_after: Callable[[int], bool]) -> None:
+        """`activity` is told who is busy; for `pauses_after` see rounds_of."""
+        self._run = run
+        self._activity = activity
+        self._pauses_after = pauses_after
+        self._told = self._entered = self._started = run.next_round
+        self._playing: dict[int, Future[list[Episode]]] = {}
+        self._played: dict[int, Played] = {}
+        self._spoilt: BaseException | None = None
+        """Why the next round to enter cannot: it is raised once all before it are told."""
+        bound = run.config.engine.in_flight
+        self._in_flight = None if bound is None else asyncio.Semaphore(bound)
+        self._paces = [
+            Pace(
+                models,
+                min(room(run.config, model, run.seats_of(model)) for model in models),
+                run.next_round,
+                {
+                    m: UpdateStats(version=run.versions[m], dropped=run.buffers[m].dropped.copy())
+                    for m in models
+                },
+            )
+            for models in learning_together(run.config, tuple(run.learners))
+        ]
+        self._moved = threading.Condition()
+        """Guards all that threads share; told of every change."""
+        self._news = False
+        self._paused = False
+        """Whether those that are behind wait, like the others, for the state to be looked at."""
+        self._closing = False
+        self._failure: BaseException | None = None
+        self._play = LoopThread("play")
+        self._threads = [
+            threading.Thread(
+                target=self._learn, args=(pace,), name=" ".join(pace.models), daemon=True
+            )
+            for pace in self._paces
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def ahead(self) -> bool:
+        """See Rounds."""
+        return self._entered > self._told
+
+    def next_round(self) -> RoundResult:
+        """The next round, once every model that keeps up has learned from it; of the run's last
+        round, once all have.
+
+        Raises what playing or learning raised; everything has come to its end then.
+        """
+        try:
+            number = self._told
+            self._pause(False)
+            while not self._is_learned(number):
+                self._start_rounds()
+                if not self._enter_round():
+                    self._wait()
+            return self._result(number)
+        except BaseException:
+            self.close()
+            raise
+
+    def settle(self) -> list[RoundResult]:
+        """The rounds that have entered and are not told of yet, once they are learned from.
+
+        Nothing is learned after that until `next_round` is called: the run's state is whole, and
+        that before the next round. Raises as `next_round` does.
+        """
+        try:
+            self._pause(True)
+            while not self._is_settled():
+                self._wait()
+            return [self._result(number) for number in range(self._told, self._entered)]
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End all threads: games under way are cancelled, models end the rounds they learn from."""
+        with self._moved:
+            if self._closing:
+                return
+            self._closing = True
+            self._moved.notify_all()
+        self._play.close()
+        for thread in self._threads:
+            thread.join()
+        self._activity.close()
+
+    # ---- play ------------------------------------------------------------------------------------
+
+    def _start_rounds(self) -> None:
+        while self._may_start(self._started):
+            number = self._started
+            with ExitStack() as between_updates:
+                if self._run.pools_grow_at(number):
+                    for pace in self._paces:
+                        between_updates.enter_context(pace.learning)
+                games = games_of(self._run, number)
+            self._playing[number] = playing = self._play.submit(self._rollout(number, games))
+            playing.add_done_callback(self._tell)
+            self._started += 1
+
+    def _may_start(self, number: int) -> bool:
+        if number >= self._run.config.rounds or self._spoilt is not None:
+            return False
+        if self._run.pools and self._entered < number:
+            return False  # a pool plays with one opponent at a time, whose results are counted
+        with self._moved:
+            return all(number - own.learned <= own.room for own in self._paces if not own.behind)
+
+    async def _rollout(self, number: int, games: Games) -> list[Episode]:
+        span = self._activity.begin(PLAY, number)
+        try:
+            return await self._run.engine.rollout_async(
+                self._run, **games, in_flight=self._in_flight
+            )
+        finally:
+            self._activity.end(span)
+
+    def _enter_round(self) -> bool:
+        """Hand the next round on to the models, if its games are over; returns whether it was."""
+        number = self._entered
+        playing = self._playing.get(number)
+        if playing is None or not playing.done():
+            return False
+        if any(map(self._pauses_after, range(self._told, number))):
+            return False
+        self._spoilt = self._spoilt or playing.exception() or self._too_many_failed(playing)
+        if self._spoilt is not None:
+            if self._told < number:
+                return False
+            raise self._spoilt
+        played = entered(self._run, number, self._playing.pop(number).result())
+        with self._moved:
+            self._played[number] = played
+            self._entered += 1
+            for pace in self._paces:
+                pace.waiting.append(played)
+            self._moved.notify_all()
+        return True
+
+    def _too_many_failed(self, playing: Future[list[Episode]]) -> TrainingError | None:
+        try:
+            check_failures(self._run, playing.result())
+        except TrainingError as error:
+            return error
+        return None
+
+    # ---- learning --------------------------------------------------------------------------------
+
+    def _learn(self, pace: Pace) -> None:
+        """A model's thread."""
+        try:
+            while (played := self._next_for(pace)) is not None:
+                with pace.learning:
+                    spans = [self._activity.begin(model, played.number) for model in pace.models]
+                    updates = learn_from(self._run, played, pace.models)
+                    for span in spans:
+                        self._activity.end(span)
+                with self._moved:
+                    pace.busy = False
+                    pace.learned += 1
+                    pace.updates[played.number] = updates
+                    self._compare_paces()
+                self._tell()
+        except BaseException as error:  # noqa: BLE001  # raised again by whoever waits
+            self._failure = error
+            self._tell()
+
+    def _next_for(self, pace: Pace) -> Played | None:
+        with self._moved:
+            self._moved.wait_for(
+                lambda: self._closing or (pace.waiting and not (self._paused and pace.behind))
+            )
+            if self._closing:
+                return None
+            pace.busy = True
+            return pace.waiting.popleft()
+
+    def _compare_paces(self) -> None:
+        front = max(pace.learned for pace in self._paces)
+        for pace in self._paces:
+            if pace.room and front - pace.learned > pace.room:
+                pace.behind = True
+            elif pace.learned == front:
+                pace.behind = False
+
+    # ---- what both bring about -------------------------------------------------------------------
+
+    def _is_learned(self, number: int) -> bool:
+        last = number == self._run.config.rounds - 1
+        with self._moved:
+            self._news = False
+            if self._failure is not None:
+                raise self._failure
+            if self._entered <= number:
+                return False
+            if not all(own.learned > number for own in self._paces if last or not own.behind):
+                return False
+        if last or not self._pauses_after(number):
+            return True
+        self._pause(True)
+        return self._is_settled()
+
+    def _is_settled(self) -> bool:
+        with self._moved:
+            self._news = False
+            if self._failure is not None:
+                raise self._failure
+            if any(pace.busy or (pace.waiting and not pace.behind) for pace in self._paces):
+                return False
+            for pace in self._paces:
+                self._shelve(pace)
+            return True
+
+    def _shelve(self, pace: Pace) -> None:
+        """Put what waits for a model that is behind into its buffer, which checkpoints hold."""
+        for place, played in enumerate(pace.waiting):
+            for model in pace.models:
+                self._run.buffers[model].add(played.samples[model])
+            pace.waiting[place] = dataclasses.replace(
+                played, samples=dict.fromkeys(pace.models, ())
+            )
+
+    def _result(self, number: int) -> RoundResult:
+        with self._moved:
+            for pace in self._paces:
+                ready = [pace.updates.pop(n) for n in sorted(pace.updates) if n <= number]
+                for model in pace.models:
+                    told = in_all(pace.last[model], [updates[model] for updates in ready])
+                    pace.last[model] = told
+            updates = {m: own for pace in self._paces for m, own in pace.last.items()}
+            self._told += 1
+        return result(self._run, self._played.pop(number), updates, self._activity.seconds())
+
+    def _pause(self, paused: bool) -> None:
+        with self._moved:
+            self._paused = paused
+            self._moved.notify_all()
+
+    def _wait(self) -> None:
+        with self._moved:
+            self._moved.wait_for(lambda: self._news)
+
+    def _tell(self, _: object = None) -> None:
+        with self._moved:
+            self._news = True
+            self._moved.notify_all()
+
+
+def learning_together(config: RunConfig, models: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The models by who learns together: each on its own where the strategy exchanges nothing."""
+    return [(m,) for m in models] if config.updates.strategy == INDEPENDENT else [models]
+
+
+def room(config: RunConfig, model: str, agents: Collection[str]) -> int:
+    """Rounds that may be played ahead of a model that holds these agents; see the module."""
+    per_round = len(agents) * config.rollout.episodes
+    updates = -(-per_round // config.sample_budget.get(model, per_round))
+    bound = config.max_staleness
+    if isinstance(config.backend, VLLMBackendConfig):
+        rule = config.backend.publish
+        if isinstance(rule, PublishUpdatesConfig):
+            bound -= rule.every - 1  # as old as what plays may be itself
+    return max(0, (bound + 1) // updates - 1)
+
+
+def in_all(last: UpdateStats, parts: Sequence[UpdateStats]) -> UpdateStats:
+    """What the rounds' updates came to together, after those that were told of `last`."""
+    whole = UpdateStats(version=last.version, dropped=last.dropped)
+    for part in parts:
+        whole.samples += part.samples
+        whole.updates += part.updates
+        whole.steps_left_out += part.steps_left_out
+        whole.staleness += part.staleness
+        whole.age += part.age
+        whole.metrics = part.metrics or whole.metrics
+        whole.weight_change += part.weight_change
+        whole.version, whole.dropped = part.version, part.dropped
+    return whole

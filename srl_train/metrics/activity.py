@@ -1,0 +1,105 @@
+"""Activity of a run: from when to when it played rounds, and each model learned from them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from srl_train.metrics.errors import MetricsError
+from srl_train.metrics.sinks import JsonlSink, read_metrics
+
+PLAY = "play"
+"""Who is busy while games are under way; models have their own names."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """One line of activity.jsonl."""
+
+    who: str
+    """`play`, or a model."""
+    round: int
+    """The round that was played, or learned from."""
+    start: float
+    """Seconds since the run began, the time between two sittings left out."""
+    end: float
+
+
+class Activity:
+    """Who is busy now, and the record of it. Its methods may be called from any thread."""
+
+    def __init__(self, path: Path | None, from_round: int = 0) -> None:
+        """Goes on with the file where it is there, without its spans of `from_round` and later;
+        None keeps no record. Raises MetricsError for a damaged file."""
+        self._sink = None if path is None else JsonlSink(path, resume_from_round=from_round)
+        before = [] if path is None else read_activity(path)
+        self._zero = time.perf_counter() - max((span.end for span in before), default=0.0)
+        self._lock = threading.Lock()
+        self._open: dict[int, tuple[str, int, float]] = {}
+        self._started = 0
+        self._since = self.now()
+        self._seconds = dict.fromkeys(("rollout", "train", "overlap"), 0.0)
+
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return time.perf_counter() - self._zero
+
+    def begin(self, who: str, round_number: int) -> int:
+        """`who` is busy with a round from now on; returns the span's number."""
+        with self._lock:
+            self._count()
+            self._started += 1
+            self._open[self._started] = (who, round_number, self._since)
+            return self._started
+
+    def end(self, span: int) -> None:
+        """It is no more."""
+        with self._lock:
+            self._count()
+            who, number, start = self._open.pop(span)
+            if self._sink is not None:
+                self._sink.write(asdict(Span(who, number, start, self._since)))
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds since the last call in which there was play (`rollout`), learning (`train`), and
+        both (`overlap`)."""
+        with self._lock:
+            self._count()
+            counted, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
+            return counted
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._sink is not None:
+            self._sink.close()
+
+    def _count(self) -> None:
+        """Add the time since the last change to what has gone on in it."""
+        now = self.now()
+        busy = {who == PLAY for who, _, _ in self._open.values()}
+        passed, self._since = now - self._since, now
+        self._seconds["rollout"] += passed * (True in busy)
+        self._seconds["train"] += passed * (False in busy)
+        self._seconds["overlap"] += passed * (len(busy) == 2)
+
+
+def read_activity(path: str | os.PathLike[str]) -> list[Span]:
+    """The spans of a file, in the order in which they ended.
+
+    Raises MetricsError, with the line's number, for a damaged line before the last.
+    """
+    return [_span(path, place, row) for place, row in enumerate(read_metrics(path), start=1)]
+
+
+def _span(path: str | os.PathLike[str], place: int, row: Mapping[str, Any]) -> Span:
+    kinds = {"who": str, "round": int, "start": int | float, "end": int | float}
+    if row.keys() != kinds.keys() or not all(isinstance(row[n], kinds[n]) for n in kinds):
+        raise MetricsError(
+            f"{path}: line {place} is no span: it needs {', '.join(kinds)} and nothing else"
+        )
+    return Span(**row)
