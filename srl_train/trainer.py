@@ -205,7 +205,8 @@ class Trainer:
             record = self.files.activity if self._record else None
             self._rounds = rounds_of(run, record, self._saves_after)
         result = self._rounds.next_round()
-        self._account(result, time.perf_counter() - began)
+        run.seconds += time.perf_counter() - began
+        self._account(result)
         if self._saves_after(number):
             self.save_checkpoint()
         return result
@@ -214,12 +215,10 @@ class Trainer:
         every, rounds = self.run.config.checkpoints.every, self.run.config.rounds
         return every > 0 and (number + 1) % every == 0 and number + 1 < rounds
 
-    def _account(self, result: RoundResult, seconds: float) -> None:
+    def _account(self, result: RoundResult) -> None:
         """Count and record the next round."""
-        run = self.run
-        number = run.next_round
+        run, number = self.run, self.run.next_round
         run.next_round = number + 1
-        run.seconds += seconds
         self._rows.append(result.row)
         if self._sink is not None:
             self._sink.write(result.row)
@@ -235,10 +234,12 @@ class Trainer:
                 "training failed or was interrupted after models had learned ahead of round "
                 f"{self.run.next_round}: build a new Trainer and load the last checkpoint"
             )
-        began = time.perf_counter()
-        for result in self._rounds.settle() if self._rounds is not None else ():
-            self._account(result, time.perf_counter() - began)
+        if self._rounds is not None:
             began = time.perf_counter()
+            results = self._rounds.settle()
+            self.run.seconds += time.perf_counter() - began
+            for result in results:
+                self._account(result)
 
     def save_checkpoint(self, *, final: bool = False) -> str:
         """Save everything, prune old checkpoints, and return the new one's id."""
@@ -311,10 +312,8 @@ class Trainer:
         return summaries.model_states(self.run)
 
     async def shutdown(self) -> None:
-        """Stop after the round under way, save what is not saved yet, close files and servers.
-
-        Nothing is saved after a failure that left models ahead of the rounds.
-        """
+        """Stop after the round under way, save what is whole and not saved yet, close files and
+        servers."""
         self._stop.set()
         while self.is_training:
             await asyncio.sleep(0.01)

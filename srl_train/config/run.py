@@ -315,12 +315,11 @@ class RunConfig(Section):
             )
         bound = self.max_staleness
         rule = backend.publish
-        evaluates = not isinstance(rule, PublishUpdatesConfig)
-        if self.engine.play_ahead and self.opponent_pools and evaluates:
+        if self.engine.play_ahead and self.opponent_pools:
             raise ConfigError(
-                "engine.play_ahead: got true where backend.publish.when is 'gain', whose games "
-                "meet each pool's first opponent, and so would the rounds under way: give "
-                "'updates', or leave out opponent_pools"
+                "engine.play_ahead: got true beside opponent_pools where backend.name is 'vllm': a "
+                "snapshot is compared with its server by a module that is learning then: leave out "
+                "one of them"
             )
         if isinstance(rule, PublishUpdatesConfig) and rule.every - 1 > bound:
             raise ConfigError(

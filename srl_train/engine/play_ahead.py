@@ -120,16 +120,14 @@ class PlayAhead:
         self._paused = False
         """Whether those that are behind wait, like the others, for the state to be looked at."""
         self._closing = False
-        self._failure: BaseException | None = None
         self._play = LoopThread("play")
-        self._threads = [
-            threading.Thread(
-                target=self._learn, args=(pace,), name=" ".join(pace.models), daemon=True
-            )
-            for pace in self._paces
+        self._threads = [LoopThread(" ".join(pace.models)) for pace in self._paces]
+        self._learning = [
+            thread.submit(self._learn(pace))
+            for thread, pace in zip(self._threads, self._paces, strict=True)
         ]
-        for thread in self._threads:
-            thread.start()
+        for learning in self._learning:
+            learning.add_done_callback(self._tell)
 
     @property
     def ahead(self) -> bool:
@@ -176,9 +174,8 @@ class PlayAhead:
                 return
             self._closing = True
             self._moved.notify_all()
-        self._play.close()
-        for thread in self._threads:
-            thread.join()
+        for thread in (self._play, *self._threads):
+            thread.close()
         self._activity.close()
 
     # ---- play ------------------------------------------------------------------------------------
@@ -243,24 +240,25 @@ class PlayAhead:
 
     # ---- learning --------------------------------------------------------------------------------
 
-    def _learn(self, pace: Pace) -> None:
-        """A model's thread."""
-        try:
-            while (played := self._next_for(pace)) is not None:
-                with pace.learning:
-                    spans = [self._activity.begin(model, played.number) for model in pace.models]
-                    updates = learn_from(self._run, played, pace.models)
-                    for span in spans:
-                        self._activity.end(span)
-                with self._moved:
-                    pace.busy = False
-                    pace.learned += 1
-                    pace.updates[played.number] = updates
-                    self._compare_paces()
-                self._tell()
-        except BaseException as error:  # noqa: BLE001  # raised again by whoever waits
-            self._failure = error
+    async def _learn(self, pace: Pace) -> None:
+        """All that a thread of learning does."""
+        while (played := self._next_for(pace)) is not None:
+            with pace.learning:
+                spans = [self._activity.begin(model, played.number) for model in pace.models]
+                updates = learn_from(self._run, played, pace.models)
+                for span in spans:
+                    self._activity.end(span)
+            with self._moved:
+                pace.busy = False
+                pace.learned += 1
+                pace.updates[played.number] = updates
+                self._compare_paces()
             self._tell()
+
+    def _raise_failure(self) -> None:
+        for learning in self._learning:
+            if learning.done():
+                learning.result()
 
     def _next_for(self, pace: Pace) -> Played | None:
         with self._moved:
@@ -286,8 +284,7 @@ class PlayAhead:
         last = number == self._run.config.rounds - 1
         with self._moved:
             self._news = False
-            if self._failure is not None:
-                raise self._failure
+            self._raise_failure()
             if self._entered <= number:
                 return False
             if not all(own.learned > number for own in self._paces if last or not own.behind):
@@ -300,8 +297,7 @@ class PlayAhead:
     def _is_settled(self) -> bool:
         with self._moved:
             self._news = False
-            if self._failure is not None:
-                raise self._failure
+            self._raise_failure()
             if any(pace.busy or (pace.waiting and not pace.behind) for pace in self._paces):
                 return False
             for pace in self._paces:

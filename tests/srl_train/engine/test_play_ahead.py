@@ -17,7 +17,11 @@ from srl_train.metrics.activity import read_activity
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same, without_times
 
-SERVED = {"name": "vllm", "servers": ["http://127.0.0.1:1", "http://127.0.0.1:2"], "publish": {"every": 2}}
+SERVED = {
+    "name": "vllm",
+    "servers": ["http://127.0.0.1:1", "http://127.0.0.1:2"],
+    "publish": {"every": 2},
+}
 SECONDS = 60
 """Until a test that waits for what never comes gives up."""
 
@@ -303,6 +307,18 @@ def said(episodes):
 def test_room_is_what_the_bound_on_staleness_leaves(bound, settings, expected, short_run):
     config = ahead(short_run, bound, **settings)
     assert room(config, "model_0", ("agent_0",)) == expected
+
+
+def test_pools_behind_servers_do_not_play_ahead(short_run):
+    with pytest.raises(ConfigError, match="got true beside opponent_pools"):
+        ahead(
+            short_run,
+            1,
+            backend=SERVED,
+            models__adapters={},
+            opponent_pools={"past": {"of": ["model_0"]}},
+            seats={"agent_1": "past"},
+        )
 
 
 def test_several_processes_do_not_play_ahead(short_run, monkeypatch, tmp_path):
