@@ -33,7 +33,7 @@ class LearnerWorker:
             seats = players_by_agent(config, env)
         sampling, joint = build_sampling(config, seats), joint_state(config, make_env)
         bases = dict(zip(config.models.names, config.models.bases, strict=True))
-        backends, trees = learning_models(
+        backends, trees, _ = learning_models(
             config.models, {model: bases[model]}, make_env, config.seed
         )
         self._device = next(trees[model].parameters()).device
