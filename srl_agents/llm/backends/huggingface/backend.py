@@ -32,7 +32,8 @@ with needed_by("a Hugging Face model"):
     from huggingface_hub import snapshot_download
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from srl_agents.llm.backends.huggingface.kv_cache import CacheHandle, KeptCache, reusable
+from srl_agents.llm.backends.huggingface.kept_caches import KeptCaches
+from srl_agents.llm.backends.huggingface.kv_cache import KeptCache, reusable
 from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_agents.llm.backends.huggingface.quantization import Quantization, loading, made_steady
 from srl_agents.llm.backends.huggingface.sampling import TokenDraw
@@ -85,7 +86,8 @@ class HuggingFaceBackend:
         """How many token ids it has, those included that its tokenizer does not use."""
         self._takes_additive_mask = _takes_additive_mask(model)
         self._batcher: Batcher[Request, Completion] = Batcher(self.sample)
-        self._caches: dict[int, CacheHandle] = {}
+        self.caches = KeptCaches()
+        """The key-value caches of conversations in play."""
 
     @classmethod
     def load(
@@ -135,7 +137,7 @@ class HuggingFaceBackend:
         made = copy.copy(self)
         made.model = model
         made._takes_additive_mask = _takes_additive_mask(model)
-        made._batcher, made._caches = Batcher(made.sample), {}
+        made._batcher, made.caches = Batcher(made.sample), KeptCaches()
         return made
 
     @property
@@ -162,7 +164,7 @@ class HuggingFaceBackend:
 
     def release(self, conversation: int) -> None:
         """The conversation is over: its cache may go."""
-        self._caches.pop(conversation, None)
+        self.caches.release(conversation)
 
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion per request, in order, sampled as one batch.
@@ -177,10 +179,11 @@ class HuggingFaceBackend:
         adapters = self._adapter_names(requests)
         models = [self.identity(request.adapter) for request in requests]
         contexts = [request.context for request in requests]
-        handles = [self._cache_of(request) for request in requests]
+        handles = [self.caches.of(request.conversation) for request in requests]
         try:
             with torch.inference_mode(), evaluating(self.model):
                 kept = reusable(contexts, models, handles)
+                self.caches.count(contexts, kept)
                 if kept is None:
                     kept = self._empty_cache(models)
                 self._sample(rows, kept, adapters)
@@ -189,15 +192,8 @@ class HuggingFaceBackend:
                 f"{self.name} failed on {len(requests)} requests: {error}"
             ) from error
         if kept.keeps:
-            for request, handle in zip(requests, kept.handles(), strict=True):
-                if request.conversation is not None:
-                    self._caches[request.conversation] = handle
+            self.caches.keep([request.conversation for request in requests], kept)
         return [row.completion(model) for row, model in zip(rows, models, strict=True)]
-
-    def _cache_of(self, request: Request) -> CacheHandle | None:
-        if request.conversation is None:
-            return None
-        return self._caches.get(request.conversation)
 
     def _sample(self, rows: list[_Row], kept: KeptCache, adapters: list[str] | None) -> None:
         """Let every row write its answer, one forward pass per token that is a real choice."""

@@ -59,6 +59,17 @@ class KeptCache:
         self.read: list[list[int]] = [[] for _ in self.models]
         """Per row, the token ids in the cache."""
 
+    @property
+    def tokens(self) -> int:
+        """Places that it holds, padding included."""
+        return self._mask.numel()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its keys and values."""
+        layers = (layer for layer in self._cache.layers if layer.is_initialized)
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+
     def handles(self) -> list[CacheHandle]:
         """One per row, good until the cache is used again."""
         return [CacheHandle(self, row, self.turn) for row in range(len(self.models))]

@@ -126,9 +126,11 @@ def test_choices_after_forced_tokens_of_different_lengths(backend, windowed):
         for row in range(8)
     ]
     completions = backend.sample(requests)
-    assert len(backend._caches) == (0 if windowed else 8)  # a window is read anew every turn
+    assert backend.caches.use().conversations == (
+        0 if windowed else 8
+    )  # a window is read anew every turn
     backend.release(3)
-    assert 3 not in backend._caches
+    assert backend.caches.of(3) is None
     assert {c.ids[0] for c in completions} == {10, 11}
     for request, completion in zip(requests, completions, strict=True):
         for place, (token, legal) in enumerate(

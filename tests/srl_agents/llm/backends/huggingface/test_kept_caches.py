@@ -1,0 +1,49 @@
+"""Bounds on what is kept: the longest unused goes, answers stay what they were."""
+
+from srl_agents.llm.backends.token_backend import Request
+from tests.srl_agents.llm.backends.huggingface.conversations import SAMPLING, assert_same, converse
+
+
+def ask(backend, conversation, context):
+    [done] = backend.sample([Request(context, SAMPLING, conversation, conversation=conversation)])
+    return (*context, *done.ids)
+
+
+def test_what_is_kept_and_reused_is_counted(backend):
+    context = ask(backend, 1, (1, 2, 3))
+    first = backend.caches.use()
+    assert (first.conversations, first.asked, first.reused, first.dropped) == (1, 3, 0, 0)
+    assert first.tokens == len(context) - 1  # the last token was not read yet
+    config = backend.model.config
+    numbers = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
+    assert first.nbytes == first.tokens * numbers * backend.model.dtype.itemsize
+    ask(backend, 1, (*context, 4))
+    again = backend.caches.use()
+    assert (again.asked, again.reused) == (3 + len(context) + 1, len(context) - 1)
+
+
+def test_the_longest_unused_goes_where_too_much_is_kept(backend):
+    contexts = {number: ask(backend, number, (1, 2, number)) for number in (1, 2, 3)}
+    contexts[1] = ask(backend, 1, (*contexts[1], 9))
+    backend.caches.most_tokens = kept = backend.caches.use().tokens
+    ask(backend, 3, (*contexts[3], 9))
+    assert backend.caches.of(2) is None
+    assert backend.caches.of(1) is not None and backend.caches.of(3) is not None
+    assert backend.caches.use().dropped == 1
+    assert backend.caches.use().tokens <= kept
+
+
+def test_a_batch_that_is_too_much_by_itself_is_not_kept(backend):
+    backend.caches.most_bytes = 1
+    ask(backend, 1, (1, 2, 3))
+    assert backend.caches.use().conversations == 0
+    assert backend.caches.use().nbytes == 0
+
+
+def test_answers_are_the_same_whatever_is_kept(backend):
+    free, _ = converse(backend, rows=4, turns=4, constrained=False)
+    backend.caches.clear()
+    backend.caches.most_tokens = 30
+    bounded, _ = converse(backend, rows=4, turns=4, constrained=False)
+    assert backend.caches.use().dropped
+    assert_same(free, bounded)
