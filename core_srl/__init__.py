@@ -53,6 +53,13 @@ _PLACES = {
     "create_unified_scheduler": "core_srl.schedulers",
     "create_cooperative_scheduler": "core_srl.schedulers",
     "create_competitive_scheduler": "core_srl.schedulers",
+    # Caches, and other frameworks.
+    "create_kv_cache_manager": "core_srl.integrations.kv_cache",
+    "VERLTrainer": "core_srl.integrations.verl",
+    "create_verl_trainer": "core_srl.integrations.verl",
+    "create_areal_integration": "core_srl.integrations.areal",
+    "AReaLVERLBridge": "core_srl.integrations.bridge",
+    "create_areal_verl_bridge": "core_srl.integrations.bridge",
     # Environments and scripted policies.
     "create_multi_model_coop_compete_env": "core_srl.config",
     "create_multi_model_team_battle": "core_srl.config",
@@ -62,14 +69,6 @@ _PLACES = {
     "get_version_info": "core_srl.config",
 }
 _NOT_IN_THIS_RELEASE = {
-    "VERL or AReaL (TRL trains, and keeps its own caches)": (
-        "VERLTrainer",
-        "AReaLVERLBridge",
-        "create_verl_trainer",
-        "create_areal_integration",
-        "create_areal_verl_bridge",
-        "create_kv_cache_manager",
-    ),
     "settings objects of algorithms (RunConfig's algorithm, grpo and ppo set up GRPO and PPO)": (
         "RLConfig",
         "RLAlgorithm",

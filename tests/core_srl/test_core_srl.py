@@ -15,7 +15,6 @@ NOT_THERE = [
     "create_graph_visualizer",
     "create_maze_training_env", "create_multi_model_staged_env",
     "create_social_training_env", "create_unified_monitor",
-    "create_verl_trainer",
 ]  # fmt: skip
 
 

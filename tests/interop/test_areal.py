@@ -1,11 +1,13 @@
 """AReaL's own executor and records play our games; its inference engine is scripted."""
 
+import importlib.util
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from srl_agents.integrations.game_rows import rows
+from srl_agents.integrations.game_rows import game_of, rows
 from tests.interop.focal_games import GAME, SEED, answers_of, chat_of, our_sample, tokenizer
 
 pytestmark = [
@@ -13,6 +15,7 @@ pytestmark = [
     # AReaL and what it imports warn of each other's releases.
     pytest.mark.filterwarnings("ignore"),
 ]
+EXAMPLE = Path(__file__).parents[2] / "examples/interop/areal_games.py"
 
 
 class Engine:
@@ -108,6 +111,26 @@ def test_games_that_fail_are_rejected_and_the_others_go_on(executed):
     found, _, executor = executed(data, 2)
     assert len(found) == 2 and all(found)
     assert executor.staleness_manager.get_stats().rejected == 1
+
+
+def test_the_examples_settings_are_areals(tmp_path):
+    """AReaL reads the example's configuration, and its workflow the example's rows."""
+    from areal.api.alloc_mode import ModelAllocation
+    from areal.api.cli_args import GRPOConfig, load_expr_config
+    from areal.utils.dynamic_import import import_from_string
+
+    from srl_agents.integrations.areal import SrlWorkflow
+
+    spec = importlib.util.spec_from_file_location("areal_games", EXAMPLE)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    settings = ["--config", str(EXAMPLE.with_suffix(".yaml")), f"cluster.fileroot={tmp_path}"]
+    config, _ = load_expr_config(settings, GRPOConfig)
+    assert config.gconfig.max_tokens == 1536 and config.actor.use_decoupled_loss
+    assert ModelAllocation.from_str(config.rollout.backend, name="rollout").backend == "vllm"
+    assert import_from_string(example.WORKFLOW) is SrlWorkflow
+    game, seed = game_of(example.data()[4])
+    assert (game, seed) == (example.GAMES[1], 1)
 
 
 def test_the_workflow_is_made_from_names_as_areals_trainer_does(made, tmp_path):

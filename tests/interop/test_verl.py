@@ -1,7 +1,10 @@
 """verl's own worker, data set and registry play our games; the model's server is scripted."""
 
 import asyncio
+import importlib.util
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 LENGTH = 512
+EXAMPLE = Path(__file__).parents[2] / "examples/interop/verl_games.py"
 
 
 class Server:
@@ -140,6 +144,25 @@ def test_a_response_is_never_longer_than_verl_allows(play):
 def test_a_prompt_that_is_too_long_says_what_to_set(play):
     with pytest.raises(RuntimeError, match=r"set data.max_prompt_length, which is 8"):
         play(rows([GAME], [SEED]), prompt_length=8)
+
+
+def test_the_examples_settings_are_verls(tmp_path, capsys, model_folder):
+    """verl composes and validates what the example prints."""
+    from hydra import compose, initialize_config_module
+    from verl.utils.config import validate_config
+
+    spec = importlib.util.spec_from_file_location("verl_games", EXAMPLE)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    example.main(str(model_folder), str(tmp_path))
+    _, *command = shlex.split(capsys.readouterr().out)
+    assert command[:2] == ["-m", "verl.trainer.main_ppo"]
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        config = compose("ppo_trainer", overrides=command[2:])
+    validate_config(config, use_reference_policy=False, use_critic=False)
+    assert config.actor_rollout_ref.rollout.response_length == 1024
+    read = sum(1 for _ in (tmp_path / "train.jsonl").read_text(encoding="utf-8").splitlines())
+    assert read == 3 * 144 and read % config.data.train_batch_size == 0
 
 
 def test_rows_name_no_code(play):

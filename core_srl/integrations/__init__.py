@@ -1,0 +1,1 @@
+"""Documented names of caches and of other frameworks: verl and AReaL."""

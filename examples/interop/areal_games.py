@@ -1,0 +1,41 @@
+"""AReaL trains a model on our games, each token with the version of the weights that sampled it.
+
+    python examples/interop/areal_games.py --config examples/interop/areal_games.yaml
+
+Needs AReaL and two GPUs (docs/training/verl_areal.md).
+"""
+
+import sys
+
+from areal.api.cli_args import GRPOConfig, load_expr_config
+from datasets import Dataset
+
+from srl_agents.integrations.focal_game import FocalGame
+from srl_agents.integrations.game_rows import rows
+
+# Each row is one game of one of these three agents; the model plays all of them.
+OPTIONS = {"num_agents": 4, "max_cycles": 8}
+GAMES = [
+    FocalGame("coop_compete_v0", agent, {"agent_3": "tit_for_tat"}, OPTIONS, max_new_tokens=16)
+    for agent in ("agent_0", "agent_1", "agent_2")
+]
+WORKFLOW = "srl_agents.integrations.areal.SrlWorkflow"
+
+
+def data():
+    """Every agent's part of 160 games."""
+    return Dataset.from_list(rows(GAMES, range(160)))
+
+
+def main(arguments):
+    """Train as the configuration says."""
+    from areal import PPOTrainer
+
+    config, _ = load_expr_config(arguments, GRPOConfig)
+    with PPOTrainer(config, train_dataset=data()) as trainer:
+        settings = {"gconfig": config.gconfig, "tokenizer": config.tokenizer_path}
+        trainer.train(workflow=WORKFLOW, workflow_kwargs=settings)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
