@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from core_srl.arguments import whole
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_train.errors import ConfigError
 
@@ -26,10 +27,6 @@ class KVCacheManager:
         max_memory_gb: float | None = None,
     ) -> None:
         """`max_cache_size` is in tokens, `max_memory_gb` in 10**9 bytes. Raises ConfigError."""
-        if isinstance(max_cache_size, bool) or not isinstance(max_cache_size, int):
-            raise ConfigError(f"max_cache_size is {max_cache_size!r}: give a whole number")
-        if max_cache_size < 1:
-            raise ConfigError(f"max_cache_size is {max_cache_size}: give 1 token or more")
         if max_memory_gb is not None and not max_memory_gb > 0:
             raise ConfigError(f"max_memory_gb is {max_memory_gb}: give more than 0, or None")
         if cache_policy not in POLICIES:
@@ -37,7 +34,8 @@ class KVCacheManager:
                 f"cache_policy is {cache_policy!r}: give one of {', '.join(POLICIES)}; "
                 "keys and values go by whole batches, the longest unused first"
             )
-        self.max_cache_size, self.cache_policy = max_cache_size, cache_policy
+        self.max_cache_size = whole("max_cache_size", max_cache_size, 1)
+        self.cache_policy = cache_policy
         self.max_memory_gb = max_memory_gb
         self._backends: list[HuggingFaceBackend] = []
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from core_srl.arguments import text, whole
 from srl_agents.integrations.focal_game import FocalGame
 from srl_agents.integrations.game_rows import rows, write_rows
 from srl_envs.loading.extras import needed_by
@@ -32,13 +33,9 @@ class VERLTrainer:
     ) -> None:
         """`rollout_size` and `mini_batch_size` are rows of a step and of a minibatch; each row is
         played several times (`actor_rollout_ref.rollout.n`). Raises ConfigError."""
-        for name, value in (
-            ("rollout_size", rollout_size),
-            ("mini_batch_size", mini_batch_size),
-            ("ppo_epochs", ppo_epochs),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{name} is {value!r}: give a whole number, 1 or more")
+        whole("rollout_size", rollout_size, 1)
+        whole("mini_batch_size", mini_batch_size, 1)
+        whole("ppo_epochs", ppo_epochs, 1)
         if mini_batch_size > rollout_size:
             raise ConfigError(
                 f"mini_batch_size is {mini_batch_size}: give at most rollout_size, {rollout_size}"
@@ -49,7 +46,7 @@ class VERLTrainer:
         self.settings: Mapping[str, object] = {
             "algorithm.adv_estimator": "grpo",
             "data.train_batch_size": rollout_size,
-            "actor_rollout_ref.model.path": model_name,
+            "actor_rollout_ref.model.path": text("model_name", model_name),
             f"{actor}.ppo_mini_batch_size": mini_batch_size,
             f"{actor}.ppo_epochs": ppo_epochs,
             f"{actor}.optim.lr": learning_rate,

@@ -55,7 +55,7 @@ def test_bytes_are_a_bound_too(model):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"max_cache_size": 0}, "max_cache_size is 0: give 1"),
+        ({"max_cache_size": 0}, "max_cache_size is 0: give a whole number, 1 or more"),
         ({"max_cache_size": 1.5}, "max_cache_size is 1.5: give a whole number"),
         ({"max_memory_gb": 0}, "max_memory_gb is 0: give more than 0"),
         ({"cache_policy": "lfu"}, "cache_policy is 'lfu': give one of adaptive, lru"),

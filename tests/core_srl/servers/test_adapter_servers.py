@@ -52,7 +52,7 @@ def started(monkeypatch, tiny_folder):
 
     monkeypatch.setattr(Fleet, "managed", managed)
     monkeypatch.setattr(fleets, "LOOK", 0.05)
-    monkeypatch.setattr("core_srl.adapter_servers.find_gpus", lambda: [])
+    monkeypatch.setattr("core_srl.servers.adapter_servers.find_gpus", lambda: [])
     yield specs, stubs
     for stub in stubs:
         stub.stop()
@@ -305,7 +305,8 @@ def test_folders_are_published_without_a_manager(manager, tiny_folder, started, 
 
 def test_each_gpu_has_a_server_with_the_adapters_of_its_port(tiny_folder, started, monkeypatch):
     monkeypatch.setattr(
-        "core_srl.adapter_servers.find_gpus", lambda: [Gpu(0, 80.0, 79.0), Gpu(3, 80.0, 79.0)]
+        "core_srl.servers.adapter_servers.find_gpus",
+        lambda: [Gpu(0, 80.0, 79.0), Gpu(3, 80.0, 79.0)],
     )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -350,7 +351,7 @@ def test_what_does_not_fit_is_told(settings, told):
 
 
 def test_without_vllm_the_servers_log_says_why(tiny_folder, port, monkeypatch):
-    monkeypatch.setattr("core_srl.adapter_servers.find_gpus", lambda: [])
+    monkeypatch.setattr("core_srl.servers.adapter_servers.find_gpus", lambda: [])
     scheduler = create_distributed_lora_scheduler(port, 0, base=tiny_folder)
     begun = time.monotonic()
     with pytest.raises(

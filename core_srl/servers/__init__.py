@@ -1,0 +1,1 @@
+"""Documented names of model servers: adapters served by vLLM, and schedulers over servers."""
