@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from srl_train.cli.serve import environments, models
+from srl_train.cli.serve import environments, models, openenv
 
-COMMANDS = {"models": models.models, "status": models.status, "env": environments.run}
+COMMANDS = {
+    "models": models.models,
+    "status": models.status,
+    "env": environments.run,
+    "openenv": openenv.run,
+}
 """What to serve or list -> what does it."""
 
 
@@ -15,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     models.add_arguments(what)
     environments.add_arguments(what)
+    openenv.add_arguments(what)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -35,6 +35,7 @@ def url():
     games = {
         "three": ServedGame("coop_compete_v0", {"num_agents": 3, "max_cycles": 5}),
         "pair": ServedGame("coop_compete_v0", options, around=with_partner),
+        "repeating": ServedGame("coop_compete_v0", options, history=2, around=with_partner),
         "numbers": ServedGame("team_battle_v0", {"max_cycles": 3}, text=False),
     }
     with in_background(create_app(games, max_sessions=40)) as address:

@@ -186,6 +186,12 @@ def test_a_focal_agent_plays_with_partners(url):
     assert agent.get_reward() == sum(paid)
 
 
+def test_an_answer_that_no_wire_takes_is_read_without_what_it_does_not_take(url):
+    agent = FocalAgent(url, "repeating")
+    agent.reset(seed=0)
+    assert "You answered: a?b\nNot read" in agent.play("a\ud800b")
+
+
 def pair_with_tit_for_tat():
     from srl_agents.rollout.partners import WithPartners
     from srl_agents.scripted.registry import classic_policy

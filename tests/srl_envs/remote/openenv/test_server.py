@@ -145,7 +145,10 @@ def test_a_wrong_message_is_answered_and_the_game_goes_on(url):
             with pytest.raises(RuntimeError, match=told):
                 client.step(action)
         for arguments, told in (
-            ({"environment": "maze_v0"}, "is not served here; there are: three, pair, numbers"),
+            (
+                {"environment": "maze_v0"},
+                "is not served here; there are: three, pair, repeating, numbers",
+            ),
             ({"environment": "os:system"}, "is not served here"),
             ({"environment": ["three"]}, "is not served here"),
             ({"seed": -1}, "seed"),
@@ -174,7 +177,12 @@ def test_the_state_names_the_game(url):
     with GenericEnvClient(base_url=url) as client:
         client.reset(environment="pair", episode_id="mine")
         state = client.state()
-    assert state["episode_id"] == "mine" and state["environments"] == ["three", "pair", "numbers"]
+    assert state["episode_id"] == "mine" and state["environments"] == [
+        "three",
+        "pair",
+        "repeating",
+        "numbers",
+    ]
     assert state["possible_agents"] == ["agent_0"] and state["text"] is True
     assert state["answers"] == {"agent_0": ["compete", "cooperate"]}
 
