@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,8 @@ with needed_by("engine.name ray", ConfigError):
 
 PLACED_WITHIN = 120.0
 """Seconds for the cluster to find room for all actors of a run."""
+CONNECTED_WITHIN = 10.0
+"""Seconds for the cluster's head to answer."""
 MADE_WITHIN = 1800.0
 """Seconds for an actor to start and load its models."""
 
@@ -81,7 +84,7 @@ def _answer(reference: Any, stop: Callable[[], None], timeout: float | None = No
         ) from error
     except (RayActorError, OutOfMemoryError) as error:
         stop()  # one that could only not be reached must not go on beside its successor
-        raise WorkerLost(" ".join(str(error).split())[:200]) from error
+        raise WorkerLost(str(error).partition("\n")[0]) from error
 
 
 class Cluster:
@@ -117,6 +120,8 @@ class Cluster:
     def _connect(self) -> None:
         quiet = {"include_dashboard": False, "logging_level": logging.ERROR}
         address = self._config.address
+        if address not in (None, "auto"):
+            _check_answers(address)
         try:
             if address is None:
                 # More than there are where the actors need more: they share the machine's.
@@ -160,6 +165,18 @@ class Cluster:
     def _disconnect(self) -> None:
         if self._connected:
             ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Raise ConfigError where nobody listens: Ray would go on asking for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), CONNECTED_WITHIN).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"engine.address: got {address!r} ({error}): give HOST:PORT as `ray start --head` told "
+            "it, or auto, on a machine that is a node of the cluster"
+        ) from error
 
 
 def check_picklable(what: str, value: Any) -> None:

@@ -85,12 +85,12 @@ def test_ten_kills_change_nothing(undisturbed):
     over = threading.Event()
 
     def kill_now_and_then():
-        while len(killed) < 10 and not over.wait(rng.uniform(2, 8)):
-            alive = actors()
-            if alive:
-                chosen = alive[rng.integers(len(alive))]
-                chosen.kill()  # SIGKILL
-                killed.append(chosen.pid)
+        while len(killed) < 10 and not over.wait(rng.uniform(0.5, 2)):
+            up = [one for one in actors() if one.name() != "ray::Host.make"]
+            if len(up) == 5:  # successors take their time to load, and are not killed over it
+                for place in rng.permutation(5)[: rng.integers(1, 3)]:
+                    up[place].kill()  # SIGKILL
+                    killed.append(up[place].pid)
 
     killer = threading.Thread(target=kill_now_and_then)
     try:
@@ -98,7 +98,7 @@ def test_ten_kills_change_nothing(undisturbed):
     finally:
         over.set()
         killer.join()
-    assert len(killed) == 10
+    assert len(killed) >= 10
     assert found["versions"] == undisturbed["versions"]
     assert same(found, undisturbed)
 
@@ -109,8 +109,10 @@ def test_an_environment_that_cannot_be_sent_is_refused():
         assemble(demo(players=1), make_env=lambda: lock and registry.make("coop_compete_v0"))
 
 
-def test_no_room_and_no_cluster_are_told():
-    with pytest.raises(ConfigError, match="GPU"):
+def test_no_room_and_no_cluster_are_told(monkeypatch):
+    monkeypatch.setattr("srl_train.distributed.ray_engine.cluster.PLACED_WITHIN", 2.0)
+    with pytest.raises(ConfigError, match=r"the cluster has .*'GPU': 0.0"):
         assemble(demo(player_gpus=1000.0))
-    with pytest.raises(ConfigError, match=r"engine.address: got '127.0.0.1:1'"):
-        assemble(demo(address="127.0.0.1:1"))
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"):
+        with pytest.raises(ConfigError, match=f"engine.address: got '{address}'"):
+            assemble(demo(address=address))
