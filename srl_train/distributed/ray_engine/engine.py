@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from itertools import pairwise
@@ -72,14 +73,43 @@ class RayEngine(Engine):
         record_states: bool = False,
     ) -> list[Episode]:
         """See Engine; each player plays a contiguous share."""
+        asked = self._asked(run, env_seeds, policy_seeds, options, extra, record_states)
+        return [episode for played in asked for episode in played.result()]
+
+    async def rollout_async(
+        self,
+        run: Run,
+        env_seeds: Sequence[int],
+        policy_seeds: Sequence[int],
+        options: Sequence[Mapping[str, Any]],
+        *,
+        extra: Mapping[str, Any] | None = None,
+        record_states: bool = False,
+        in_flight: asyncio.Semaphore | None = None,
+    ) -> list[Episode]:
+        """See Engine; a player plays its share of one round after that of another, and bounds the
+        games under way by itself, so that there is nothing to do for `in_flight`."""
+        asked = self._asked(run, env_seeds, policy_seeds, options, extra, record_states)
+        played = await asyncio.gather(*map(asyncio.wrap_future, asked))
+        return [episode for share in played for episode in share]
+
+    def _asked(
+        self,
+        run: Run,
+        env_seeds: Sequence[int],
+        policy_seeds: Sequence[int],
+        options: Sequence[Mapping[str, Any]],
+        extra: Mapping[str, Any] | None,
+        record_states: bool,
+    ) -> list[Future[list[Episode]]]:
+        """The games' parts, in order, as the players are asked for them."""
         group = run.config.rollout.group_size
         shares = shares_of(len(env_seeds), len(self.players), group)
-        waiting = [
+        return [
             player.play(env_seeds[own], policy_seeds[own], options[own], extra, record_states)
             for player, own in zip(self.players, shares, strict=True)
             if own.start < own.stop
         ]
-        return [episode for played in waiting for episode in played.result()]
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
         """See Engine; of all models at once."""
@@ -138,9 +168,10 @@ def engine_on(
     """`start_engine` on a cluster that is there."""
     playing = on_device(config, "player_gpus", engine.player_gpus)
     learning = on_device(config, "learner_gpus", engine.learner_gpus)
+    bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.players)
     players = [
         RemotePlayer(
-            f"player {place}", partial(cluster.actor, place, PlayerWorker, playing, make_env)
+            f"player {place}", partial(cluster.actor, place, PlayerWorker, playing, make_env, bound)
         )
         for place in range(engine.players)
     ]

@@ -34,8 +34,11 @@ class Introduction:
 class PlayerWorker:
     """Plays games with weights that are published to it."""
 
-    def __init__(self, config: RunConfig, make_env: Callable[[], Any]) -> None:
-        """Load every model that plays; raises as `assemble` does."""
+    def __init__(
+        self, config: RunConfig, make_env: Callable[[], Any], in_flight: int | None = None
+    ) -> None:
+        """Load every model that plays; `in_flight` is the most games under way at once. Raises as
+        `assemble` does."""
         torch.set_num_threads(config.threads)
         with closing(make_env()) as env:
             seats = players_by_agent(config, env)
@@ -45,6 +48,7 @@ class PlayerWorker:
         self._seats = seats
         self._players = build_backends(config, make_env, trained_here=False)
         self._policies = build_policies(config, make_env, seats, self._players, view, sampling)
+        self._in_flight = in_flight
         mode = MODES[config.mode.name](config.mode)
         self._speaks_first = mode.speaks_first(list(seats), teams)
 
@@ -84,5 +88,6 @@ class PlayerWorker:
             names=self._seats,
             extra=extra,
             record_states=record_states,
+            in_flight=self._in_flight,
         )
         return episodes, {name: one.usage for name, one in self._players.chat_models.items()}

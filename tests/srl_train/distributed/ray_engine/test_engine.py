@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from srl_train.distributed.ray_engine.engine import on_device, shares_of
 from srl_train.engine import resume
 from srl_train.engine.assemble import assemble
 from srl_train.engine.evaluation import evaluate
+from srl_train.engine.play_ahead import rounds_of
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.trainer import Trainer
@@ -87,6 +89,24 @@ def test_several_players_play_the_same_games(short_run, monkeypatch):
     assert [e.seed for e in episodes] == [e.seed for e in others]
     # Another split makes other batches, whose arithmetic may differ in the last bits.
     assert [e.returns() for e in episodes] == [e.returns() for e in others]
+
+
+@pytest.mark.parametrize(("staleness", "oldest"), [(0, 0), (1, 1)])
+def test_play_goes_ahead_of_learning(short_run, monkeypatch, staleness, oldest):
+    direct_engine(monkeypatch, DirectPlaces())
+    config = short_run(updates__max_staleness=staleness, rounds=4)
+    _, expected = played(config, rounds=4)
+    # Fewer games at once are other batches, whose arithmetic may differ in the last bits.
+    bound = 2 if staleness else None
+    run = assemble(on_ray(config, play_ahead=True, in_flight=bound))
+    with closing(rounds_of(run, None, lambda number: False)) as rounds:
+        rows = without_times([rounds.next_round().row for _ in range(4)])
+    run.players.close()
+    assert run.versions == {"model_0": 4, "model_1": 4}
+    ages = [own["staleness"]["max"] for row in rows for own in row["models"].values()]
+    assert max(ages) == oldest
+    if not staleness:
+        assert [row["models"] for row in without_times(rows)] == [row["models"] for row in expected]
 
 
 def test_games_are_shared_out_in_whole_groups():
