@@ -7,6 +7,8 @@ from functools import partial
 import pytest
 
 from srl_agents.episode import from_json
+from srl_envs.remote.server.serve import in_thread
+from srl_envs.remote.server.settings import ServerSettings
 from srl_train.cli import main
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.engine.builders.environment import build_env
@@ -51,6 +53,23 @@ def test_srl_train_reaches_it(my_games, tiny_folder, tmp_path):
         for step in turn
     }
     assert texts <= {"rot", "gelb", "blau"} and len(texts) > 1
+
+
+def test_a_run_on_a_server_learns_what_it_learns_here(tiny_folder, tmp_path):
+    game = "coop_compete_pair_v0"
+    settings = CONFIG.split("\n", 2)[2].format(folder=tiny_folder)
+    weights = []
+    with in_thread(ServerSettings(environments=[game])) as running:
+        for where, name in (("here", game), ("there", f"grpc://{running.address}/{game}")):
+            config = tmp_path / f"{where}.yaml"
+            config.write_text(f"environment: {{name: '{name}'}}\n{settings}")
+            assert main(["train", str(config), "--out", str(tmp_path / where)]) == 0
+            models = sorted((tmp_path / where / "models").rglob("*.safetensors"))
+            weights.append([model.read_bytes() for model in models])
+    assert len(weights[0]) == 2 and weights[0] == weights[1]
+    # What was recorded is played again without the server.
+    [record] = (tmp_path / "there" / "episodes").glob("*_00000000.jsonl")
+    assert main(["replay", str(record)]) == 0
 
 
 @pytest.mark.parametrize(
