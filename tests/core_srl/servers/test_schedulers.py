@@ -16,8 +16,8 @@ from core_srl import (
     create_competitive_scheduler,
     create_cooperative_scheduler,
     create_unified_scheduler,
-    schedulers,
 )
+from core_srl.servers import schedulers
 from srl_agents.errors import BackendError, PlacementError, ServingError
 from srl_agents.llm.backends.huggingface.backend import folder_of
 from srl_agents.llm.backends.retrying import TransientError
