@@ -24,6 +24,7 @@ COMMANDS = {
     "eval": "score a policy, a model or a run in scenarios, with partners it never met",
     "crossplay": "let all players meet all others: matrix, ratings, gap and rankings",
     "rate": "rate players by the games of one cross-play or of several",
+    "exploit": "train a best response to a player, and say what it gains",
     "compare": "compare methods over their seeds and environments, with intervals",
     "serve": "serve models or environments, or list the model servers that run",
     "export": "write a trained model for others to load, or push it to the hub",
@@ -35,7 +36,7 @@ COMMANDS = {
 }
 """Subcommand, which is also its module's name -> what it does. Each module has
 `add_arguments(parser)` and `run(args) -> int`."""
-JUDGING = ("eval", "crossplay", "rate", "compare")
+JUDGING = ("eval", "crossplay", "rate", "exploit", "compare")
 """Subcommands whose modules are in srl_train/cli/judging."""
 ERROR_MODULES = (
     "srl_envs.errors",

@@ -107,7 +107,7 @@ def _game(
 ) -> Game:
     held = arena.places[place]
     rest = [agent for agent in arena.agents if agent not in held]
-    if first == second and not arena.two_sided:  # one game for all places
+    if first == second and len(arena.places) > 1 and not arena.two_sided:  # one for all places
         held = rest = list(arena.agents)  # type: ignore[assignment]
     whole = episode.failure is None
     returns = episode.returns()
