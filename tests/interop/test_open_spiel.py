@@ -1,0 +1,64 @@
+"""Rankings and exploitability agree with OpenSpiel's, on random games."""
+
+import numpy as np
+import pytest
+
+from srl_agents.evaluation.population.alpha_rank import alpha_rank
+from srl_agents.evaluation.population.matrix_games import nash_conv
+from srl_agents.evaluation.population.nash_averaging import nash_average
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture(scope="module")
+def pyspiel():
+    return pytest.importorskip("pyspiel", reason="OpenSpiel is not installed: make test-interop")
+
+
+def test_alpha_rank(pyspiel):
+    from open_spiel.python.egt import alpharank
+
+    rng = np.random.default_rng(0)
+    for players in range(2, 9):
+        payoffs = rng.normal(size=(players, players))
+        finite = alpharank.compute([payoffs], m=50, alpha=1.3)[2]
+        limit = alpharank.compute([payoffs], m=50, use_inf_alpha=True, inf_alpha_eps=0.01)[2]
+        assert np.abs(alpha_rank(payoffs, alpha=1.3) - finite).max() < 1e-9
+        assert np.abs(alpha_rank(payoffs) - limit).max() < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore")  # cvxpy's, of solvers that are not installed
+def test_nash_averaging(pyspiel):
+    from open_spiel.python.algorithms.nash_averaging import nash_averaging
+
+    rng = np.random.default_rng(0)
+    for players in range(2, 9):
+        margins = rng.normal(size=(players, players))
+        margins = (margins - margins.T) / 2
+        game = pyspiel.create_matrix_game(margins.tolist(), (-margins).tolist())
+        weights, values = map(np.ravel, nash_averaging(game))
+        found = nash_average(margins)
+        # Its solver stops at a tolerance of about 1e-7.
+        assert np.abs(found.weights - weights).max() < 1e-5
+        assert np.abs(found.values - values).max() < 1e-5
+
+
+def test_nash_conv_of_matrix_games(pyspiel):
+    from open_spiel.python.algorithms import exploitability
+    from open_spiel.python.policy import TabularPolicy
+
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        shape = tuple(rng.integers(2, 6, size=2))
+        payoffs = [rng.normal(size=shape), rng.normal(size=shape)]
+        mixed = [rng.dirichlet(np.ones(actions)) for actions in shape]
+        game = pyspiel.convert_to_turn_based(
+            pyspiel.create_matrix_game(*(table.tolist() for table in payoffs))
+        )
+        policy = TabularPolicy(game)
+        for player, chances in enumerate(mixed):
+            for state in policy.states_per_player[player]:
+                policy.policy_for_key(state)[: len(chances)] = chances
+                policy.policy_for_key(state)[len(chances) :] = 0.0
+        theirs = exploitability.nash_conv(game, policy)
+        assert nash_conv(payoffs, mixed) == pytest.approx(theirs, abs=1e-6)
