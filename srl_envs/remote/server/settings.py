@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +11,9 @@ from srl_envs import registry
 from srl_envs.errors import DocumentError, EnvConfigError
 from srl_envs.loading import references
 from srl_envs.loading.untrusted import read_bytes
+from srl_envs.remote.connection import TOKEN_VARIABLE, is_loopback
 from srl_envs.validation import entries_of, number_between, set_fields, whole_number
 
-TOKEN_VARIABLE = "SRL_ENV_TOKEN"
 SHORTEST_TOKEN = 16
 MOST_TOKENS_BYTES = 2**20
 
@@ -81,14 +80,6 @@ class ServerSettings:
                     f"{TOKEN_VARIABLE}), or serve on 127.0.0.1"
                 )
         set_fields(self, environments=names, tokens=tuple(self.tokens))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the host."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def read_tokens(file: Path | None) -> tuple[str, ...]:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from google.protobuf.message import Message
-
 from srl_envs.errors import EnvError
 from srl_envs.loading import references
 from srl_envs.remote.server.refusals import Refused
@@ -47,7 +45,7 @@ class Pieces:
             return len(self.results)
 
 
-def done(piece: Callable[[], Any]) -> Message | Any:
+def done(piece: Callable[[], Any]) -> Any:
     """What a piece gives, or the Refused of what it raises."""
     try:
         return _guarded(piece)

@@ -107,7 +107,7 @@ def test_a_turn_is_played_once_however_often_it_is_sent(start):
 
 
 def test_sessions_expire_and_a_reset_with_a_seed_opens_another(start):
-    running = start(lease=0.2)
+    running = start(lease=1.0)
     with connect(running.address) as server:
         env = server.env("coop_compete_v0")
         first = env.reset(seed=3)
@@ -127,7 +127,7 @@ def test_sessions_expire_and_a_reset_with_a_seed_opens_another(start):
 def test_a_step_that_hangs_holds_nobody_up(start):
     misbehaving.HELD.clear()
     names = [f"{OWN}:hanging", "coop_compete_v0"]
-    running = start(environments=names, step_seconds=0.3, threads=1, max_hung=2)
+    running = start(environments=names, step_seconds=0.8, threads=1, max_hung=2)
     with connect(running.address) as server:
         hanging, other = server.env(names[0]), server.env(names[1])
         hanging.reset(seed=0)
@@ -144,12 +144,12 @@ def test_a_step_that_hangs_holds_nobody_up(start):
         stuck.start()
         other.step(dict.fromkeys(other.agents, 0))  # the only thread is freed for it
         stuck.join()
-        assert said[0].code == "DEADLINE_EXCEEDED" and "longer than 0.3 s" in str(said[0])
+        assert said[0].code == "DEADLINE_EXCEEDED" and "longer than 0.8 s" in str(said[0])
         with pytest.raises(RemoteError, match="the session has ended: slow"):
             hanging.step(dict.fromkeys(hanging.agents, 0))
         second = server.env(names[0])
         second.reset(seed=0)
-        with pytest.raises(RemoteError, match=r"longer than 0.3 s"):
+        with pytest.raises(RemoteError, match=r"longer than 0.8 s"):
             second.step(dict.fromkeys(second.agents, 0))
         with pytest.raises(RemoteError, match="2 environments hang"):
             other.step(dict.fromkeys(other.agents, 0))
