@@ -13,7 +13,6 @@ from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run as run_loop
 from srl_agents.serving import fleet
-from srl_train.engine import assemble
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.players.publisher import weights_digest
 from srl_train.players.served import models as served_models
@@ -249,14 +248,14 @@ def test_a_folder_that_takes_no_weights_is_refused_before_anything_is_loaded(
         _ = served_run(stub, backend={"folder": str(tmp_path / folder)}).run
 
 
-@pytest.mark.parametrize("late", ["build_learner", "build_policies"])
+@pytest.mark.parametrize("late", ["builders.learners.build_learner", "assemble.build_policies"])
 def test_an_interrupt_as_a_run_is_put_together_leaves_nothing(
     served_run, stub, tiny_folder, tmp_path, monkeypatch, late
 ):
     def interrupted(*args, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(assemble, late, interrupted)
+    monkeypatch.setattr(f"srl_train.engine.{late}", interrupted)
     trainer = served_run(
         stub,
         models__frozen_models={"still": tiny_folder},  # which is published by then
