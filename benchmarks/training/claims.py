@@ -37,6 +37,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "offline": ("SFT and DPO raise the return above their data's", "variants:OFFLINE"),
     "credit": ("turn-level credit finds the act that matters sooner", "credit.claims:CREDIT"),
     "served": ("models learn through a vLLM server as they do in the trainer", "served:SERVED"),
+    "asynchronous": (
+        "play that waits for nobody, and learning beside it, with slow answers",
+        "asynchronous:ASYNCHRONOUS",
+    ),
     "our_method_llm": (
         "what notes on opponents and credit by opponent are worth",
         "our_method_llm:OUR_METHOD_LLM",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -101,5 +102,10 @@ def _span(path: str | os.PathLike[str], place: int, row: Mapping[str, Any]) -> S
     if row.keys() != kinds.keys() or not all(isinstance(row[n], kinds[n]) for n in kinds):
         raise MetricsError(
             f"{path}: line {place} is no span: it needs {', '.join(kinds)} and nothing else"
+        )
+    if not 0 <= row["start"] < row["end"] < math.inf:
+        raise MetricsError(
+            f"{path}: line {place} lasts from {row['start']} to {row['end']}: give seconds from 0 "
+            "on, the end after the start"
         )
     return Span(**row)

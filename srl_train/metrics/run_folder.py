@@ -19,6 +19,7 @@ from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_train.config.yaml_file import MAX_YAML, read_yaml
 from srl_train.engine.offline.progress import ORDER
+from srl_train.metrics.activity import Span, read_activity
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.sinks import read_metrics
 
@@ -60,6 +61,8 @@ class Run:
     """The first and the last file of sample episodes, or the only one."""
     notes: tuple[str, ...]
     """What is missing, one sentence each."""
+    activity: tuple[Span, ...] = ()
+    """Of activity.jsonl, where play went ahead: who was busy when."""
 
     @property
     def environment(self) -> str:
@@ -165,6 +168,7 @@ def _loaded(folder: Path) -> Run:
     rows = _rows(metrics, notes, planned)
     if rows and len(rows) < planned:
         notes.append(f"{len(rows)} of {planned:.0f} rounds have been played.")
+    busy = folder / "activity.jsonl"
     return Run(
         folder=folder,
         rows=rows,
@@ -174,6 +178,7 @@ def _loaded(folder: Path) -> Run:
         config=tree,
         samples=_samples(folder / "episodes", notes, expected=bool(rows)),
         notes=tuple(notes),
+        activity=tuple(read_activity(busy)) if busy.exists() else (),
     )
 
 

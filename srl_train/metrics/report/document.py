@@ -53,11 +53,13 @@ class Panel:
 
 @dataclass(frozen=True)
 class Raster:
-    """One row of blocks per model, filled in the rounds listed for it."""
+    """One row of blocks per model, filled in the rounds, or other steps, listed for it."""
 
     title: str
     rows: Sequence[tuple[str, Sequence[int]]]
     rounds: Sequence[int]
+    across: str = "round"
+    """What the blocks stand for."""
 
 
 @dataclass(frozen=True)

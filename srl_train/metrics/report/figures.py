@@ -8,6 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from srl_agents.evaluation.bootstrap import mean_interval
+from srl_train.metrics.activity import PLAY
 from srl_train.metrics.report import plots
 from srl_train.metrics.report.document import (
     Block,
@@ -33,6 +34,9 @@ _OF_STAGES = {
     "rewards/margins": ("margin of the chosen answer's reward", False),
 }
 """TRL's name of what a pass of a stage is drawn by -> (title, whether it is a share)."""
+
+SLOTS = 240
+"""Parts of a run's time in which a lane is busy or idle."""
 
 TITLES = {
     "grad_norm": "Gradient norm",
@@ -119,6 +123,23 @@ def updates(run: Run) -> list[Raster]:
     return [Raster("Rounds in which each model's weights were updated", rows, run.rounds)]
 
 
+def activity(run: Run) -> list[Raster]:
+    """Who was busy when, where play went ahead: a lane for play, and one for each model."""
+    if not run.activity:
+        return []
+    slot = max(span.end for span in run.activity) / SLOTS
+    lanes = [
+        (who, sorted({
+            number
+            for span in run.activity
+            if span.who == who
+            for number in range(int(span.start / slot), min(SLOTS, math.ceil(span.end / slot)))
+        }))
+        for who in (PLAY, *run.models)
+    ]  # fmt: skip
+    return [Raster(f"Who was busy when, by {slot:.2g} s", lanes, range(SLOTS), "slot")]
+
+
 def weights(run: Run) -> list[Panel]:
     """How far every model's weights moved."""
     # Between rounds that changed no weights is nothing to join with a line.
@@ -156,6 +177,7 @@ FIGURES: dict[str, Callable[[Run], Sequence[Panel | Raster]]] = {
     "returns": returns,
     "behaviour": behaviour,
     "updates": updates,
+    "activity": activity,
     "weights": weights,
     "learning": learning,
 }

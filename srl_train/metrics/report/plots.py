@@ -61,7 +61,7 @@ def _draw_raster(axes: Any, raster: Raster) -> None:
         blocks = [(number - 0.5, 1) for number in rounds]
         axes.broken_barh(blocks, (place - 0.36, 0.72), facecolors=PALETTE[place % len(PALETTE)])
     axes.set_yticks(range(len(raster.rows)), [label for label, _ in raster.rows])
-    axes.set(title=raster.title, xlabel="round", ylim=(len(raster.rows) - 0.5, -0.5))
+    axes.set(title=raster.title, xlabel=raster.across, ylim=(len(raster.rows) - 0.5, -0.5))
     axes.set_xlim(min(raster.rounds) - 0.5, max(raster.rounds) + 0.5)
     axes.grid(visible=False)
 

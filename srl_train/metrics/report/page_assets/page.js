@@ -194,7 +194,7 @@ function raster(block) {
     strip.append(svg("path", { d, fill: colour(row) }));
     holder.append(make("div", { className: "strip" }, text("bdi", "", label), strip));
   });
-  holder.append(text("div", "quiet", `rounds ${first} to ${first + count - 1}`));
+  holder.append(text("div", "quiet", `${block.across}s ${first} to ${first + count - 1}`));
   return holder;
 }
 
