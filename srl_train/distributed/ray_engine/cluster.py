@@ -101,6 +101,7 @@ class Cluster:
         learner = {"CPU": config.learner_cpus, "GPU": config.learner_gpus}
         bundles = [player] * config.players + [learner] * models
         self._bundles = [{k: v for k, v in one.items() if v} for one in bundles]
+        self._open = True
         self._connected = not ray.is_initialized()
         if self._connected:
             self._connect()
@@ -158,9 +159,10 @@ class Cluster:
 
     def close(self) -> None:
         """Give the places back; end the cluster, or the connection to it, if it was made here."""
-        if ray.is_initialized():
+        if self._open and ray.is_initialized():
             remove_placement_group(self._group)
-        self._disconnect()
+            self._disconnect()
+        self._open = False  # a later run may have connected anew
 
     def _disconnect(self) -> None:
         if self._connected:

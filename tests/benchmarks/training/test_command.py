@@ -70,6 +70,11 @@ THRESHOLDS = {
     ]),
     "scaling": ([{"count": 1, "times": 1.0}, {"count": 8, "times": 8.8}], [(1, {"times": 8.9})]),
     "round_cost": ([OURS, LOOP], [(1, {"overhead": 0.15}), (0, {"difference": 1e-9})]),
+    "ray": ([{
+        "engine": "Ray, play ahead", "speedup": 1.2, "oldest": 1.0, "dropped": 0, "apart": 0.03,
+    }], [
+        (0, {"speedup": 1.19}), (0, {"oldest": 2.0}), (0, {"dropped": 1}), (0, {"apart": 0.031}),
+    ]),
     "credit": ([KEY, ALIGNED, MODEL], [
         (0, {"times_per_agent": 2.9}), (0, {"times_agent_turn": 2.9}), (1, {"more": 0.25}),
         (2, {"before": 0.5}), (2, {"after": 0.89}),
