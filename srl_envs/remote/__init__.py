@@ -7,7 +7,6 @@
 `srl serve env` starts such a server. openenv/ is OpenEnv's protocol, in an environment of its own.
 """
 
-from importlib import import_module
 from typing import Any
 
 from srl_envs.loading.extras import needed_by
@@ -19,4 +18,5 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"srl_envs.remote has no {name!r}")
     with needed_by("an environment server"):
-        return getattr(import_module("srl_envs.remote.client"), name)
+        from srl_envs.remote import client
+    return getattr(client, name)
