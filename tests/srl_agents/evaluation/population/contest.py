@@ -17,8 +17,11 @@ MOST = 1000
 class Contest(ParallelEnv):
     metadata: ClassVar = {"name": "contest"}
 
-    def __init__(self, names_winner: bool = True, broken_for: int | None = None):
+    def __init__(
+        self, names_winner: bool = True, broken_for: int | None = None, left_bonus: float = 0.0
+    ):
         self.possible_agents = ["left", "right"]
+        self._left_bonus = left_bonus
         self._names_winner, self._broken_for = names_winner, broken_for
         self._space = Discrete(MOST)
 
@@ -42,7 +45,7 @@ class Contest(ParallelEnv):
         agents, self.agents = self.agents, []
         return (
             dict.fromkeys(agents, 0),
-            {"left": float(lead), "right": float(-lead)},
+            {"left": lead + self._left_bonus, "right": float(-lead)},
             dict.fromkeys(agents, True),
             dict.fromkeys(agents, False),
             infos,

@@ -45,6 +45,7 @@ def test_a_team_is_held_by_one_player_in_either_place():
         at_game=lambda game, episode: held.setdefault((game.first, game.second), episode.seats),
     )
     assert len(games) == 4 and battle.two_sided
+    assert [game.winner for game in games] == ["draw", "first", "second", "draw"]
     seats = held["always_cooperate", "always_compete"]
     team_a = [agent for agent in seats if agent in battle.places[0]]
     assert 0 < len(team_a) < len(seats)
@@ -112,9 +113,10 @@ def test_a_pair_whose_games_all_failed_has_no_mean_and_no_ranking():
 
 
 def test_returns_are_each_sides_own_over_both_places():
-    games = play_cross(CONTEST, players(low=Number(1), high=Number(2)), episodes=2)
+    uneven = arena("contest", partial(Contest, left_bonus=4.0))  # 2 on average of both places
+    games = play_cross(uneven, players(low=Number(1), high=Number(2)), episodes=2)
     returns_RCE = returns_by_start(games, ["low", "high"], two_sided=True)
-    assert returns_RCE[:, :, 0].tolist() == [[0.0, -1.0], [1.0, 0.0]]
+    assert returns_RCE[:, :, 0].tolist() == [[2.0, 1.0], [3.0, 2.0]]
 
 
 def test_self_play_stands_between_uniform_play_and_the_optimum():

@@ -47,7 +47,7 @@ def everywhere(text: str) -> Document:
         Figure([Panel(text, [line, Line(text, [0], [1.0])], [(text, 0.7)], window=2, across=text),
                 Panel(text, [line], percent=True), Raster(text, [(text, [0])], [0, 1])], text),
         Table([text], [[text]]),
-        HeatMap(text, [text, text], [[0.0, 1.0], [float("nan"), 0.5]], [["", ""], ["", ""]]),
+        HeatMap(text, [text, text], [[0.0, 1.0], [float("nan"), 0.5]], [[text] * 2] * 2),
         Cards([(text, text, text)]),
         Notes(text, [text]),
         Text(text), Text(text, "heading"), Text(text, "listing"), Text(text, "bad"),
