@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from srl_agents.evaluation.population.arena import Arena
     from srl_agents.evaluation.population.cross_play import Game
     from srl_agents.policy import Policy
+    from srl_envs.scenarios.scenario import Scenario
     from srl_train.metrics.report.document import Transcript
+    from srl_train.players.player_spec import PlayerSpec
+    from srl_train.players.resolver import Resolver
 
 RANKINGS = {"alpha_rank": "alpha-rank", "nash_weight": "Nash weight", "nash_value": "Nash value"}
 KEPT_GAMES = 2
@@ -67,6 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, default=Path("crossplay"), metavar="FOLDER",
         help="results.json, their page results.html, and the best and worst games in games/ are "
         "written there (default: crossplay)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--held-out", action="store_true",
+        help="also score every player in the environments' scenarios with held-out partners",
     )  # fmt: skip
     parser.add_argument(
         "--record", action="store_true", help="write all games there, as games/ENV.jsonl"
@@ -108,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
         }
         for arena in arenas
     ]
+    scenarios = _held_out(args.environments) if args.held_out else []
     path = args.out / "results.json"
     refuse_unwritable("--out", path)
     judged, every, shown = [], [], {}
@@ -131,6 +139,7 @@ def run(args: argparse.Namespace) -> int:
         "versions": versions(),
         "arenas": judged,
         "overall": asdict(rated_together(every, args.seed)) if len(every) > 1 else None,
+        "held_out": _scores(scenarios, players, resolver, args) if args.held_out else None,
     }
     with asked_for("--out", path):
         write_whole(path, json.dumps(record, indent=1, allow_nan=False) + "\n")
@@ -138,6 +147,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         if record["overall"] is not None:
             tell("\n".join(["", *rating_lines(record["overall"], None)]))
+        if record["held_out"] is not None:
+            tell("\n".join(["", *held_out_lines(record["held_out"])]))
         tell(f"written: {path} and {page}")
     return 0
 
@@ -170,6 +181,57 @@ def _played(
         with asked_for("--out", path):
             write_jsonl(path, episodes)
     return games, extremes
+
+
+def _held_out(environments: Sequence[str]) -> list[Scenario]:
+    from srl_envs.scenarios import lookup
+
+    named = [name for environment in environments for name in lookup.names(environment, True)]
+    found = [one for one in map(lookup.scenario, named) if one.held_out_partners]
+    if not found:
+        told = ", ".join(environments) or "a scenario"
+        raise ConfigError(
+            f"--held-out: {told} has no scenarios with held-out partners: leave it out"
+        )
+    return found
+
+
+def _scores(
+    scenarios: Sequence[Scenario],
+    players: Mapping[str, PlayerSpec],
+    resolver: Resolver,
+    args: argparse.Namespace,
+) -> list[dict[str, Any]]:
+    """Every player as the focal agents of every scenario, in the scenario's own games."""
+    from srl_agents.evaluation.scenarios import score
+
+    found = []
+    for scenario in scenarios:
+        for name, player in players.items():
+            focal = resolver.policies(player, scenario.make, scenario.focal)
+            one = score(scenario, focal, args.episodes, args.seed)
+            found.append(
+                {
+                    "scenario": scenario.name,
+                    "partners": list(scenario.held_out_partners),
+                    "player": name,
+                    "focal_return": one.focal_return,
+                    "interval": one.focal_interval,
+                    "failed": one.failed,
+                }
+            )
+    return found
+
+
+def held_out_lines(scores: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The scores with held-out partners as lines of text."""
+    rows = [["with held-out partners", "focal return", "95 % interval"]]
+    for one in scores:
+        interval = one["interval"]
+        spread = "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
+        who = f"{one['player']} in {one['scenario']}"
+        rows.append([who, f"{one['focal_return']:.3f}", spread])
+    return aligned(rows)
 
 
 class Extremes:

@@ -17,6 +17,7 @@ from srl_train.metrics.report.document import (
     Notes,
     Panel,
     Section,
+    Table,
     Text,
     Transcript,
     number,
@@ -51,11 +52,18 @@ def population(
     overall = [] if record["overall"] is None else [
         Section("Ratings over all environments", ratings(record["overall"], None))
     ]  # fmt: skip
+    held_out = [] if record["held_out"] is None else [
+        Section("Scores with held-out partners", [_held_out(record["held_out"])])
+    ]  # fmt: skip
     return Document(
         f"Cross-play of {len(names)} players",
         " · ".join(names),
         notes,
-        [*overall, *(Section(arena["name"], _arena(arena, games)) for arena in arenas)],
+        [
+            *overall,
+            *(Section(arena["name"], _arena(arena, games)) for arena in arenas),
+            *held_out,
+        ],
     )
 
 
@@ -87,6 +95,22 @@ def _arena(
             table(["player", "normalised"], shares),
         ]
     return [*blocks, *(Details(which, [shown]) for which, shown in games.get(arena["name"], ()))]
+
+
+def _held_out(scores: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        (
+            one["scenario"],
+            ", ".join(one["partners"]),
+            one["player"],
+            number(one["focal_return"]),
+            _interval(one["interval"]),
+            one["failed"],
+        )
+        for one in scores
+    ]
+    headers = ["scenario", "partners", "player", "focal return", "95 % interval", "failed"]
+    return table(headers, rows)
 
 
 def _matrix(arena: Mapping[str, Any]) -> HeatMap:

@@ -80,6 +80,24 @@ def test_the_page_shows_what_was_found(tmp_path):
     ]  # fmt: skip
 
 
+def test_players_are_scored_with_held_out_partners_as_srl_eval_scores_them(tmp_path, capsys):
+    words = ["always_cooperate", "uniform", "--environment", "coop_compete_pair_v0", *SHORT]
+    record = judged([*words, "--held-out"], tmp_path)
+    scores = record["held_out"]
+    scenarios = ["coop_compete_pair_v0.pavlov", "coop_compete_pair_v0.alternator"]
+    assert [(one["scenario"], one["player"]) for one in scores] == [
+        (scenario, player) for scenario in scenarios for player in ("always_cooperate", "uniform")
+    ]
+    out = tmp_path / "scores.json"
+    alone = ["--scenario", scenarios[0], "--policy", "uniform", "--episodes", "3"]
+    assert cli.main(["eval", *alone, "--out", str(out)]) == 0
+    [score] = json.loads(out.read_text())["scores"]
+    assert scores[1]["focal_return"] == score["focal_return"]
+    sections = document(tmp_path / "results.html")["sections"]
+    assert sections[-1]["title"] == "Scores with held-out partners"
+    assert "uniform in coop_compete_pair_v0.pavlov" in capsys.readouterr().out
+
+
 def test_games_are_rated_again_without_being_played(tmp_path, capsys):
     record = judged([*THREE, "--environment", "team_battle_v0", *SHORT], tmp_path / "a")
     judged(["tit_for_tat", "uniform", "--environment", "coop_compete_v0", *SHORT], tmp_path / "b")
@@ -120,6 +138,16 @@ def test_damaged_results_are_refused(text, told, tmp_path, capsys):
         (["uniform", "--environment", "team_battle_v0"], "one player alone meets nobody"),
         (["uniform", "uniform", "--environment", "team_battle_v0"], "uniform is given twice"),
         (["=uniform", "tit_for_tat", "--environment", "team_battle_v0"], "names nobody"),
+        (
+            [
+                "uniform",
+                "uniform=tit_for_tat",
+                "--scenario",
+                "staged_v0.with_a_preying_adversary",
+                "--held-out",
+            ],
+            "has no scenarios with held-out partners",
+        ),
         (["uniform", "tit_for_tat"], "give --environment ENV or --scenario NAME"),
         (["uniform", "random_walker", "--environment", "maze_v0"], "one agent"),
         (["uniform", "tit_for_tat", "--environment", "maze_race_v0"], "cannot play"),
