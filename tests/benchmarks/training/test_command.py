@@ -70,6 +70,13 @@ THRESHOLDS = {
     ]),
     "scaling": ([{"count": 1, "times": 1.0}, {"count": 8, "times": 8.8}], [(1, {"times": 8.9})]),
     "round_cost": ([OURS, LOOP], [(1, {"overhead": 0.15}), (0, {"difference": 1e-9})]),
+    "asynchronous": ([{
+        "free_ratio": 0.7, "speedup": 1.2, "most_lag": 1, "dropped": 0, "apart": 0.1,
+        "pace_ratio": 0.9,
+    }], [
+        (0, {"free_ratio": 0.71}), (0, {"speedup": 1.19}), (0, {"most_lag": 2}),
+        (0, {"dropped": 1}), (0, {"apart": 0.11}), (0, {"pace_ratio": 0.89}),
+    ]),
     "ray": ([{
         "engine": "Ray, play ahead", "speedup": 1.2, "oldest": 1.0, "dropped": 0, "apart": 0.03,
     }], [
