@@ -210,5 +210,8 @@ def _told(address: str) -> Iterator[None]:
         code, details = error.code(), str(error.details())
         told = printable(" ".join(details.split()), multiline=False)
         if code is grpc.StatusCode.DEADLINE_EXCEEDED and "Deadline" in details:
-            told = f"no answer in time; is an environment server there? ({told})"
+            told = (
+                f"no answer in time ({told}); is an environment server there? One with TLS wants "
+                f"certificate= or {CERTIFICATE_VARIABLE}, one without it neither"
+            )
         raise RemoteError(f"{address}: {told}", code.name) from error

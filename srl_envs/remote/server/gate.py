@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
+from srl_envs.remote.connection import TOKEN_VARIABLE
 from srl_envs.remote.errors import WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.server.refusals import Refused
@@ -107,7 +108,8 @@ class Gate(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no typ
         if not any(found):
             raise Refused(
                 "UNAUTHENTICATED", "unauthenticated",
-                "a token is needed: metadata `authorization: Bearer TOKEN`",
+                f"a token is needed that this server knows: token= or {TOKEN_VARIABLE} in Python, "
+                "elsewhere the metadata `authorization: Bearer TOKEN`",
             )  # fmt: skip
         return f"token {found.index(True)}"
 

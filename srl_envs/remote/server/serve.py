@@ -125,4 +125,7 @@ def _bind(server: Any, settings: ServerSettings) -> int:
     except OSError as error:
         raise EnvConfigError(f"the certificate cannot be read: {error}") from error
     except RuntimeError as error:
-        raise EnvConfigError(f"cannot serve at {address}: {error}") from error
+        raise EnvConfigError(
+            f"cannot serve at {address} ({str(error).partition(';')[0]}): is the host this "
+            "machine's, the port free (0 takes one that is), and are certificate and key a pair?"
+        ) from error

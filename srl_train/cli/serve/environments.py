@@ -86,12 +86,23 @@ async def _serve(settings: ServerSettings, drain: float) -> None:
     for ending in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(ending, over.set)
     async with serving(settings, ScriptedPlayer(), drain) as running:
-        first = settings.environments[0]
         tell(f"serving {', '.join(settings.environments)} at {running.address}")
-        tell(f'a client: srl_envs.remote.remote("{running.address}", "{first}")')
+        tell(_for_clients(settings, running.address))
         tell("Ctrl-C ends it.")
         sys.stdout.flush()  # into a pipe too: this is told now, and nothing more for long
         await over.wait()
         tell(f"ending, within {drain:g} s for the calls under way")
     for reason, count in sorted(running.refused.items()):
         tell(f"refused: {count} {reason}")
+
+
+def _for_clients(settings: ServerSettings, address: str) -> str:
+    """How a client names the first environment, and what it needs for it."""
+    from srl_envs.remote.connection import CERTIFICATE_VARIABLE, TOKEN_VARIABLE
+
+    if settings.host in ("0.0.0.0", "::", "[::]"):  # all of them, so none to call
+        address = f"HOST{address[len(settings.host) :]}"
+    needed = [TOKEN_VARIABLE] * bool(settings.tokens)
+    needed += [CERTIFICATE_VARIABLE] * (settings.certificate is not None)
+    told = f", with {' and '.join(needed)} set" if needed else ""
+    return f"a client takes grpc://{address}/{settings.environments[0]} for an environment{told}"

@@ -26,6 +26,8 @@ with needed_by("engine.name ray", ConfigError):
     from ray.util.placement_group import placement_group, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+log = logging.getLogger(__name__)
+
 PLACED_WITHIN = 120.0
 """Seconds for the cluster to find room for all actors of a run."""
 CONNECTED_WITHIN = 10.0
@@ -114,6 +116,7 @@ class Cluster:
                     f"{self._bundles} ({config.placement}), the cluster has "
                     f"{_offered()}: ask for less, or add nodes"
                 )
+            log.info("%d player(s) and %d learner(s) load torch", config.players, models)
         except BaseException:
             self._disconnect()
             raise
@@ -125,6 +128,7 @@ class Cluster:
             _check_answers(address)
         try:
             if address is None:
+                log.info("starting a Ray cluster on this machine")
                 # More than there are where the actors need more: they share the machine's.
                 needed = math.ceil(sum(one.get("CPU", 0.0) for one in self._bundles))
                 ray.init("local", num_cpus=max(needed, os.cpu_count() or 1), **quiet)
