@@ -9,7 +9,7 @@ from typing import Any
 from srl_envs.errors import EnvError
 from srl_envs.remote.errors import WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
-from srl_envs.remote.values import from_value, write
+from srl_envs.remote.values import Room, from_value, write
 from srl_envs.text.view import TextAction
 from srl_envs.validation import Step, shown
 
@@ -72,9 +72,9 @@ def write_actions(actions: Any, messages: Any) -> None:
 
 def from_actions(messages: Iterable[pb.Action]) -> dict[str, Any]:
     """The actions of a step."""
-    actions = {}
+    actions, room = {}, Room()
     for message in messages:
-        action = from_value(message.action)
+        action = from_value(message.action, room)
         if message.HasField("text") and isinstance(action, int):
             action = TextAction(action, message.text)
         actions[message.agent] = action

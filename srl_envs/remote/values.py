@@ -21,6 +21,9 @@ DTYPE = re.compile(r"[<>|](?:b1|[iu][1248]|f[248])")
 WHOLE = 2**63
 LARGEST = 1024
 """Bytes of a whole number."""
+MOST_ALIKE = 2**18
+"""Arrays and mappings that the compact lists of one value may stand for: a few bytes are an array
+there, and columns within columns a mapping at every level."""
 
 
 def to_value(value: Any) -> pb.Value:
@@ -44,12 +47,31 @@ def write(value: Any, message: pb.Value) -> None:
     writer(value, message)
 
 
-def from_value(message: pb.Value) -> Any:
-    """The value of a message; arrays are the caller's own. Raises WireError for what is none."""
+class Room:
+    """How much the compact lists of the values that are read together may still stand for."""
+
+    def __init__(self) -> None:
+        self._left = MOST_ALIKE
+
+    def take(self, count: int) -> None:
+        """Take so much of it. Raises WireError where there is less."""
+        self._left -= count
+        if self._left < 0:
+            raise WireError(f"lists of what is alike stand for more than {MOST_ALIKE} values")
+
+
+def from_value(message: pb.Value, room: Room | None = None) -> Any:
+    """The value of a message; arrays are the caller's own. Raises WireError for what is none.
+
+    `room` is what it shares with other values of a call.
+    """
     kind = message.WhichOneof("kind")
     if kind is None:
         raise WireError("a value is missing")
-    return _READERS[kind](getattr(message, kind))
+    told = getattr(message, kind)
+    if kind in _READERS:
+        return _READERS[kind](told)
+    return _NESTED_READERS[kind](told, room or Room())
 
 
 def to_array(array: np.ndarray) -> pb.Array:
@@ -74,7 +96,7 @@ def mapping_of(message: pb.Value, what: str) -> dict[str, Any]:
     """A mapping with keys of text. Raises WireError, naming `what`, for any other value."""
     if message.WhichOneof("kind") != "mapping":
         raise WireError(f"{what} must be a mapping of names to values")
-    return _from_mapping(message.mapping)
+    return _from_mapping(message.mapping, Room())
 
 
 @functools.lru_cache(maxsize=64)
@@ -152,17 +174,19 @@ def _write_columns(mappings: Sequence[Mapping[Any, Any]], message: pb.Value) -> 
     return True
 
 
-def _from_rows(message: pb.Array) -> list[np.ndarray]:
+def _from_rows(message: pb.Array, room: Room) -> list[np.ndarray]:
     rows = from_array(message)
     if not rows.size:  # nothing counts them then but a number, which may be any
         raise WireError(f"rows of shape {rows.shape} are empty")
+    room.take(len(rows))
     return [rows[row, ...].copy() for row in range(len(rows))]
 
 
-def _from_columns(mapping: pb.Mapping) -> list[dict[str, Any]]:
-    columns = _from_mapping(mapping)
+def _from_columns(mapping: pb.Mapping, room: Room) -> list[dict[str, Any]]:
+    columns = _from_mapping(mapping, room)
     if not columns or not all(isinstance(column, list) for column in columns.values()):
         raise WireError("columns must be lists, at least one")
+    room.take(max(map(len, columns.values())))
     try:
         rows = list(zip(*columns.values(), strict=True))
     except ValueError as error:
@@ -197,15 +221,19 @@ def _from_large(data: bytes) -> int:
     return int.from_bytes(data, "little", signed=True)
 
 
-def _from_mapping(mapping: pb.Mapping) -> dict[str, Any]:
-    values = list(map(from_value, mapping.values))
+def _from_items(items: pb.Items, room: Room) -> list[Any]:
+    return [from_value(item, room) for item in items.items]
+
+
+def _from_mapping(mapping: pb.Mapping, room: Room) -> dict[str, Any]:
+    values = [from_value(value, room) for value in mapping.values]
     if len(values) != len(mapping.names):
         raise WireError(f"{len(mapping.names)} names and {len(values)} values are no mapping")
     return dict(zip(mapping.names, values, strict=True))
 
 
-def _from_pairs(items: pb.Items) -> dict[Any, Any]:
-    parts = [from_value(item) for item in items.items]
+def _from_pairs(items: pb.Items, room: Room) -> dict[Any, Any]:
+    parts = _from_items(items, room)
     try:
         return dict(zip(parts[::2], parts[1::2], strict=True))
     except (TypeError, ValueError) as error:  # a list as a key, or a key without a value
@@ -239,12 +267,14 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "text": str,
     "array": from_array,
     "scalar": lambda array: from_array(array)[()],
-    "list": lambda items: [from_value(item) for item in items.items],
-    "tuple": lambda items: tuple(from_value(item) for item in items.items),
+    "numbers": lambda numbers: list(numbers.numbers),
+    "large": _from_large,
+}
+_NESTED_READERS: dict[str, Callable[[Any, Room], Any]] = {
+    "list": _from_items,
+    "tuple": lambda items, room: tuple(_from_items(items, room)),
     "mapping": _from_mapping,
     "rows": _from_rows,
-    "numbers": lambda numbers: list(numbers.numbers),
     "columns": _from_columns,
     "pairs": _from_pairs,
-    "large": _from_large,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
@@ -13,7 +12,7 @@ from srl_envs.remote.frames import text_digest
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.server.refusals import Refused
 from srl_envs.remote.spaces import to_space
-from srl_envs.remote.values import to_value
+from srl_envs.remote.values import mapping_of, to_value
 from srl_envs.scenarios import holdout
 from srl_envs.tasks.multitask.env import Multitask
 from srl_envs.validation import nearest
@@ -26,10 +25,11 @@ class Offers:
         self.names = names
         self._own = tuple(name for name in names if ":" in name)
 
-    def make(self, name: str, options: Mapping[str, Any]) -> Any:
-        """The environment. Raises Refused for a name that is not offered, for options that its
-        constructor refuses, that name code or places or ask for too much, and for levels that are
-        held out from training."""
+    def make(self, request: pb.OpenRequest | pb.PlayRequest) -> Any:
+        """The environment that is asked for. Raises Refused for a name that is not offered, for
+        options that its constructor refuses, that name code or places or ask for too much, and for
+        levels that are held out from training; WireError for options that are no mapping."""
+        name, options = request.environment, mapping_of(request.options, "options")
         self._require(name)
         if options.get("render_mode") == "human":
             raise Refused(

@@ -17,7 +17,6 @@ from srl_envs.remote.server.settings import ServerSettings
 from srl_envs.remote.server.threads import Hung, Threads
 from srl_envs.remote.server.turns import Turn, picture, played, resets, state, steps
 from srl_envs.remote.server.work import Pieces
-from srl_envs.remote.values import mapping_of
 
 T = TypeVar("T")
 LOOK = 1.0
@@ -66,10 +65,9 @@ class Service:
 
     async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
         """New sessions of one environment, all made alike."""
-        options = mapping_of(request.options, "options")
         copies = request.copies or 1
         self.sessions.reserve(client, copies)
-        return await self._finish(self._open(request.environment, options, copies, client))
+        return await self._finish(self._open(request, copies, client))
 
     async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frames:
         """New episodes."""
@@ -124,7 +122,6 @@ class Service:
                 "INVALID_ARGUMENT", "too many games",
                 f"{len(request.seeds)} games, at most {MOST_GAMES} are played in one call",
             )  # fmt: skip
-        options = mapping_of(request.options, "options")
         players = dict(request.players)
         for policy in players.values():
             if policy not in self._player.policies:
@@ -134,20 +131,17 @@ class Service:
                     f"{', '.join(self._player.policies)}",
                 )  # fmt: skip
         self.sessions.reserve(client, 1)
+        task = self._begin(self._work([], [partial(self._offers.make, request)]))
         try:
-            env = _given(
-                *await self._finish(
-                    self._work([], [lambda: self._offers.make(request.environment, options)])
-                )
-            )
+            env = _given(*await asyncio.shield(task))
             for seed in request.seeds:
-                play = partial(self._player, env, players, seed)
-                game = _given(*await self._finish(self._work([], [play])))
+                task = self._begin(self._work([], [partial(self._player, env, players, seed)]))
+                game = _given(*await asyncio.shield(task))
                 yield pb.PlayedGame(
                     seed=seed, turns=game.turns, returns=game.returns, record=game.record
                 )
-        finally:
-            self.sessions.release(client)
+        finally:  # a game whose client is gone goes on to its end, and counts until then
+            task.add_done_callback(lambda _: self.sessions.release(client))
 
     async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
         """End sessions; those that are no more are passed over."""
@@ -180,10 +174,8 @@ class Service:
 
     # The machinery.
 
-    async def _open(
-        self, name: str, options: dict[str, Any], copies: int, client: str
-    ) -> pb.OpenReply:
-        make = partial(self._offers.make, name, options)
+    async def _open(self, request: pb.OpenRequest, copies: int, client: str) -> pb.OpenReply:
+        make = partial(self._offers.make, request)
         made: list[Any] = []
         try:
             made = await self._work([], [make] * copies)
@@ -298,10 +290,13 @@ class Service:
 
     async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for work that goes on to its end where the client goes away."""
+        return await asyncio.shield(self._begin(work))
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
+        return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

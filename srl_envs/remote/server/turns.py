@@ -1,8 +1,8 @@
-"""Turns of sessions: resets and steps as calls ask for them, played in a thread."""
+"""Turns of sessions: resets and steps as calls ask for them, read and played in a thread."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,26 +26,12 @@ class Turn:
 
 def resets(request: pb.ResetRequest) -> list[Turn]:
     """Those of a call."""
-    return [
-        Turn(
-            one.session,
-            one.turn,
-            partial(
-                _reset,
-                seed=one.seed if one.HasField("seed") else None,
-                options=mapping_of(one.options, "options") if one.HasField("options") else None,
-            ),
-        )
-        for one in request.sessions
-    ]
+    return [Turn(one.session, one.turn, partial(_reset, asked=one)) for one in request.sessions]
 
 
 def steps(request: pb.StepRequest) -> list[Turn]:
     """Those of a call."""
-    return [
-        Turn(one.session, one.turn, partial(_step, actions=from_actions(one.actions)))
-        for one in request.sessions
-    ]
+    return [Turn(one.session, one.turn, partial(_step, asked=one)) for one in request.sessions]
 
 
 def state(session: Session) -> pb.Value:
@@ -70,9 +56,14 @@ def played(turn: Turn, session: Session) -> pb.Frame:
     return frame
 
 
-def _reset(env: Any, seed: int | None, options: Mapping[str, Any] | None) -> Any:
+# What is asked is read here, in a thread and when its turn has come: read, it takes more memory.
+
+
+def _reset(env: Any, asked: pb.SessionReset) -> Any:
+    seed = asked.seed if asked.HasField("seed") else None
+    options = mapping_of(asked.options, "options") if asked.HasField("options") else None
     return env.reset(seed=seed, options=options)
 
 
-def _step(env: Any, actions: Mapping[str, Any]) -> Any:
-    return env.step(actions)
+def _step(env: Any, asked: pb.SessionStep) -> Any:
+    return env.step(from_actions(asked.actions))

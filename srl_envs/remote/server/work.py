@@ -10,6 +10,7 @@ from typing import Any
 
 from srl_envs.errors import EnvError
 from srl_envs.loading import references
+from srl_envs.remote.errors import WireError
 from srl_envs.remote.server.refusals import Refused
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,8 @@ def done(piece: Callable[[], Any]) -> Any:
         return _guarded(piece)
     except Refused as refusal:
         return refusal
+    except WireError as error:
+        return Refused("INVALID_ARGUMENT", "malformed", error)
     except EnvError as error:
         return Refused("INVALID_ARGUMENT", "wrong use", error)
 

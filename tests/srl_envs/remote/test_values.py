@@ -129,3 +129,14 @@ def test_the_generated_module_is_up_to_date(tmp_path):
     subprocess.run([sys.executable, *words], cwd=PROTOCOL.parents[2], check=True)
     written = (tmp_path / proto).with_name("environments_pb2.py").read_text()
     assert written == (PROTOCOL / "environments_pb2.py").read_text(), "make protos"
+
+
+def test_a_few_bytes_do_not_stand_for_millions_of_values():
+    nested = pb.Value(numbers=pb.Numbers(numbers=[0.0] * 10_000))
+    for _ in range(40):  # a mapping for each number at every level
+        nested = pb.Value(columns=pb.Mapping(names=["a"], values=[nested]))
+    assert nested.ByteSize() < 100_000
+    rows = pb.Value(rows=pb.Array(dtype="|i1", shape=[2**19, 1], data=bytes(2**19)))
+    for message in (nested, rows, pb.Value(list=pb.Items(items=[rows] * 2))):
+        with pytest.raises(WireError, match="stand for more than 262144 values"):
+            from_value(message)

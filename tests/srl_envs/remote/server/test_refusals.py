@@ -9,6 +9,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from srl_envs.errors import EnvError
 from srl_envs.remote import connect
 from srl_envs.remote.errors import RemoteError
 from srl_envs.remote.protocol import environments_pb2 as pb
@@ -76,7 +77,6 @@ def test_oversized_requests(start):
         ("Open", pb.OpenRequest(environment="coop_compete_v0")),
         ("Open", pb.OpenRequest(environment="coop_compete_v0", options=to_value([1]))),
         ("Step", pb.StepRequest(sessions=[pb.SessionStep(session="x")] * 2)),
-        ("Step", pb.StepRequest(sessions=[pb.SessionStep(actions=[pb.Action(agent="a")])])),
         ("Look", pb.LookRequest(session="x", thing=7)),
     ],
 )
@@ -85,6 +85,53 @@ def test_malformed_requests(start, method, data):
     data = data if isinstance(data, bytes) else data.SerializeToString()
     assert raw(running, method, data) == "INVALID_ARGUMENT"
     assert running.refused == {"malformed": 1}
+
+
+def test_values_that_are_none_are_refused_in_their_session_alone(start):
+    running = start()
+    with connect(running.address) as server:
+        games = server.vector("coop_compete_v0", 2)
+        games.reset(seed=0)
+        steps = [one.to_step(dict.fromkeys(one.agents, 0)) for one in games.envs]
+        steps[0].actions[0].ClearField("action")
+        refused, played = server.advance("Step", steps)
+        assert refused.refusal.message == "a value is missing"
+        assert played.turn == 1 and not played.HasField("refusal")
+        assert running.refused == {"malformed": 1}
+
+
+class HeldPlayer:
+    """Plays no game to its end before it is told."""
+
+    policies = ("one",)
+
+    def __init__(self):
+        self.began, self.free = threading.Event(), threading.Event()
+
+    def __call__(self, env, players, seed):
+        self.began.set()
+        assert self.free.wait(60)
+        raise EnvError("nothing was played")
+
+
+def test_games_whose_client_is_gone_count_until_they_end(start):
+    player = HeldPlayer()
+    running = start(player=player, max_sessions_per_client=1)
+    request = pb.PlayRequest(
+        environment="coop_compete_v0", options=to_value({}), players={"agent_0": "one"}, seeds=[1]
+    )
+    with connect(running.address) as server:
+        try:
+            playing = server._calls["Play"](request)
+            assert player.began.wait(60)
+            playing.cancel()
+            time.sleep(0.2)  # the server has heard of it
+            with pytest.raises(RemoteError, match="1 more sessions, with 1 open"):
+                list(server.play("coop_compete_v0", {"agent_0": "one"}, [1]))
+        finally:
+            player.free.set()
+        while server.describe().open_sessions:
+            time.sleep(0.01)
 
 
 def test_a_turn_is_played_once_however_often_it_is_sent(start):
