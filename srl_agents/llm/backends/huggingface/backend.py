@@ -38,6 +38,9 @@ from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_agents.llm.backends.huggingface.quantization import Quantization, loading, made_steady
 from srl_agents.llm.backends.huggingface.sampling import TokenDraw
 
+_LOADING = threading.Lock()
+"""Held while a model is loaded: transformers changes what torch does in the whole process."""
+
 
 class HuggingFaceBackend:
     """Samples from a live model object, which somebody else may be training between the batches.
@@ -121,7 +124,7 @@ class HuggingFaceBackend:
                 placed["attn_implementation"] = attn_implementation
             source, revised = source_of(name_or_folder)
             tokenizer = AutoTokenizer.from_pretrained(source, **revised)
-            with no_bars():
+            with _LOADING, no_bars():
                 model = AutoModelForCausalLM.from_pretrained(
                     source, dtype=dtype, **placed, **revised
                 )

@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -244,3 +245,11 @@ def test_a_device_that_is_not_there_is_a_backend_error(tiny_folder, monkeypatch)
 def test_a_folder_that_is_not_there_is_a_backend_error(tmp_path):
     with pytest.raises(BackendError, match="cannot load the model"):
         HuggingFaceBackend.load(tmp_path / "nothing", device="cpu")
+
+
+def test_models_are_loaded_in_several_threads_at_once(tiny_folder):
+    with ThreadPoolExecutor(4) as threads:
+        loading = [threads.submit(HuggingFaceBackend.load, tiny_folder) for _ in range(8)]
+        weights = [one.result().model.state_dict() for one in loading]
+    for own in weights:
+        assert all(torch.equal(own[name], weights[0][name]) for name in weights[0])
