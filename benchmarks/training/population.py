@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 Trainer(from_tree(_training(algorithm, seed, args.rounds)), folder).fit()
     print(f"trained after {time.perf_counter() - began:.0f} s")
     began = time.perf_counter()
-    words = [*players, *MET_IN, "--episodes", str(args.episodes), "--out", str(args.out / "met")]
+    met = args.out / "met"
+    if met.exists():
+        shutil.rmtree(met)  # of an earlier call: all meet anew
+    words = [*players, *MET_IN, "--episodes", str(args.episodes), "--out", str(met)]
     code = cli.main(["crossplay", *words])
     print(f"cross-play took {time.perf_counter() - began:.0f} s")
     return code

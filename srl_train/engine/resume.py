@@ -123,9 +123,10 @@ def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
         free.discard("rounds")  # the learning rate's course depends on the planned rounds
     for name in sorted(now.keys() | then.keys()):
         if name.split(".")[0] not in free and now.get(name) != then.get(name):
+            why = ", on which the schedule of its learning rate depends" if name == "rounds" else ""
             raise CheckpointError(
-                f"{checkpoint_id} was saved with {name} = {then.get(name)!r}, the configuration "
-                f"has {now.get(name)!r}: resume with the run's own config.yaml"
+                f"{checkpoint_id} was saved with {name} = {then.get(name)!r}{why}, the "
+                f"configuration has {now.get(name)!r}: resume with the run's own config.yaml"
             )
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from srl_train.players.resolver import Resolver
 
 RANKINGS = {"alpha_rank": "alpha-rank", "nash_weight": "Nash weight", "nash_value": "Nash value"}
+NO_MATCH = "no match: that takes three players, or a game that names winners"
 KEPT_GAMES = 2
 """Of the best and of the worst games of each environment."""
 
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("crossplay"), metavar="FOLDER",
         help="results.json, their page results.html, and the best and worst games in games/ are "
-        "written there (default: crossplay)",
+        "written there, where nothing may be yet (default: crossplay)",
     )  # fmt: skip
     parser.add_argument(
         "--held-out", action="store_true",
@@ -90,7 +91,13 @@ def run(args: argparse.Namespace) -> int:
         rated_together,
         results,
     )
-    from srl_train.engine.run_files import asked_for, refuse_unwritable, versions, write_whole
+    from srl_train.engine.run_files import (
+        asked_for,
+        refuse_taken,
+        refuse_unwritable,
+        versions,
+        write_whole,
+    )
     from srl_train.metrics.report.page import write
     from srl_train.metrics.report.population import population
     from srl_train.players.player_spec import parse_player
@@ -117,6 +124,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     scenarios = _held_out(args.environments) if args.held_out else []
     path = args.out / "results.json"
+    refuse_taken(args.out)  # games of another cross-play would stay beside this one's
     refuse_unwritable("--out", path)
     judged, every, shown = [], [], {}
     for arena, playing in zip(arenas, policies, strict=True):
@@ -314,7 +322,8 @@ def rating_lines(rated: Mapping[str, Any], rankings: Mapping[str, Any] | None) -
             [] if rankings is None else [f"{rankings[one['player']][key]:.3f}" for key in RANKINGS]
         )
         rows.append([one["player"], f"{one['mu']:.2f}", f"{low:.2f} to {high:.2f}", *own])
-    told = f"ratings by {rated['by']} ({rated['matches']} matches), with 95 % intervals:"
+    matches = f"{rated['matches']} matches" if rated["matches"] else NO_MATCH
+    told = f"ratings by {rated['by']} ({matches}), with 95 % intervals:"
     return [told, *aligned(rows)]
 
 

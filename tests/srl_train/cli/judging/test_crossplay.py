@@ -166,3 +166,16 @@ def test_what_makes_no_sense_is_refused(words, told, tmp_path, capsys):
     assert cli.main(["crossplay", *words, "--out", str(tmp_path / "out")]) == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_two_players_are_told_why_they_have_no_rating(tmp_path, capsys):
+    judged(["uniform", "tit_for_tat", "--environment", "coop_compete_v0", *SHORT], tmp_path)
+    assert "(no match: that takes three players" in capsys.readouterr().out
+
+
+def test_games_of_another_cross_play_are_not_written_over(tmp_path, capsys):
+    words = ["uniform", "tit_for_tat", "--environment", "coop_compete_v0", *SHORT, "--quiet"]
+    before = judged(words, tmp_path)
+    assert cli.main(["crossplay", *words, "--seed", "1", "--out", str(tmp_path)]) == 2
+    assert f"{tmp_path} is there already: give another folder" in capsys.readouterr().err
+    assert json.loads((tmp_path / "results.json").read_text()) == before
