@@ -38,7 +38,7 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         """`name` is the thread's."""
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
@@ -51,6 +51,13 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                return self._loop.run_forever()
+            except (KeyboardInterrupt, SystemExit):
+                continue  # a coroutine raised it: its result tells so, to whoever waits for it
 
     async def _end(self) -> None:
         left = _cancel_all(self._loop, but=asyncio.current_task())

@@ -1,0 +1,20 @@
+"""Event loops in threads of their own."""
+
+import asyncio
+
+import pytest
+
+from srl_agents.rollout.event_loop import LoopThread
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_a_loop_goes_on_after_what_ends_programs(error):
+    async def ends():
+        raise error
+
+    thread = LoopThread("tested")
+    with pytest.raises(BaseException) as raised:
+        thread.submit(ends()).result(10)
+    assert raised.type.__name__ == error.__name__  # of asyncio or of concurrent.futures
+    assert thread.submit(asyncio.sleep(0, "on")).result(10) == "on"
+    thread.close()
