@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading.untrusted import printable
-from srl_envs.remote.errors import RemoteError
+from srl_envs.remote.errors import RemoteError, WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.values import to_value
 
@@ -115,7 +115,10 @@ class Connection:
     def open(self, name: str, options: Mapping[str, Any], copies: int = 1) -> pb.OpenReply:
         """New sessions of an environment of the server's."""
         request = pb.OpenRequest(environment=name, options=to_value(options), copies=copies)
-        return self.call("Open", request)
+        reply: pb.OpenReply = self.call("Open", request)
+        if len(reply.sessions) != copies:
+            raise WireError(f"{len(reply.sessions)} sessions were opened, not {copies}")
+        return reply
 
     def play(
         self,
@@ -149,7 +152,10 @@ class Connection:
         A frame may be refused while others are played: see `refuse`.
         """
         requests = {"Reset": pb.ResetRequest, "Step": pb.StepRequest}
-        return list(self.call(method, requests[method](sessions=sessions)).frames)
+        frames = list(self.call(method, requests[method](sessions=sessions)).frames)
+        if len(frames) != len(sessions):
+            raise WireError(f"{len(frames)} frames came for {len(sessions)} sessions")
+        return frames
 
     def send(self, method: str, request: Any) -> None:
         """Send a call and wait for nothing; where the connection is closed, nothing is sent."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -47,6 +48,8 @@ def from_step(frame: pb.Frame) -> Step:
         _each(observations, values)
         for values in (frame.rewards, frame.terminations, frame.truncations)
     )
+    if not all(map(math.isfinite, frame.rewards)):
+        raise WireError("rewards must be finite")
     return observations, rewards, terminations, truncations, infos
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
@@ -15,7 +16,7 @@ from srl_envs import registry
 from srl_envs.errors import EnvError
 from srl_envs.loading.untrusted import printable
 from srl_envs.remote.connection import Connection, refuse
-from srl_envs.remote.errors import RemoteError
+from srl_envs.remote.errors import RemoteError, WireError
 from srl_envs.remote.frames import Reset, from_reset, from_step, text_digest, write_actions
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.spaces import from_space
@@ -54,7 +55,9 @@ class RemoteEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     ) -> None:
         self._connection, self._name, self._options = connection, name, dict(options)
         self.render_mode: str | None = self._options.get("render_mode")
-        if self.render_mode == "human":  # drawn there, printed here
+        if (
+            isinstance(self.render_mode, str) and self.render_mode == "human"
+        ):  # drawn there, printed here
             self._options["render_mode"] = "ansi"
         self.agents: list[str] = []
         self._turn = 0
@@ -67,11 +70,16 @@ class RemoteEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self.action_spaces = {one.name: from_space(one.actions) for one in told.agents}
         if told.HasField("state_space"):
             self.state_space = from_space(told.state_space)
+        if not self.possible_agents or len(self.action_spaces) < len(self.possible_agents):
+            raise WireError("an environment has agents, and each a name of its own")
         self.metadata = mapping_of(told.metadata, "metadata")
-        self.teams: dict[str, str] | None = from_value(told.teams)
-        self._baselines: dict[str, float] | None = from_value(told.baselines)
+        called = self.metadata.get("name")
+        if not isinstance(called, str) or ":" in called or not called.isprintable():
+            raise WireError(f"{called!r:.80} is no environment's name")  # records will hold it
+        self.teams: dict[str, str] | None = _given(told.teams, str, "teams")
+        self._baselines: dict[str, float] | None = _given(told.baselines, float, "baselines")
         limit = from_value(told.max_cycles)
-        if limit is not None:
+        if isinstance(limit, int):
             self.max_cycles: int = limit
 
     # What stays the same.
@@ -122,14 +130,14 @@ class RemoteEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
                 raise
             self._open()
             [frame] = self._connection.advance("Reset", [self.to_reset(seed, given)])
-        return from_reset(self.played(frame))
+        return self.reset_of(self.played(frame))
 
     def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one round with one action per agent."""
         if asks_nothing(self._turn > 0, self.agents, actions):
             return {}, {}, {}, {}, {}
         [frame] = self._connection.advance("Step", [self.to_step(actions)])
-        return from_step(self.played(frame))
+        return self.step_of(self.played(frame, self.agents))
 
     def state(self) -> Any:
         """The joint state of all agents."""
@@ -142,6 +150,8 @@ class RemoteEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         picture = self._look(pb.LookRequest.PICTURE)
         if self.render_mode != "human":
             return picture
+        if not isinstance(picture, str):
+            raise WireError(f"a picture for people is text, got {type(picture).__name__}")
         sys.stdout.write(printable(picture))
         return None
 
@@ -163,12 +173,40 @@ class RemoteEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         write_actions(actions, message.actions)
         return message
 
-    def played(self, frame: pb.Frame) -> pb.Frame:
-        """The frame, once it is noted. Raises RemoteError where it is refused."""
+    def played(self, frame: pb.Frame, owed: Iterable[str] = ()) -> pb.Frame:
+        """The frame, once it is noted; it has to be about the agents `owed`.
+
+        Raises RemoteError where it is refused, and WireError for one that is not the answer.
+        """
         refuse(frame)
+        if (frame.session, frame.turn) != (self._session, self._turn):
+            raise WireError("a frame is of another session or turn than was asked for")
+        agents, playing = set(frame.agents), set(frame.playing)
+        unique = len(agents) == len(frame.agents) and len(playing) == len(frame.playing)
+        if not (unique and agents <= self.action_spaces.keys() and agents >= playing.union(owed)):
+            raise WireError("a frame is about other agents than those that play")
         self._turn = frame.turn + 1
         self.agents = list(frame.playing)
         return frame
+
+    def reset_of(self, frame: pb.Frame) -> Reset:
+        """What reset() returns. Raises WireError for another frame."""
+        outcome = from_reset(frame)
+        self._check(outcome[0])
+        return outcome
+
+    def step_of(self, frame: pb.Frame) -> Step:
+        """What step() returns. Raises WireError for another frame."""
+        outcome = from_step(frame)
+        self._check(outcome[0])
+        return outcome
+
+    def _check(self, observations: Mapping[str, Any]) -> None:
+        """Raise WireError for observations of another shape than their space's."""
+        for agent, seen in observations.items():
+            shape = self.observation_spaces[agent].shape
+            if shape is not None and (np.shape(seen) != shape or isinstance(seen, str)):
+                raise WireError(f"an observation of {agent} is not of the shape {shape}")
 
     def _open(self, opened: tuple[str, pb.Environment] | None = None) -> pb.Environment:
         """Take a session, a new one unless it was opened already, and what it tells of itself."""
@@ -186,3 +224,13 @@ class RemoteEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         return from_value(
             self._connection.call("Look", pb.LookRequest(session=self._session, thing=thing))
         )
+
+
+def _given(message: pb.Value, kind: type, what: str) -> dict[str, Any] | None:
+    """A mapping of agents or names to values of a kind, or None. Raises WireError for others."""
+    told = from_value(message)
+    if told is None:
+        return None
+    if not isinstance(told, dict) or not all(isinstance(one, kind) for one in told.values()):
+        raise WireError(f"{what} must be a mapping of names to {kind.__name__}, or none")
+    return told

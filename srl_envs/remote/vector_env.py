@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 
 from srl_envs.remote.connection import Connection
 from srl_envs.remote.errors import RemoteError
-from srl_envs.remote.frames import Reset, from_reset, from_step
+from srl_envs.remote.frames import Reset
 from srl_envs.remote.parallel_env import RemoteEnv
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.validation import Step, whole_number
@@ -45,11 +45,13 @@ class RemoteVector(SyncVectorGame):
         asked = [
             self.envs[i].to_reset(seed, options) for i, seed in zip(env_ids, seeds, strict=True)
         ]
-        return map(from_reset, self._played("Reset", env_ids, asked))
+        frames = self._played("Reset", env_ids, asked)
+        return (self.envs[i].reset_of(frame) for i, frame in zip(env_ids, frames, strict=True))
 
     def _step_each(self, actions: Mapping[int, Mapping[str, Any]]) -> Iterator[Step]:
         asked = [self.envs[i].to_step(acts) for i, acts in actions.items()]
-        return map(from_step, self._played("Step", list(actions), asked))
+        frames = self._played("Step", list(actions), asked)
+        return (self.envs[i].step_of(frame) for i, frame in zip(actions, frames, strict=True))
 
     def _played(self, method: str, env_ids: Sequence[int], asked: Sequence[Any]) -> list[pb.Frame]:
         if not asked:
@@ -58,7 +60,8 @@ class RemoteVector(SyncVectorGame):
         refusals = []
         for i, frame in zip(env_ids, frames, strict=True):
             try:
-                self.envs[i].played(frame)
+                env = self.envs[i]
+                env.played(frame, env.agents if method == "Step" else ())
             except RemoteError as refusal:  # told once all that were played are noted
                 refusals.append(RemoteError(f"environment {i}: {refusal}", refusal.code))
         if refusals:

@@ -31,7 +31,8 @@ class Offers:
         levels that are held out from training; WireError for options that are no mapping."""
         name, options = request.environment, mapping_of(request.options, "options")
         self._require(name)
-        if options.get("render_mode") == "human":
+        mode = options.get("render_mode")
+        if isinstance(mode, str) and mode == "human":
             raise Refused(
                 "INVALID_ARGUMENT", "wrong options",
                 "render_mode 'human' would write on the server: give 'ansi' and print it yourself",
