@@ -128,13 +128,21 @@ class Connection:
         **options: Any,
     ) -> Iterator[PlayedGame]:
         """Whole games of the environment `name`, made with `options`, one from each seed: the
-        server plays each agent with the policy that `players` names for it. Raises RemoteError."""
+        server plays each agent with the policy that `players` names for it. Raises RemoteError, and
+        WireError for other games than those."""
         request = pb.PlayRequest(
             environment=name, options=to_value(options), players=players, seeds=seeds
         )
         with _told(self.address):
-            for game in self._calls["Play"](request, metadata=self._metadata, wait_for_ready=True):
+            games = self._calls["Play"](request, metadata=self._metadata, wait_for_ready=True)
+            asked = iter(seeds)
+            for game in games:
+                if game.seed != next(asked, None):
+                    games.cancel()
+                    raise WireError(f"a game of seed {game.seed} came that was not asked for")
                 yield PlayedGame(game.seed, game.turns, dict(game.returns), game.record)
+            if next(asked, None) is not None:
+                raise WireError("fewer games came than were asked for")
 
     def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
         """The reply to one call, sent again where the connection is lost. Raises RemoteError."""

@@ -85,3 +85,23 @@ def test_wrong_descriptions_are_refused(start, monkeypatch, change):
     answers(monkeypatch, "open", change)
     with connect(start().address) as server, pytest.raises(EnvError):
         server.env("coop_compete_v0", **OPTIONS)
+
+
+class NoPlayer:
+    """Plays nothing: the games come from elsewhere."""
+
+    policies = ("one",)
+
+
+@pytest.mark.parametrize("seeds", [[1], [2, 1], [1, 2, 2]])
+def test_wrong_games_are_refused(start, monkeypatch, seeds):
+    async def play(self, request, client):
+        for seed in seeds:
+            yield pb.PlayedGame(seed=seed)
+
+    monkeypatch.setattr(Service, "play", play)
+    with (
+        connect(start(player=NoPlayer()).address) as server,
+        pytest.raises(EnvError, match=r"than were asked|not asked for"),
+    ):
+        list(server.play("coop_compete_v0", {"agent_0": "one"}, [1, 2]))
