@@ -136,7 +136,10 @@ class Cluster:
                 ray.init(address, **quiet)
         except (ConnectionError, ValueError, RuntimeError) as error:
             told = " ".join(str(error).split())[:300]
-            raise ConfigError(f"engine.address: got {address!r}: {told}") from error
+            raise ConfigError(
+                f"engine.address: got {address!r} ({told}): `ray start --head` starts a cluster "
+                "here; without an address the run starts its own"
+            ) from error
 
     def actor(self, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
         """An object of `kind` in an actor at one of the places: the players', then the models'."""

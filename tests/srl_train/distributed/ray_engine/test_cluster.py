@@ -116,3 +116,5 @@ def test_no_room_and_no_cluster_are_told(monkeypatch):
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"):
         with pytest.raises(ConfigError, match=f"engine.address: got '{address}'"):
             assemble(demo(address=address))
+    with pytest.raises(ConfigError, match=r"'auto' .*`ray start --head` starts a cluster here"):
+        assemble(demo(address="auto"))
