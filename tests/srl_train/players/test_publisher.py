@@ -1,5 +1,6 @@
 """What publishing weights changes, and for whom."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,9 @@ from srl_train.players.publisher import InProcessPublisher, weights_digest
 
 
 def backend():
-    made = SimpleNamespace(weights_version=0, adapter_versions={}, digests={})
+    made = SimpleNamespace(
+        weights_version=0, adapter_versions={}, digests={}, lock=threading.RLock()
+    )
     made.identity = lambda adapter: ModelVersion(
         "base",
         made.weights_version if adapter is None else made.adapter_versions[adapter],

@@ -22,7 +22,7 @@ OWN = {
     "fraction": (0.7, {"selective"}),
     "patience": (7, {"selective"}),
     "sample_budget": ({"model_0": 16}, {"asynchronous"}),
-    "max_staleness": (7, {"asynchronous"}),
+    "max_staleness": (7, set(STRATEGIES)),
 }
 
 
