@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents import seeding
-from srl_agents.evaluation.bootstrap import CONFIDENCE, RESAMPLES
+from srl_agents.evaluation.bootstrap import RESAMPLES, percentile_interval
 
 Scores = Mapping[str, Sequence[float]]
 """Task -> one score per independent run."""
@@ -94,9 +94,7 @@ def _estimate(
         return Estimate(value, None)
     rng = seeding.generator(seed, "bootstrap")
     resampled = [own[rng.integers(len(own), size=(RESAMPLES, len(own)))] for own in strata]
-    tail = (1.0 - CONFIDENCE) / 2
-    low, high = np.quantile(statistic(resampled), [tail, 1.0 - tail])
-    return Estimate(value, (float(low), float(high)))
+    return Estimate(value, percentile_interval(statistic(resampled)))
 
 
 def _trimmed(scores_BN: Floats) -> Floats:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Hashable, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from srl_agents import seeding
 
@@ -34,8 +35,13 @@ def bootstrap_interval(
     for _ in range(RESAMPLES):
         drawn = rng.integers(len(sums), size=len(sums))
         means.append(sums[drawn].sum() / sizes[drawn].sum())
+    return percentile_interval(means)
+
+
+def percentile_interval(resampled: ArrayLike) -> tuple[float, float]:
+    """The middle 95 % of a statistic's values over resamples; NaN is left out."""
     tail = (1.0 - CONFIDENCE) / 2
-    low, high = np.quantile(means, [tail, 1.0 - tail])
+    low, high = np.nanquantile(np.asarray(resampled, dtype=np.float64), [tail, 1.0 - tail])
     return float(low), float(high)
 
 

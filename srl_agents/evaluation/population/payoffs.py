@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents import seeding
-from srl_agents.evaluation.bootstrap import CONFIDENCE, RESAMPLES, bootstrap_interval
+from srl_agents.evaluation.bootstrap import RESAMPLES, bootstrap_interval, percentile_interval
 from srl_agents.evaluation.population.cross_play import Game
 
 Floats = NDArray[np.float64]
@@ -153,9 +153,7 @@ def _gap_interval(within_RCE: Floats, seed: int) -> tuple[float, float] | None:
             continue
         alone, mixed = _self_and_cross(within_RCE, drawn, kept)
         drawn_gaps.append(alone - mixed)
-    tail = (1.0 - CONFIDENCE) / 2
-    low, high = np.nanquantile(drawn_gaps, [tail, 1.0 - tail])
-    return float(low), float(high)
+    return percentile_interval(drawn_gaps)
 
 
 def _self_and_cross(within_RCE: Floats, drawn: Indices, starts: Indices) -> tuple[float, float]:
