@@ -16,7 +16,7 @@ from srl_train.errors import ConfigError
 from srl_train.learners.lora import adapter_models, side_by_side
 from srl_train.players.load import load_backend
 from srl_train.players.player_spec import TINY
-from srl_train.players.trained_models import Loading, notes_of
+from srl_train.players.trained_models import Loading, configured_notes
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def learning_models(
     whole. Raises ConfigError for adapters of other settings than `models.adapters`, and for several
     bases of adapters.
     """
-    how, notes = Loading.of(models), notes_of(models.opponent_notes, make_env())
+    how, notes = Loading.of(models), configured_notes(models, make_env)
     if models.adapters is None:
         whole = dataclasses.replace(how, quantization=None)
         own = {

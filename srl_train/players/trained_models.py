@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -128,6 +129,14 @@ def _metadata(checkpoint: Path) -> dict[str, Any]:
     )
 
     return checkpoints.load_metadata(checkpoint.parent, checkpoint.name)
+
+
+def configured_notes(models: ModelsConfig, make_env: Callable[[], Any]) -> PartnerNotes | None:
+    """What a run's models are told of the others; raises ConfigError as notes_of."""
+    if not models.opponent_notes:
+        return None
+    with closing(make_env()) as env:
+        return notes_of(True, env)
 
 
 def notes_of(wanted: bool, env: Any, run: Path | None = None) -> PartnerNotes | None:

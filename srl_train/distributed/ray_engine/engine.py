@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
@@ -26,7 +25,7 @@ from srl_train.engine.state import Run
 from srl_train.errors import ConfigError
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.players.player_spec import TINY
-from srl_train.players.trained_models import notes_of
+from srl_train.players.trained_models import configured_notes
 
 T = TypeVar("T")
 
@@ -158,7 +157,7 @@ def start_engine(
     models = config.models
     if TINY in (*models.bases, *models.frozen_models.values()):
         # It is made once, before all actors of this machine would make it.
-        tiny.folder(make_env, notes=_notes(config, make_env))
+        tiny.folder(make_env, notes=configured_notes(models, make_env))
     return engine_on(Cluster(engine, models.count), config, engine, make_env)
 
 
@@ -228,8 +227,3 @@ def make_learner(config: RunConfig, model: str, make_env: Callable[[], Any]) -> 
     from srl_train.distributed.ray_engine.learner import LearnerWorker  # where it runs: takes TRL
 
     return LearnerWorker(config, model, make_env)
-
-
-def _notes(config: RunConfig, make_env: Callable[[], Any]) -> Any:
-    with closing(make_env()) as env:
-        return notes_of(config.models.opponent_notes, env)

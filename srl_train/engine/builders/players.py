@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from srl_train.players.opponent_pool import OpponentPool
 from srl_train.players.player_spec import PlayerSpec
 from srl_train.players.publisher import InProcessPublisher, WeightPublisher
 from srl_train.players.resolver import Resolver
-from srl_train.players.trained_models import Loading, ModelSettings, notes_of
+from srl_train.players.trained_models import Loading, ModelSettings, configured_notes
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,7 @@ def build_backends(
                 tree.requires_grad_(False)
             adapters = frozenset(own) if models.adapters is not None else frozenset()
             publisher, backends = InProcessPublisher(own, snapshots, adapters), {**own}
-        with closing(make_env()) as env:
-            notes = notes_of(models.opponent_notes, env)
+        notes = configured_notes(models, make_env)
         for name, base in still.items():
             loaded = load_backend(base, make_env, Loading.of(models), name=name, notes=notes)
             loaded.model.requires_grad_(False)
@@ -137,8 +136,7 @@ def build_policies(
     sampling: Mapping[str, Sampling],
 ) -> dict[str, Policy]:
     """Agent -> policy; one object per backend, so that its agents are answered in one batch."""
-    with closing(make_env()) as env:
-        notes = notes_of(config.models.opponent_notes, env)
+    notes = configured_notes(config.models, make_env)
     adapters = {seat: who for seat, who in seats.items() if who in players.adapters}
     writers = {
         id(backend): TextPolicy(

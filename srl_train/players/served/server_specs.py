@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from srl_train.config.backend import ManagedServersConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import TINY
-from srl_train.players.trained_models import notes_of
+from srl_train.players.trained_models import configured_notes
 
 BASE = "base"
 """What servers call the base that adapters share; a whole model is called by its own name."""
@@ -40,8 +39,7 @@ def servable(
     starts = dict(bases)
     embedded = [name for name, base in bases.items() if base == TINY]
     if embedded:
-        with closing(make_env()) as env:
-            notes = notes_of(config.models.opponent_notes, env)
+        notes = configured_notes(config.models, make_env)
         folder = str(tiny.folder(make_env, size=tiny.SERVABLE, notes=notes))
         starts |= dict.fromkeys(embedded, folder)
     return starts
