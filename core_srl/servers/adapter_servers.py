@@ -19,10 +19,10 @@ from peft.utils import load_peft_weights
 from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-from core_srl.adapters import LoRAManager
+from core_srl.adapters.lora_adapters import LoRAManager
+from core_srl.adapters.lora_config import LoRAConfig, adapters_by_id
 from core_srl.arguments import path, text, whole
-from core_srl.llm_config import LLMConfig
-from core_srl.lora_config import LoRAConfig, adapters_by_id
+from core_srl.managers.llm_config import LLMConfig
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError, PlacementError, ServingError
 from srl_agents.llm.backends import background_loop

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from core_srl.errors import as_documented
-from core_srl.llm_config import LLMBackend, LLMConfig, LLMResponse, NodeSettings
+from core_srl.managers.llm_config import LLMBackend, LLMConfig, LLMResponse, NodeSettings
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.anthropic import AnthropicModel
 from srl_agents.llm.backends.chat_backend import (

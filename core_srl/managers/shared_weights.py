@@ -12,7 +12,7 @@ from peft import PeftModel
 from torch import Tensor
 
 from core_srl.errors import as_documented
-from core_srl.llm_config import LLMConfig, LLMResponse, NodeSettings, UpdateStrategy
+from core_srl.managers.llm_config import LLMConfig, LLMResponse, NodeSettings, UpdateStrategy
 from srl_agents.episode import Tokens
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 
 from core_srl import LLMBackend, LLMConfig, UpdateStrategy
-from core_srl.llm_config import ANSWER_TOKENS, node_settings, overridden
+from core_srl.managers.llm_config import ANSWER_TOKENS, node_settings, overridden
 from srl_agents.llm.sampling import Sampling
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from core_srl.arguments import text
-from core_srl.llm_config import (
+from core_srl.managers.llm_config import (
     LLMBackend,
     LLMConfig,
     LLMResponse,
@@ -170,12 +170,12 @@ class SharedLLMManager:
 
 def _of_this_process(config: LLMConfig) -> Conversations:
     with needed_by("a manager of a Hugging Face model"):
-        from core_srl.shared_weights import SharedWeights
+        from core_srl.managers.shared_weights import SharedWeights
     return SharedWeights(config)
 
 
 def _behind_an_api(config: LLMConfig) -> Conversations:
-    from core_srl.api_conversations import ApiConversations
+    from core_srl.managers.api_conversations import ApiConversations
 
     return ApiConversations(config)
 

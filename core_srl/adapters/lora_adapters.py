@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from peft import PeftModel, get_peft_model
 
+from core_srl.adapters.lora_config import LoRAConfig, adapters_by_id
 from core_srl.arguments import path, text, whole
-from core_srl.llm_config import LLMConfig
-from core_srl.lora_config import LoRAConfig, adapters_by_id
-from core_srl.shared_weights import dense_like, opened
+from core_srl.managers.llm_config import LLMConfig
+from core_srl.managers.shared_weights import dense_like, opened
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_train.checkpoints.adapter_folders import put, weights_for, weights_of

@@ -1,0 +1,1 @@
+"""LoRA adapters side by side on one base: settings, making, swapping and saving."""

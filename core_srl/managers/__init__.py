@@ -1,0 +1,1 @@
+"""Managers of single language models: their settings, conversations and shared weights."""
