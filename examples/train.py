@@ -5,8 +5,8 @@ python examples/train.py [folder]
 
 import sys
 
-from srl_train.config.credit import CooperativeConfig
-from srl_train.config.learners import GrpoConfig
+from srl_train.config.learning.credit import CooperativeConfig
+from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.run import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
 from srl_train.metrics import Progress
 from srl_train.trainer import Trainer

@@ -15,7 +15,7 @@ from pettingzoo.utils import BaseParallelWrapper
 from srl_envs import check_environment
 from srl_envs.text.env import TextEnv
 from srl_envs.wrappers.text_adapter import with_text
-from srl_train.config.credit import CooperativeConfig
+from srl_train.config.learning.credit import CooperativeConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import LoggingConfig, RolloutConfig, RunConfig
 from srl_train.trainer import Trainer

@@ -17,18 +17,18 @@ from srl_train.config.backend import (
     VLLMBackendConfig,
 )
 from srl_train.config.bounds import MOST_THREADS
-from srl_train.config.credit import CreditConfig, MixedConfig, ModeConfig, PlainCredit
 from srl_train.config.engine import EngineConfig, LocalEngineConfig, RayEngineConfig
-from srl_train.config.learners import AlgorithmConfig, GrpoConfig, PpoConfig
-from srl_train.config.models import ModelsConfig, PoolConfig
-from srl_train.config.offline import DpoConfig, SftConfig
-from srl_train.config.section import Section
-from srl_train.config.updates import (
+from srl_train.config.learning.credit import CreditConfig, MixedConfig, ModeConfig, PlainCredit
+from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, PpoConfig
+from srl_train.config.learning.offline import DpoConfig, SftConfig
+from srl_train.config.learning.updates import (
     AsynchronousConfig,
     FederatedConfig,
     SynchronizedConfig,
     UpdatesConfig,
 )
+from srl_train.config.models import ModelsConfig, PoolConfig
+from srl_train.config.section import Section
 from srl_train.errors import ConfigError
 
 

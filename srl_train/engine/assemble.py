@@ -17,8 +17,8 @@ from srl_train.advantages.credit import ASSIGNMENTS
 from srl_train.advantages.reward_modes import MODES
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
+from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
-from srl_train.config.updates import CUSTOM, AsynchronousConfig
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.distributed import fsdp, processes
 from srl_train.engine.builders.environment import build_env

@@ -32,8 +32,8 @@ from pathlib import Path
 from srl_agents.episode import Episode
 from srl_agents.rollout.event_loop import LoopThread
 from srl_train.config.backend import PublishUpdatesConfig, VLLMBackendConfig
+from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
-from srl_train.config.updates import INDEPENDENT
 from srl_train.engine.rounds import (
     Games,
     InTurn,

@@ -18,7 +18,7 @@ from torch import Tensor
 from trl import DPOConfig as TrlDpoConfig
 from trl import DPOTrainer
 
-from srl_train.config.offline import DpoConfig
+from srl_train.config.learning.offline import DpoConfig
 from srl_train.data.preferences import COLUMNS, Preference
 from srl_train.learners.trl_grpo import REFERENCE
 from srl_train.learners.trl_offline import OfflineLearner

@@ -16,7 +16,7 @@ from datasets import Dataset
 from torch import Tensor
 from trl import GRPOTrainer
 
-from srl_train.config.learners import GrpoConfig, SurrogateConfig
+from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
 from srl_train.data.samples import TokenSample, per_token
 from srl_train.distributed import processes
 from srl_train.errors import TrainingError

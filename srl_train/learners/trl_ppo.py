@@ -26,7 +26,7 @@ from srl_train.advantages.gae import (
     generalised_advantages,
     standardised,
 )
-from srl_train.config.learners import PpoConfig
+from srl_train.config.learning.learners import PpoConfig
 from srl_train.data.samples import TokenSample
 from srl_train.distributed import processes
 from srl_train.errors import TrainingError

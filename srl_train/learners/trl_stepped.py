@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_agents.seeding import of_step
-from srl_train.config.learners import OptimizerConfig
+from srl_train.config.learning.learners import OptimizerConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learned

@@ -16,7 +16,7 @@ from core_srl.config import (
     get_available_models,
     get_version_info,
 )
-from srl_train.config.credit import (
+from srl_train.config.learning.credit import (
     CompetitiveConfig,
     CooperativeConfig,
     HierarchicalConfig,

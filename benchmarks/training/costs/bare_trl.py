@@ -16,7 +16,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_train.config.learners import GrpoConfig
+from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.run import RunConfig
 from srl_train.data.samples import TokenSample
 from srl_train.engine.builders.environment import build_env

@@ -33,7 +33,12 @@ from benchmarks.training.credit.tabular import (
 )
 from srl_agents.episode import Episode
 from srl_train.config import yaml_file
-from srl_train.config.credit import AlignmentCredit, CreditConfig, PlainCredit, ScaledCredit
+from srl_train.config.learning.credit import (
+    AlignmentCredit,
+    CreditConfig,
+    PlainCredit,
+    ScaledCredit,
+)
 from srl_train.engine.assemble import assemble
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.rounds import run_round

@@ -16,7 +16,7 @@ from benchmarks.training.credit.key_game import COLOUR, COLOURS, HOLDER, SEATS, 
 from benchmarks.training.credit.key_game import rewards as key_rewards
 from srl_agents.episode import AgentStep, Decision
 from srl_train.advantages.credit import ASSIGNMENTS, Assignment, Seating
-from srl_train.config.credit import CreditConfig
+from srl_train.config.learning.credit import CreditConfig
 from srl_train.data.trajectory import Game, Trajectory
 
 GROUP = 8  # games compared with each other, as in a run's default

@@ -8,9 +8,9 @@ from typing import Any
 
 from srl_agents.llm.sampling import Sampling
 from srl_train.config.backend import VLLMBackendConfig
-from srl_train.config.learners import PpoConfig
+from srl_train.config.learning.learners import PpoConfig
+from srl_train.config.learning.trl_options import CLIPPED_LOSSES
 from srl_train.config.run import RunConfig
-from srl_train.config.trl_options import CLIPPED_LOSSES
 from srl_train.errors import ConfigError
 from srl_train.learners.critics import JointState
 from srl_train.learners.learner import Learner

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from srl_train.config.engine import RayEngineConfig
-from srl_train.config.offline import OfflineConfig
+from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 

@@ -18,7 +18,7 @@ from srl_agents.evaluation.progress import watched
 from srl_agents.llm.opponent_notes import notes_for
 from srl_agents.policy import Policy
 from srl_agents.seeding import STAGE_UPDATES
-from srl_train.config.offline import DpoConfig, SftConfig
+from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.data.chats import Chat, is_chat_file, lesson, read_chats
 from srl_train.data.collect import in_words, play_games, scripted_player
 from srl_train.data.demonstrations import (

@@ -11,7 +11,7 @@ from srl_train.advantages.reward_modes import (
     mixed,
     rank_bonuses,
 )
-from srl_train.config.credit import (
+from srl_train.config.learning.credit import (
     CompetitiveConfig,
     CooperativeConfig,
     HierarchicalConfig,

@@ -13,12 +13,12 @@ from pydantic import ValidationError
 
 from srl_agents.llm.sampling import Sampling
 from srl_train.config import run as run_module
-from srl_train.config.credit import HierarchicalConfig, ModeConfig
-from srl_train.config.learners import GrpoConfig, PpoConfig
+from srl_train.config.learning.credit import HierarchicalConfig, ModeConfig
+from srl_train.config.learning.learners import GrpoConfig, PpoConfig
+from srl_train.config.learning.updates import FederatedConfig, ScoresWeighting
 from srl_train.config.models import AdapterConfig, ModelsConfig, SamplingConfig
 from srl_train.config.run import RolloutConfig, RunConfig
 from srl_train.config.section import Section
-from srl_train.config.updates import FederatedConfig, ScoresWeighting
 from srl_train.config.yaml_file import dump, from_tree, load, to_tree
 from srl_train.errors import ConfigError
 

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
-from srl_train.config.learners import PpoConfig
+from srl_train.config.learning.learners import PpoConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import JointState

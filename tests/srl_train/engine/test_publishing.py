@@ -6,8 +6,8 @@ import pytest
 
 from srl_agents.episode import ModelVersion
 from srl_train.config.backend import VLLMBackendConfig
+from srl_train.config.learning.updates import AsynchronousConfig
 from srl_train.config.run import RunConfig
-from srl_train.config.updates import AsynchronousConfig
 from srl_train.engine import update
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from srl_train.config.learners import GrpoConfig
+from srl_train.config.learning.learners import GrpoConfig
 from srl_train.learners.trl_grpo import GrpoLearner
 from tests.srl_train.learners.reference.grpo import small_model, small_tokenizer
 

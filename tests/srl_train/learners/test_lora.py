@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from srl_train.config.learners import GrpoConfig
+from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError
 from srl_train.learners.lora import adapter_models, share, side_by_side

@@ -7,8 +7,8 @@ import torch
 from tokenizers import pre_tokenizers
 from trl import DPOTrainer
 
+from srl_train.config.learning.offline import DpoConfig
 from srl_train.config.models import AdapterConfig
-from srl_train.config.offline import DpoConfig
 from srl_train.data.preferences import Preference
 from srl_train.learners.lora import adapter_models
 from srl_train.learners.trl_dpo import DpoLearner, PreparedDPOTrainer

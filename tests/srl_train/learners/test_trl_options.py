@@ -7,8 +7,8 @@ import pytest
 import torch
 from trl import GRPOConfig
 
-from srl_train.config.learners import GrpoConfig, PpoConfig
-from srl_train.config.trl_options import TrlOptions
+from srl_train.config.learning.learners import GrpoConfig, PpoConfig
+from srl_train.config.learning.trl_options import TrlOptions
 from srl_train.errors import ConfigError
 from tests.srl_train.learners.reference.grpo import relative_error, small_model, some_samples
 from tests.srl_train.learners.small_learner import EXACT, equal, first_gradients, learner, update

@@ -6,7 +6,7 @@ from pydantic import TypeAdapter
 from torch import tensor
 from torch.testing import assert_close
 
-from srl_train.config.updates import UpdatesConfig
+from srl_train.config.learning.updates import UpdatesConfig
 from srl_train.errors import UpdateError
 from srl_train.updates import (
     STRATEGIES,

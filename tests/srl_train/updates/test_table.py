@@ -4,7 +4,7 @@ import typing
 
 import pytest
 
-from srl_train.config.updates import (
+from srl_train.config.learning.updates import (
     AsynchronousConfig,
     FederatedConfig,
     SelectiveConfig,

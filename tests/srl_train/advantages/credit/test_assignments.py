@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from srl_train.advantages.credit import ASSIGNMENTS, Seating
-from srl_train.config.credit import CreditConfig
+from srl_train.config.learning.credit import CreditConfig
 from srl_train.errors import ConfigError
 from tests.srl_train.advantages.credit.games import alone, game
 

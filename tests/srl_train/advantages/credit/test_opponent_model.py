@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from srl_train.advantages.credit import ASSIGNMENTS, Seating
 from srl_train.advantages.credit.opponent_model import without_luck
-from srl_train.config.credit import CreditConfig
+from srl_train.config.learning.credit import CreditConfig
 from tests.srl_train.advantages.credit.games import game
 
 TWO = Seating(("a", "b"))

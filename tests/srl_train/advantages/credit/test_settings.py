@@ -7,7 +7,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from srl_train.advantages.credit import ASSIGNMENTS
-from srl_train.config.credit import (
+from srl_train.config.learning.credit import (
     AlignmentCredit,
     CreditConfig,
     PlainCredit,

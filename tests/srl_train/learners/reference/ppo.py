@@ -10,7 +10,7 @@ import itertools
 
 import torch
 
-from srl_train.config.learners import PpoConfig
+from srl_train.config.learning.learners import PpoConfig
 from srl_train.config.models import AdapterConfig
 from srl_train.learners.critics import JointState
 from srl_train.learners.lora import adapter_models

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from srl_train.config.learners import Count, NotNegative, OptimizerConfig, Positive
+from srl_train.config.learning.learners import Count, NotNegative, OptimizerConfig, Positive
 from srl_train.config.section import Names
 from srl_train.errors import ConfigError
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from srl_train.config.learning.trl_options import TrlOptions, refuse_unread
 from srl_train.config.section import Section, chosen_by, nearest
-from srl_train.config.trl_options import TrlOptions, refuse_unread
 from srl_train.errors import ConfigError
 
 Positive = Annotated[float, Field(gt=0)]
