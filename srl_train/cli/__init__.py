@@ -36,8 +36,11 @@ COMMANDS = {
 }
 """Subcommand, which is also its module's name -> what it does. Each module has
 `add_arguments(parser)` and `run(args) -> int`."""
-JUDGING = ("eval", "crossplay", "rate", "exploit", "compare")
-"""Subcommands whose modules are in srl_train/cli/judging."""
+FOLDERS = {
+    "judging": ("eval", "crossplay", "rate", "exploit", "compare"),
+    "pages": ("report", "replay"),
+}
+"""Folder of srl_train/cli -> subcommands whose modules are in it; the others are beside this."""
 ERROR_MODULES = (
     "srl_envs.errors",
     "srl_agents.errors",
@@ -115,8 +118,8 @@ def _parser(command: str | None) -> _Parser:
 
 
 def _module(command: str) -> ModuleType:
-    place = "srl_train.cli.judging" if command in JUDGING else "srl_train.cli"
-    return importlib.import_module(f"{place}.{command}")
+    folder = next((f"{name}." for name, held in FOLDERS.items() if command in held), "")
+    return importlib.import_module(f"srl_train.cli.{folder}{command}")
 
 
 def _how_to_go_on(args: argparse.Namespace) -> str:

@@ -1,0 +1,1 @@
+"""Commands that make pages: reports, comparisons and replays."""
