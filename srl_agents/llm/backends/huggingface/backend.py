@@ -25,6 +25,7 @@ from srl_agents.llm.backends.token_backend import (
     check_version,
 )
 from srl_agents.llm.chat_format import ChatFormat
+from srl_agents.llm.hub_names import folder_for
 from srl_envs.loading.extras import needed_by
 
 with needed_by("a Hugging Face model"):
@@ -275,8 +276,11 @@ class HuggingFaceBackend:
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """What transformers is asked to load, and how: NAME@REVISION is a revision on the hub."""
+    """What transformers is asked to load, and how: NAME@REVISION is a revision on the hub, unless
+    a folder stands for it (srl_agents.llm.hub_names)."""
     source = os.fspath(name)
+    if not os.path.exists(source) and (folder := folder_for(source)) is not None:
+        return folder, {}
     head, at, revision = source.rpartition("@")
     return (head, {"revision": revision}) if at and not os.path.exists(source) else (source, {})
 

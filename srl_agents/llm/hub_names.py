@@ -1,0 +1,53 @@
+"""Names of models on the hub, and the folders of this machine that stand for some of them.
+
+    CORE_SRL_MODELS=Qwen/Qwen2.5-14B-Instruct=/models/qwen,meta-llama/Llama-3.1-8B-Instruct=/models/llama
+
+Wherever such a name is loaded, served or trained, its folder is taken, and a line says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Mapping
+
+from srl_agents.errors import BackendError
+
+VARIABLE = "CORE_SRL_MODELS"
+
+log = logging.getLogger(__name__)
+
+
+def folders(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Hub name, or NAME@REVISION, -> folder, as the environment variable says.
+
+    Raises BackendError for what is no such list, and for folders that are not there.
+    """
+    found = {}
+    for entry in filter(None, map(str.strip, environment.get(VARIABLE, "").split(","))):
+        name, equals, folder = (part.strip() for part in entry.partition("="))
+        if not (name and equals and folder):
+            raise BackendError(f"{VARIABLE} has {entry!r}: give NAME=FOLDER, separated by commas")
+        place = os.path.abspath(os.path.expanduser(folder))
+        if not os.path.isdir(place):
+            raise BackendError(f"{VARIABLE}: there is no folder {folder}, named for {name}")
+        found[name] = place
+    return found
+
+
+def folder_for(name: str) -> str | None:
+    """The folder that stands for a hub name, of a revision or of any; None where none does.
+
+    Raises BackendError as `folders` does.
+    """
+    there = folders()
+    folder = there.get(name) or there.get(name.partition("@")[0])
+    if folder is not None:
+        _tell(name, folder)
+    return folder
+
+
+@functools.cache
+def _tell(name: str, folder: str) -> None:
+    log.warning("%s: %s is taken for it, as %s says", name, folder, VARIABLE)
