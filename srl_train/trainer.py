@@ -6,7 +6,7 @@ import asyncio
 import copy
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +26,7 @@ from srl_train.engine.run_files import RunFiles, refuse_unwritable
 from srl_train.engine.state import Run
 from srl_train.errors import CheckpointNotFound, TrainingError
 from srl_train.metrics import JsonlSink, Sink, Tee, unreadable_answers
+from srl_train.players.learning_models import ModelObject
 from srl_train.updates import UpdateStrategy
 
 
@@ -43,6 +44,7 @@ class Trainer:
         *,
         make_env: Callable[[], Any] | None = None,
         strategy: UpdateStrategy | None = None,
+        models: Mapping[str, ModelObject] | None = None,
         sinks: tuple[Sink, ...] = (),
         checkpoint_dir: str | Path | None = None,
         record_metrics: bool = True,
@@ -50,18 +52,18 @@ class Trainer:
         """Train as `config` says and write into `run_dir`.
 
         `make_env` and `strategy` replace the configured environment and update strategy by your
-        own; `sinks` get what RUN/stages.jsonl and RUN/metrics.jsonl do, which
-        `record_metrics=False` leaves out: a row per pass of a stage, which alone has the key
-        `stage`, then a row per round. Under torchrun every process builds one of these and
-        calls the same methods; only the main process writes (docs/training/processes.md).
+        own; `models`, model_0 and so on -> (PreTrainedModel, tokenizer), are objects that you hold,
+        trained whole where they are instead of being loaded; `sinks` get what RUN/stages.jsonl and
+        RUN/metrics.jsonl do, which `record_metrics=False` leaves out: a row per pass of a stage,
+        which alone has the key `stage`, then a row per round. Under torchrun every process builds
+        one and calls the same methods; the main one writes (docs/training/processes.md).
         """
         self.config = config or RunConfig()
         folder = Path(run_dir)
         self.files = RunFiles(folder, Path(checkpoint_dir or folder / "checkpoints"))
         self.checkpoints_saved: list[str] = []
         self.is_training = False
-        self._make_env = make_env
-        self._strategy = strategy
+        self._make_env, self._strategy, self._models = make_env, strategy, models
         self._writes = processes.is_main()
         self._sinks = sinks if self._writes else ()
         self._record = record_metrics and self._writes
@@ -70,8 +72,7 @@ class Trainer:
         self._torn = False
         self._run: Run | None = None
         self._built_from: RunConfig | None = None
-        self._claimed = False
-        self._saved = (0, 0)
+        self._saved, self._claimed = (0, 0), False
         self._stop = threading.Event()
         self._rows: list[dict[str, Any]] = []
 
@@ -85,8 +86,8 @@ class Trainer:
         changed = self.config != self._built_from
         if self._run is not None and changed and self._has_begun(self._run):
             raise TrainingError(
-                "the configuration was changed after training began: build a new "
-                "Trainer with it and load a checkpoint"
+                "the configuration was changed after training began: build a new Trainer with it "
+                "and load a checkpoint"
             )
         if self._run is None or changed:
             self._end_servers()
@@ -95,7 +96,8 @@ class Trainer:
         return self._run
 
     def _assemble(self) -> Run:
-        return assemble(self.config, self._make_env, self._strategy, self.files.server_logs)
+        given = self._strategy, self.files.server_logs, self._models
+        return assemble(self.config, self._make_env, *given)
 
     def _has_begun(self, run: Run) -> bool:
         return self._sink is not None or run.position > (0, 0)
@@ -312,8 +314,7 @@ class Trainer:
         return summaries.model_states(self.run)
 
     async def shutdown(self) -> None:
-        """Stop after the round under way, save what is whole and not saved yet, close files and
-        servers."""
+        """Stop after the round under way, save what is whole and not saved, and close all."""
         self._stop.set()
         while self.is_training:
             await asyncio.sleep(0.01)
@@ -395,6 +396,5 @@ class Trainer:
             unreadable_answers.warn(self.run, [one for one in played if one.failure is None])
 
     def _write_summary(self) -> None:
-        if not self._record:
-            return
-        self.files.write_summary(summaries.summary(self.run))
+        if self._record:
+            self.files.write_summary(summaries.summary(self.run))

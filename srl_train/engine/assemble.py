@@ -22,6 +22,7 @@ from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.distributed import fsdp, processes
 from srl_train.engine.builders.environment import build_env
+from srl_train.engine.builders.model_objects import of_objects
 from srl_train.engine.builders.players import (
     Players,
     build_backends,
@@ -34,6 +35,7 @@ from srl_train.errors import ConfigError
 from srl_train.learners.learner import Learner
 from srl_train.players.assignment import players_by_agent
 from srl_train.players.holdout import refuse_levels
+from srl_train.players.learning_models import ModelObject
 from srl_train.players.player_spec import base_named
 from srl_train.updates import STRATEGIES, UpdateStrategy
 from srl_train.updates.scores import roles_of
@@ -44,12 +46,14 @@ def assemble(
     make_env: Callable[[], Any] | None = None,
     strategy: UpdateStrategy | None = None,
     server_logs: Path | None = None,
+    models: Mapping[str, ModelObject] | None = None,
 ) -> Run:
     """Everything a run needs, before its first round.
 
     `make_env` takes the place of `config.environment` for environments outside the catalogue,
     `strategy` that of `config.updates.strategy`; the run's config says so. `server_logs` is where
-    model servers write logs (None: the cache folder). Raises ConfigError for what does not fit
+    model servers write logs (None: the cache folder). `models` are trained in place of some that
+    `config.models.base` names (Trainer). Raises ConfigError for what does not fit
     together, and UpdateError for models that the strategy cannot average.
     """
     torch.set_num_threads(config.threads)
@@ -71,10 +75,11 @@ def assemble(
             "start one process, or give false"
         )
     processes.check_same("the configuration", config)
-    config = resolved(_with_own_parts(config, make_env, strategy))
+    models = models or {}
+    config = resolved(of_objects(_with_own_parts(config, make_env, strategy), models))
     make_env = make_env or partial(build_env, config)
     with closing(make_env()) as env:
-        return _assembled(config, make_env, env, strategy, started, server_logs)
+        return _assembled(config, make_env, env, strategy, started, server_logs, models)
 
 
 def _assembled(
@@ -84,6 +89,7 @@ def _assembled(
     strategy: UpdateStrategy | None,
     started: int,
     server_logs: Path | None,
+    models: Mapping[str, ModelObject],
 ) -> Run:
     if getattr(env.unwrapped, "text_view", None) is None:
         raise ConfigError(
@@ -95,7 +101,7 @@ def _assembled(
     if isinstance(config.engine, RayEngineConfig):
         parts = _on_cluster(config, config.engine, make_env)
     else:
-        parts = _in_process(config, make_env, env, seats, started, server_logs)
+        parts = _in_process(config, make_env, env, seats, started, server_logs, models)
     with ExitStack() as ends:
         ends.callback(parts.players.close)
         run = _with_parts(config, make_env, env, strategy, seats, parts)
@@ -122,13 +128,14 @@ def _in_process(
     seats: Mapping[str, str],
     started: int,
     server_logs: Path | None,
+    models: Mapping[str, ModelObject],
 ) -> _Parts:
     """Everything in this process, which is one of `started`."""
     from srl_train.engine.builders.learners import build_learner, joint_state  # only here: TRL
 
     sampling = build_sampling(config, seats)
     with processes.main_first():
-        players = build_backends(config, make_env, server_logs)
+        players = build_backends(config, make_env, server_logs, given=models)
     with ExitStack() as ends:
         ends.callback(players.close)
         processes.check_equal("the weights to start from", players.modules)

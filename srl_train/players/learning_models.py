@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
@@ -18,6 +19,8 @@ from srl_train.players.load import load_backend
 from srl_train.players.player_spec import TINY
 from srl_train.players.trained_models import Loading, configured_notes
 
+ModelObject = tuple[Any, Any]
+"""A PreTrainedModel and its tokenizer, which somebody holds."""
 log = logging.getLogger(__name__)
 
 
@@ -28,6 +31,7 @@ def learning_models(
     seed: int,
     *,
     play_copies: bool = False,
+    given: Mapping[str, ModelObject] = MappingProxyType({}),
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any], dict[str, Any]]:
     """(name -> what samples for it, name -> the module to train, name -> the module it samples
     from) as they start out from `bases`.
@@ -35,14 +39,16 @@ def learning_models(
     Training and sampling share one module, or with `play_copies` only those of its tensors that do
     not train, so that a model can be played while it learns. A base that is a PEFT adapter is gone
     on from by a model that trains an adapter, and merged into its own base for one that trains as a
-    whole. Raises ConfigError for adapters of other settings than `models.adapters`, and for several
-    bases of adapters.
+    whole; `given` are trained as they are. Raises ConfigError for adapters of other settings than
+    `models.adapters`, and for several bases of adapters.
     """
     how, notes = Loading.of(models), configured_notes(models, make_env)
     if models.adapters is None:
         whole = dataclasses.replace(how, quantization=None)
         own = {
-            name: merged(load_backend(base, make_env, whole, name=name, notes=notes))
+            name: as_it_is(given[name], how, name)
+            if name in given
+            else merged(load_backend(base, make_env, whole, name=name, notes=notes))
             for name, base in bases.items()
         }
         for one in dict.fromkeys(bases.values()):
@@ -71,6 +77,15 @@ def learning_models(
         chat_template_kwargs=models.chat_template_kwargs,
     )
     return dict.fromkeys(bases, together), trees, played
+
+
+def as_it_is(given: ModelObject, how: Loading, name: str) -> HuggingFaceBackend:
+    """The backend of a model object that somebody holds, with all its weights learning."""
+    model, tokenizer = given
+    model.requires_grad_(True).eval()
+    return HuggingFaceBackend(
+        model, tokenizer, name=name, chat_template_kwargs=how.chat_template_kwargs
+    )
 
 
 def copy_to_play(module: Any) -> Any:

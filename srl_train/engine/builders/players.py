@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from srl_agents.errors import PolicyError
@@ -20,7 +21,7 @@ from srl_agents.policy import Policy
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
-from srl_train.players.learning_models import learning_models
+from srl_train.players.learning_models import ModelObject, learning_models
 from srl_train.players.load import load_backend
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.players.player_spec import PlayerSpec
@@ -56,11 +57,12 @@ def build_backends(
     server_logs: Path | None = None,
     *,
     trained_here: bool = True,
+    given: Mapping[str, ModelObject] = MappingProxyType({}),
 ) -> Players:
     """Load every model once; raises BackendError where one cannot be loaded or asked.
 
     `server_logs` is where servers that are started write (None: the cache folder). Where models
-    are not `trained_here`, publications bring their weights.
+    are not `trained_here`, publications bring their weights. `given` are taken instead of loaded.
     """
     models = config.models
     chat_models = {
@@ -86,7 +88,7 @@ def build_backends(
             bases |= {name: bases[pool.of[0]] for name, pool in config.opponent_pools.items()}
             ahead = config.engine.play_ahead and trained_here
             own, trees, played = learning_models(
-                models, bases, make_env, config.seed, play_copies=ahead
+                models, bases, make_env, config.seed, play_copies=ahead, given=given
             )
             published = config.opponent_pools if trained_here and not ahead else played
             snapshots = {name: played[name] for name in published}
