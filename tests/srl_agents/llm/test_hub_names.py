@@ -12,7 +12,7 @@ def test_a_folder_stands_for_a_name_and_a_line_says_so(tiny_folder, monkeypatch,
     monkeypatch.setenv(VARIABLE, f"nobody/one={tiny_folder}, nobody/two@main = {tiny_folder},")
     assert HuggingFaceBackend.load("nobody/one", device="cpu").model.config.hidden_size > 0
     for name in ("nobody/one@v2", "nobody/two@main"):
-        assert str(folder_of(name)) == tiny_folder
+        assert str(folder_of(name)) == str(tiny_folder)
     assert f"nobody/one: {tiny_folder} is taken for it" in caplog.text
     assert folder_for("nobody/two") is None
 
