@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from srl_agents.errors import ServingError
+from srl_agents.serving.plugins.gate import GUEST_KEY, OWNER_KEY
 from srl_agents.serving.process.loopback import is_loopback
 
 PLUGINS = Path(__file__).parent / "plugins"
@@ -27,6 +29,21 @@ NOT_INHERITED = (
 
 
 @dataclass(frozen=True)
+class Keys:
+    """What requests have to hold where a server has a gate (plugins/gate.py)."""
+
+    owner: str
+    """Opens everything."""
+    guest: str
+    """Samples, once the owner has opened the gate."""
+
+    @classmethod
+    def drawn(cls) -> Keys:
+        """Keys that nobody can guess."""
+        return cls(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+
+
+@dataclass(frozen=True)
 class ServerSpec:
     """One server of one base model and its adapters: plain data."""
 
@@ -38,7 +55,10 @@ class ServerSpec:
     log_folder: Path
     """`served_name`, port and ".log" name the file in it."""
     host: str = "127.0.0.1"
-    """An address of this machine only: the endpoints that take weights ask for no key."""
+    """An address of this machine only, but with `keys`: by themselves the endpoints that take
+    weights ask for none."""
+    keys: Keys | None = field(default=None, repr=False)
+    """A gate for them stands before all endpoints; None: there is none."""
     gpus: tuple[int, ...] = ()
     """Indices as nvidia-smi counts; several share the model's layers; none is the CPU."""
     dtype: str = "auto"
@@ -62,6 +82,11 @@ class ServerSpec:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
+    @property
+    def key(self) -> str | None:
+        """The owner's."""
+        return self.keys.owner if self.keys else None
+
 
 def program(python: str) -> str:
     """The whole path of an interpreter, given as one or as a name on PATH.
@@ -80,9 +105,10 @@ def program(python: str) -> str:
 def arguments(spec: ServerSpec) -> list[str]:
     """The server's command line, its interpreter first.
 
-    Raises ServingError for an address that other machines reach and for a rank beyond vLLM's.
+    Raises ServingError for an address that other machines reach without keys, and for a rank beyond
+    vLLM's.
     """
-    if not is_loopback(spec.host):
+    if spec.keys is None and not is_loopback(spec.host):
         raise ServingError(
             f"host {spec.host!r} can be reached from other machines, and vLLM's endpoints for "
             "weights and adapters ask for no key: use 127.0.0.1, and a tunnel from elsewhere"
@@ -105,6 +131,8 @@ def arguments(spec: ServerSpec) -> list[str]:
         "--shutdown-timeout", DRAIN_SECONDS,
         "--disable-uvicorn-access-log",
     ]  # fmt: skip
+    if spec.keys is not None:
+        words += ["--middleware", "gate.Gate"]
     if spec.max_model_len is not None:
         words += ["--max-model-len", spec.max_model_len]
     if spec.adapter_slots:
@@ -141,6 +169,8 @@ def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
     }
+    if spec.keys is not None:
+        own |= {OWNER_KEY: spec.keys.owner, GUEST_KEY: spec.keys.guest}
     if Path(spec.model).is_dir():
         own["HF_HUB_OFFLINE"] = "1"
     if spec.gpus:

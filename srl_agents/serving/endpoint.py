@@ -18,6 +18,7 @@ from srl_agents.llm.backends.retrying import (
     no_answer,
 )
 from srl_agents.llm.sampling import Sampling
+from srl_agents.serving.plugins.gate import OPEN
 from srl_envs.loading.extras import needed_by
 from srl_envs.loading.untrusted import printable
 
@@ -188,6 +189,10 @@ class Endpoint:
         await self._run(attempt)
         await self._post("/reset_prefix_cache")
         await self._post("/resume")
+
+    async def open(self) -> None:
+        """Let in those who have the guests' key (plugins/gate.py)."""
+        await self._post(OPEN)
 
     async def check_ready(self, model: str) -> None:
         """Raise BackendError unless one real token comes from `model`, at the first attempt: a

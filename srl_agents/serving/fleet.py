@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
-from srl_agents.errors import BackendError, ServingError
+from srl_agents.errors import BackendError, ServerUnavailable, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.sampling import Sampling
 from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.endpoint import Endpoint
 from srl_agents.serving.scheduler import Scheduler
-from srl_agents.serving.server import ModelServer
+from srl_agents.serving.server import ModelServer, Server
 from srl_agents.serving.supervisor import Supervisor
 
 LOOK = 1.0
@@ -48,7 +49,7 @@ class Fleet:
         self._bases: dict[Endpoint, str] = {}
         self._up: set[Endpoint] = set()
         self._on_up: list[OnUp] = []
-        self._servers: dict[ModelServer, Endpoint] = {}
+        self._servers: dict[Server, Endpoint] = {}
         self._supervisor: Supervisor | None = None
         self._watchers: list[asyncio.Task[None]] = []
 
@@ -57,6 +58,7 @@ class Fleet:
         cls,
         specs: Sequence[ServerSpec],
         *,
+        run_by: Callable[[ServerSpec], Server] = ModelServer,
         concurrency: int,
         deadline: float,
         max_restarts: int = 10,
@@ -65,17 +67,19 @@ class Fleet:
     ) -> Fleet:
         """Start these servers, all at once, and wait until they are ready.
 
+        `run_by` makes what runs one. Where a server has a gate, its guests are let in whenever it
+        is up and `on_up`'s functions have loaded what it lost.
         `concurrency` calls are under way at each server at most; a request waits for `deadline`
         seconds at most, restarts included; `sharing` is the scheduler's. Raises ServingError, with
         all of them ended, where one does not come up.
         """
         fleet = cls(concurrency=concurrency, deadline=deadline, sharing=sharing)
         for spec in specs:
-            server = ModelServer(spec)
-            fleet._servers[server] = fleet._endpoint(spec.url, spec.served_name)
+            server = run_by(spec)
+            fleet._servers[server] = fleet._endpoint(spec.url, spec.served_name, spec.key)
         fleet._supervisor = Supervisor(
             list(fleet._servers),
-            on_up=lambda server: fleet._take_in(fleet._servers[server]),
+            on_up=fleet._bring_in,
             on_down=lambda server: fleet._leave_out(fleet._servers[server]),
             on_lost=lambda server: fleet.scheduler.remove(fleet._servers[server]),
             max_restarts=max_restarts,
@@ -85,18 +89,26 @@ class Fleet:
 
     @classmethod
     def attached(
-        cls, urls: Mapping[str, Iterable[str]], *, concurrency: int, deadline: float
+        cls,
+        urls: Mapping[str, Iterable[str]],
+        *,
+        concurrency: int,
+        deadline: float,
+        key: str | None = None,
+        patience: float = 0.0,
     ) -> Fleet:
         """Take part in servers that run: base, as they call it -> their addresses.
 
+        `key` is the guests' where they have a gate, `patience` the seconds for which one that is
+        not there is waited for.
         Raises BackendError for one that does not complete for its base, and ServingError for one
         that was started without what training needs.
         """
         fleet = cls(concurrency=concurrency, deadline=deadline)
         for base, own in urls.items():
             for url in own:
-                fleet._endpoint(url, base)
-        return fleet._opened(fleet._attach())
+                fleet._endpoint(url, base, key)
+        return fleet._opened(fleet._attach(patience))
 
     def on_up(self, load: OnUp) -> None:
         """Have `load(base, endpoint)` awaited for a server that is up again, before it takes
@@ -141,10 +153,16 @@ class Fleet:
             raise
         return self
 
-    def _endpoint(self, url: str, base: str) -> Endpoint:
-        endpoint = Endpoint(url, deadline=self._deadline)
+    def _endpoint(self, url: str, base: str, key: str | None) -> Endpoint:
+        endpoint = Endpoint(url, deadline=self._deadline, api_key=key)
         self._bases[endpoint] = base
         return endpoint
+
+    async def _bring_in(self, server: Server) -> None:
+        """Let a server that was started take requests, its guests' too."""
+        await self._take_in(self._servers[server])
+        if server.spec.keys is not None:
+            await self._servers[server].open()
 
     async def _take_in(self, endpoint: Endpoint) -> None:
         """Let a server that is up take requests, from the very moment that it has loaded all."""
@@ -164,9 +182,19 @@ class Fleet:
         self._up.discard(endpoint)
         self.scheduler.mark_down(endpoint)
 
-    async def _attach(self) -> None:
-        await asyncio.gather(*map(self._take_in, self._bases))
+    async def _attach(self, patience: float) -> None:
+        await asyncio.gather(*(self._take_in_patiently(one, patience) for one in self._bases))
         self._watchers = [asyncio.create_task(self._watch(one)) for one in self._bases]
+
+    async def _take_in_patiently(self, endpoint: Endpoint, patience: float) -> None:
+        latest = time.monotonic() + patience
+        while True:
+            try:
+                return await self._take_in(endpoint)
+            except ServerUnavailable:
+                if time.monotonic() > latest:
+                    raise
+            await asyncio.sleep(LOOK)
 
     async def _watch(self, endpoint: Endpoint) -> None:
         """Leave an attached server out as soon as it was unavailable, until it is there again."""

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,15 +36,83 @@ ERROR_LINE = re.compile(r"^(?:\(.*?pid=\d+\) )?(?:ERROR \S+ \S+ \[.*?\] )?([\w.]
 """A traceback's last line, as it is or behind vLLM's own words."""
 
 
-class ModelServer:
+class Server(ABC):
+    """A server that can be started, and started again: on this machine, or through somebody who
+    runs it on another one."""
+
+    def __init__(self, spec: ServerSpec) -> None:
+        """Nothing starts yet."""
+        self.spec, self.url, self.name = spec, spec.url, f"{spec.served_name} at {spec.url}"
+
+    def __repr__(self) -> str:
+        return f"<server of {self.name}>"
+
+    @property
+    @abstractmethod
+    def alive(self) -> bool:
+        """Whether the process runs, which it does before and after it can answer."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start the process. Raises ServingError where that cannot be."""
+
+    @abstractmethod
+    async def stop(self, drain: float = 0.0) -> None:
+        """End the server; it has `drain` seconds to finish the answers under way."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the process group at once, and clear away what it leaves; it can start again."""
+
+    @abstractmethod
+    def cause_of_death(self) -> str:
+        """Why it ended, as far as its log tells."""
+
+    async def runs(self) -> bool:
+        """`alive`, asked in a thread: to look may take a while."""
+        return await asyncio.to_thread(lambda: self.alive)
+
+    async def wait_ready(self, timeout: float) -> None:
+        """Wait until the server has really completed a token.
+
+        Raises ServingError where it dies before, with the cause from its log, where it refuses, and
+        after `timeout` seconds.
+        """
+        end = time.monotonic() + timeout
+        while (left := end - time.monotonic()) > 0:
+            if not await self.runs():
+                cause = await asyncio.to_thread(self.cause_of_death)
+                raise ServingError(f"{self.name} ended as it started: {cause}")
+            with contextlib.suppress(OSError):  # it does not listen yet, or died of the request
+                if await loopback.healthy(self.url, left, self.spec.key):
+                    return await self._complete(left)
+            await asyncio.sleep(POLL)
+        raise ServingError(f"{self.name} was not ready after {timeout:g} s; {self._log_place()}")
+
+    @abstractmethod
+    def _log_place(self) -> str:
+        """Where its log is."""
+
+    async def _complete(self, timeout: float) -> None:
+        try:
+            await loopback.complete_one_token(
+                self.url, self.spec.served_name, timeout, self.spec.key
+            )
+        except ServingError:
+            end = time.monotonic() + LAST_MOMENTS
+            while time.monotonic() < end:
+                if not await self.runs():
+                    raise OSError("it died of the request") from None
+                await asyncio.sleep(POLL)
+            raise
+
+
+class ModelServer(Server):
     """One server in a process group of its own under a guard, which ends it with this process."""
 
     def __init__(self, spec: ServerSpec) -> None:
-        """Nothing starts yet.
-
-        Raises ServingError for a specification that vLLM cannot be started with.
-        """
-        self.spec, self.url, self.name = spec, spec.url, f"{spec.served_name} at {spec.url}"
+        """Raises ServingError for a specification that vLLM cannot be started with."""
+        super().__init__(spec)
         log = spec.log_folder / f"{_file_name(spec.served_name)}-{spec.port}.log"
         self.log: Path = log.absolute()
         # The process runs in the log's folder, where nothing of ours can be imported by mistake.
@@ -53,12 +122,9 @@ class ModelServer:
         self._record: Path | None = None
         self._log_start = 0
 
-    def __repr__(self) -> str:
-        return f"<server of {self.name}>"
-
     @property
     def alive(self) -> bool:
-        """Whether the process runs, which it does before and after it can answer."""
+        """See Server."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -94,28 +160,12 @@ class ModelServer:
         finally:
             os.close(lock)
 
-    async def wait_ready(self, timeout: float) -> None:
-        """Wait until the server has really completed a token.
-
-        Raises ServingError where it dies before, with the cause from its log, where it refuses, and
-        after `timeout` seconds.
-        """
-        end = time.monotonic() + timeout
-        while (left := end - time.monotonic()) > 0:
-            if not self.alive:
-                raise ServingError(f"{self.name} ended as it started: {self.cause_of_death()}")
-            with contextlib.suppress(OSError):  # it does not listen yet, or died of the request
-                if await loopback.healthy(self.url, left):
-                    return await self._complete(left)
-            await asyncio.sleep(POLL)
-        raise ServingError(f"{self.name} was not ready after {timeout:g} s; its log: {self.log}")
-
     async def stop(self, drain: float = 0.0) -> None:
-        """End the server; it has `drain` seconds to finish the answers under way."""
+        """See Server."""
         await asyncio.to_thread(self._stop, drain)
 
     def kill(self) -> None:
-        """End the process group at once, and clear away what it leaves; it can start again."""
+        """See Server."""
         if self._process is not None:
             _kill_group(self._process.pid)
             self._process.wait()
@@ -131,7 +181,10 @@ class ModelServer:
             said = error[1]
         else:
             said = " / ".join([line.strip() for line in text.splitlines() if line.strip()][-3:])
-        return f"{printable(said, multiline=False)[:500]}; its log: {self.log}"
+        return f"{printable(said, multiline=False)[:500]}; {self._log_place()}"
+
+    def _log_place(self) -> str:
+        return f"its log: {self.log}"
 
     def _wait_for_port(self) -> None:
         """Until what was killed listens no more; only the guard is a child, to be waited for."""
@@ -141,17 +194,6 @@ class ModelServer:
                 return check_port(self.spec.host, self.spec.port)
             except ServingError:
                 time.sleep(PORT_POLL)
-
-    async def _complete(self, timeout: float) -> None:
-        try:
-            await loopback.complete_one_token(self.url, self.spec.served_name, timeout)
-        except ServingError:
-            end = time.monotonic() + LAST_MOMENTS
-            while time.monotonic() < end:
-                if not self.alive:
-                    raise OSError("it died of the request") from None
-                await asyncio.sleep(POLL)
-            raise
 
     def _stop(self, drain: float) -> None:
         seconds = max(drain, guard.GRACE)

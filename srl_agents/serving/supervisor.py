@@ -12,7 +12,7 @@ from types import TracebackType
 
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.serving.process import loopback
-from srl_agents.serving.server import ModelServer
+from srl_agents.serving.server import Server
 
 LOOK = 0.5
 """Seconds between two looks at a server that is up."""
@@ -33,11 +33,11 @@ class Supervisor:
 
     def __init__(
         self,
-        servers: Sequence[ModelServer],
+        servers: Sequence[Server],
         *,
-        on_up: Callable[[ModelServer], Awaitable[None]],
-        on_down: Callable[[ModelServer], None],
-        on_lost: Callable[[ModelServer], None],
+        on_up: Callable[[Server], Awaitable[None]],
+        on_down: Callable[[Server], None],
+        on_lost: Callable[[Server], None],
         max_restarts: int = 10,
         start_timeout: float = 600.0,
         first_wait: float = 1.0,
@@ -52,10 +52,8 @@ class Supervisor:
         self._max_restarts, self._start_timeout = max_restarts, start_timeout
         self._first_wait = first_wait
         self._tasks: list[asyncio.Task[None]] = []
-        self._starting = {
-            gpu: asyncio.Lock() for server in self.servers for gpu in server.spec.gpus
-        }
-        """GPU -> held by the server that starts on it."""
+        self._starting = {gpu: asyncio.Lock() for server in self.servers for gpu in _gpus(server)}
+        """Machine and GPU -> held by the server that starts on it."""
 
     async def __aenter__(self) -> Supervisor:
         await self.start()
@@ -103,25 +101,26 @@ class Supervisor:
             if task.done():
                 task.result()
 
-    async def _bring_up(self, server: ModelServer) -> None:
+    async def _bring_up(self, server: Server) -> None:
         async with AsyncExitStack() as alone:
-            for gpu in sorted(server.spec.gpus):  # in one order, so that no two wait for each other
+            for gpu in sorted(_gpus(server)):  # in one order, so that no two wait for each other
                 await alone.enter_async_context(self._starting[gpu])
-            server.start()
+            await _in_thread(server.start)
             await server.wait_ready(self._start_timeout)
         await self._on_up(server)
 
-    async def _keep_up(self, server: ModelServer) -> None:
+    async def _keep_up(self, server: Server) -> None:
         while True:
             await _until_down(server)
             self._on_down(server)
-            cause: str | None = f"{server.name} died: {server.cause_of_death()}"
+            why = await asyncio.to_thread(server.cause_of_death)
+            cause: str | None = f"{server.name} died: {why}"
             wait = self._first_wait
             while cause:
                 cause = await self._restart(server, wait, cause)
                 wait = min(2 * wait, LONGEST_WAIT)
 
-    async def _restart(self, server: ModelServer, wait: float, cause: str) -> str | None:
+    async def _restart(self, server: Server, wait: float, cause: str) -> str | None:
         """Start it again; returns why it did not come up, or None."""
         if self.restarts[server] >= self._max_restarts:
             self._on_lost(server)
@@ -130,7 +129,7 @@ class Supervisor:
             )
         self.restarts[server] += 1
         log.warning("restart %d in %g s: %s", self.restarts[server], wait, cause)
-        server.kill()
+        await _in_thread(server.kill)
         await asyncio.sleep(wait)
         try:
             await self._bring_up(server)
@@ -140,12 +139,26 @@ class Supervisor:
         return None
 
 
-async def _until_down(server: ModelServer) -> None:
+def _gpus(server: Server) -> list[tuple[str, int]]:
+    return [(server.spec.host, gpu) for gpu in server.spec.gpus]
+
+
+async def _in_thread(function: Callable[[], None]) -> None:
+    """Do what blocks; a cancellation waits for its end, so that nothing starts after all ended."""
+    running = asyncio.ensure_future(asyncio.to_thread(function))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
+
+
+async def _until_down(server: Server) -> None:
     """Wait until the process is gone, says that its engine is dead, or answers no more."""
     heard = time.monotonic()
-    while server.alive and time.monotonic() - heard < HANGS_AFTER:
+    while await server.runs() and time.monotonic() - heard < HANGS_AFTER:
         with contextlib.suppress(OSError):
-            if not await loopback.healthy(server.url, HANGS_AFTER):
+            if not await loopback.healthy(server.url, HANGS_AFTER, server.spec.key):
                 return
             heard = time.monotonic()
         await asyncio.sleep(LOOK)

@@ -7,6 +7,7 @@ keeps to no answers), "raw" (log-probabilities before masks).
 
 # ruff: noqa: T201
 import argparse
+import importlib
 import json
 import os
 import signal
@@ -19,10 +20,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 
-def interpreter(folder):
+def interpreter(folder, program=__file__):
     """An executable that runs this program, whatever module it is told to run."""
     script = Path(folder) / "python"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n')
     script.chmod(0o755)
     return str(script)
 
@@ -34,7 +35,23 @@ class Server(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
 
 
+def closed_by_gate(middleware):
+    """What says with which status a gate that vLLM is told of answers a request itself."""
+    if middleware is None:
+        return lambda path, authorization: None
+    module, name = middleware.rsplit(".", 1)  # on the server's path, as for vLLM
+    gate = getattr(importlib.import_module(module), name)(None)
+
+    def status(path, authorization):
+        headers = [(b"authorization", (authorization or "").encode())]
+        return gate._status({"path": path, "headers": headers})
+
+    return status
+
+
 def handler(args, fake, engine):
+    closed = closed_by_gate(args.middleware)
+
     class Handler(BaseHTTPRequestHandler):
         def reply(self, status, body=None):
             said = json.dumps(body).encode()
@@ -45,13 +62,17 @@ def handler(args, fake, engine):
             self.wfile.write(said)
 
         def do_GET(self):
-            if self.path == "/health":
+            if status := closed(self.path, self.headers.get("Authorization")):
+                self.reply(status, {})
+            elif self.path == "/health":
                 self.reply(200 if engine.poll() is None else 503)
             else:
                 self.reply(200, {"data": [{"id": args.served_model_name}]})
 
         def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "{}")
+            if status := closed(self.path, self.headers.get("Authorization")):
+                return self.reply(status, {})
             if fake.get("dies_of_request"):
                 engine.kill()
                 print(
@@ -86,6 +107,7 @@ def main():
     for option in ("--model", "--served-model-name", "--host", "--fake"):
         parser.add_argument(option, default="{}")
     parser.add_argument("--port", type=int)
+    parser.add_argument("--middleware")
     args, _ = parser.parse_known_args()
     fake = json.loads(args.fake)
     print("started", flush=True)

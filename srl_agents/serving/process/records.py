@@ -16,7 +16,7 @@ from pathlib import Path
 
 from srl_agents.errors import ServingError
 from srl_agents.llm.cache_folder import cache_folder
-from srl_agents.serving.process.loopback import is_loopback
+from srl_agents.serving.process.loopback import is_own
 from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import printable, read_bytes, read_json
 
@@ -125,7 +125,7 @@ def _record(path: Path) -> ServerRecord:
         raise ServingError(f"it must hold exactly {', '.join(kinds)}")
     try:
         address = urllib.parse.urlsplit(found["url"])
-        here = address.scheme == "http" and is_loopback(address.hostname or "") and address.port
+        here = address.scheme == "http" and is_own(address.hostname or "") and address.port
     except ValueError:
         here = None
     if not here:

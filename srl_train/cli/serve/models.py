@@ -150,7 +150,7 @@ async def _checked(records: list[ServerRecord]) -> list[dict[str, Any]]:
 
 async def _check(record: ServerRecord) -> dict[str, Any]:
     """What the record says, and how the server does: it has to complete a token."""
-    from srl_agents.serving.process.loopback import complete_one_token, served_models
+    from srl_agents.serving.process.loopback import KeyNeeded, complete_one_token, served_models
 
     adapters: list[str] = []
     try:
@@ -160,6 +160,8 @@ async def _check(record: ServerRecord) -> dict[str, Any]:
         state = "ready"
     except ConnectionRefusedError:
         state = "starting"  # its process lives, and does not listen yet
+    except KeyNeeded:
+        state = "answers its run alone, which has the key"
     except (ServingError, OSError) as error:
         state = f"fails: {error}"
     return {**vars(record), "adapters": adapters, "state": state}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ def server_specs(
             memory_gib=plan.cache_gib,
             memory_fraction=plan.memory_fraction,
             extra_arguments=_as_arguments(managed.options),
-            **({} if managed.python is None else {"python": managed.python}),
+            python=managed.python or sys.executable,
         )
         for plan in plans
     ]

@@ -22,12 +22,13 @@ def short_waits(monkeypatch):
 
 @pytest.fixture
 def spec(tmp_path):
-    def make(*, port=None, served_name="base", gpus=(), **fake):
+    def make(*, port=None, served_name="base", gpus=(), keys=None, **fake):
         return ServerSpec(
             model=str(tmp_path),
             served_name=served_name,
             port=port or any_port(),
             gpus=gpus,
+            keys=keys,
             log_folder=tmp_path / "logs",
             python=interpreter(tmp_path),
             extra_arguments=("--fake", json.dumps(fake)),

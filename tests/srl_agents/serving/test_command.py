@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.errors import ServingError
-from srl_agents.serving.command import PLUGINS, ServerSpec, arguments, environment
+from srl_agents.serving.command import PLUGINS, Keys, ServerSpec, arguments, environment
 
 CPU = ServerSpec(
     model="/models/base", served_name="base", port=8001, log_folder=Path("logs"), python="python3"
@@ -87,3 +87,14 @@ def test_the_trainers_interpreter_and_processes_do_not_mislead_the_server(tmp_pa
     newer = {"VLLM_USE_V2_MODEL_RUNNER": "1"}  # it takes no logits processors of ours
     assert environment(CPU, newer)["VLLM_USE_V2_MODEL_RUNNER"] == "0"
     assert environment(replace(CPU, model=str(tmp_path)), {})["HF_HUB_OFFLINE"] == "1"
+
+
+def test_a_server_with_keys_has_a_gate_and_may_be_reached_from_elsewhere():
+    keys = Keys.drawn()
+    spec = replace(CPU, host="10.0.0.1", keys=keys)
+    assert options(spec)["--middleware"] == ["gate.Gate"]
+    assert not {keys.owner, keys.guest} & set(arguments(spec)), "everybody sees command lines"
+    assert keys.owner not in repr(spec) and keys.owner != keys.guest != Keys.drawn().guest
+    variables = environment(spec, {})
+    assert (variables["SRL_OWNER_KEY"], variables["SRL_GUEST_KEY"]) == (keys.owner, keys.guest)
+    assert "--middleware" not in options(CPU)

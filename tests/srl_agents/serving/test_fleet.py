@@ -9,6 +9,7 @@ import pytest
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.serving import fleet as fleets
+from srl_agents.serving.command import Keys
 from srl_agents.serving.fleet import Fleet
 from srl_agents.serving.scheduler import Task
 
@@ -91,6 +92,35 @@ def test_a_server_that_died_takes_requests_once_its_adapters_are_loaded(spec):
         until(lambda: len(fleet.endpoints("base")) == 2)
         assert set(ask(fleet, 8)) == {specs[0].url, specs[1].url}
         assert loads.urls == [specs[0].url]
+
+
+def test_guests_are_answered_once_the_owner_has_loaded_what_a_server_lost(spec):
+    keys = Keys.drawn()
+    with managed([spec(keys=keys)]) as fleet:
+        [server] = fleet._servers
+        loads = Loads()
+        loads.may_go_on.clear()
+        fleet.on_up(loads)
+        with attached({"base": [server.url]}, key=keys.guest) as guests:
+            assert ask(guests) == [server.url]
+            server.kill()
+            until(lambda: loads.urls)  # the server is up, and answers its owner
+            waiting = [threading.Thread(target=ask, args=(guests,)) for _ in range(2)]
+            for thread in waiting:
+                thread.start()
+            time.sleep(0.5)
+            with pytest.raises(BackendError, match="503"):
+                attached({"base": [server.url]}, key=keys.guest)
+            late = threading.Thread(target=lambda: attached(
+                {"base": [server.url]}, key=keys.guest, patience=20.0).close())  # fmt: skip
+            late.start()
+            assert all(thread.is_alive() for thread in (*waiting, late))
+            loads.may_go_on.set()
+            for thread in (*waiting, late):
+                thread.join(20)
+            assert not any(thread.is_alive() for thread in (*waiting, late))
+        with pytest.raises(BackendError, match="401"):
+            attached({"base": [server.url]})
 
 
 def test_requests_of_a_server_given_up_fail_and_the_reason_is_told(spec):

@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from srl_agents.errors import ServingError
-from srl_agents.serving.command import ServerSpec
+from srl_agents.serving.command import Keys, ServerSpec
 from srl_agents.serving.process.records import ServerRecord, claim
 from srl_agents.serving.server import ModelServer, free_port
 from srl_train import cli
@@ -45,6 +45,20 @@ def status(capsys, *words):
 def test_status_where_nothing_runs(capsys):
     assert "no model server runs here" in status(capsys)
     assert json.loads(status(capsys, "--json")) == []
+
+
+def test_status_of_one_that_answers_its_run_alone(tmp_path, capsys):
+    spec = ServerSpec(
+        model="/models/m", served_name="base", port=free_port("127.0.0.1", 18001),
+        log_folder=tmp_path, python=interpreter(tmp_path), keys=Keys.drawn(),
+    )  # fmt: skip
+    server = ModelServer(spec)
+    server.start()
+    try:
+        asyncio.run(server.wait_ready(20))
+        assert f"{server.url}  base  answers its run alone, which has the key" in status(capsys)
+    finally:
+        server.kill()
 
 
 def test_status_of_one_that_runs_one_that_starts_and_one_that_is_no_record(server, capsys):
