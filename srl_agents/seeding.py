@@ -47,6 +47,9 @@ STREAMS: Mapping[str, Stream] = {
     # Games of cross-play, and the order in which ratings take their matches.
     "cross_play": Stream((4,)),
     "rating": Stream((5,)),
+    # Which other actions are tried, and whose messages stand for whose, where interactions of
+    # agents are measured.
+    "interactions": Stream((6,)),
     # Resampling for confidence intervals.
     "bootstrap": Stream((15_485_863,), kept=True),
 }

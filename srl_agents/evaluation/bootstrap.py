@@ -13,6 +13,8 @@ from srl_agents import seeding
 
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
+DRAWN_AT_ONCE = 2**18
+"""Clusters, of all resamples that are taken together; the numbers are the same for any."""
 
 
 def bootstrap_interval(
@@ -32,9 +34,10 @@ def bootstrap_interval(
     sizes = np.bincount(member)
     rng = seeding.generator(seed, "bootstrap")
     means = []
-    for _ in range(RESAMPLES):
-        drawn = rng.integers(len(sums), size=len(sums))
-        means.append(sums[drawn].sum() / sizes[drawn].sum())
+    at_once = max(1, DRAWN_AT_ONCE // len(sums))
+    for done in range(0, RESAMPLES, at_once):
+        drawn = rng.integers(len(sums), size=(min(at_once, RESAMPLES - done), len(sums)))
+        means.extend(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
     return percentile_interval(means)
 
 

@@ -21,6 +21,7 @@ from srl_envs.wrappers.reward_function import KEYWORD_REWARDS
 
 MESSAGE_LENGTH = 120  # characters that the others get to read
 MESSAGE_RULE = "What you write above the last line is read by all others."
+SAYS = ' says: "'
 
 
 def message_in(answer: str) -> str:
@@ -39,6 +40,14 @@ def heard(observation: Any) -> str:
     """The messages in an observation, a line each; empty where there are none."""
     messages = observation.get("messages", "") if isinstance(observation, Mapping) else ""
     return "".join(f"\n{line}" for line in messages.splitlines())
+
+
+def spoken(observation: Any) -> list[tuple[str, str]]:
+    """The messages in an observation as (speaker, words); what is no message is left out."""
+    messages = observation.get("messages") if isinstance(observation, Mapping) else None
+    lines = messages.splitlines() if isinstance(messages, str) else []
+    parts = [line.partition(SAYS) for line in lines if line.endswith('"')]
+    return [(speaker, words[:-1]) for speaker, says, words in parts if says]
 
 
 class TalkingGame(base.SimultaneousGame):
@@ -127,7 +136,7 @@ class TalkingGame(base.SimultaneousGame):
         if self.messages:
             for agent, seen in observations.items():
                 seen["messages"] = "\n".join(
-                    f'{speaker} says: "{message}"'
+                    f'{speaker}{SAYS}{message}"'
                     for speaker, message in self._said.items()
                     if speaker != agent
                 )
