@@ -14,9 +14,10 @@ from typing import Any
 from core_srl.config import MultiModelConfig, TrainingMode
 from srl_train import trainer
 from srl_train.checkpoints import checkpoint
-from srl_train.engine import summaries
 from srl_train.engine.assemble import assemble
 from srl_train.engine.builders.environment import build_env
+from srl_train.engine.records import summaries
+from srl_train.engine.records.recorder import Recorder
 from srl_train.engine.run_files import RunFiles
 from srl_train.engine.state import Run
 from srl_train.errors import ConfigError, TrainingError
@@ -136,14 +137,12 @@ class MultiModelTrainer(trainer.Trainer):
             with closing(make_env()) as env:
                 seats = len(env.possible_agents)
         run_config = config.to_run_config(ceil(seats / config.num_models))
-        self._record = config.enable_monitoring
-        self._sinks = (
-            (Progress(run_config.rounds, log_every=run_config.logging.every),)
-            if self._record
-            else ()
-        )
+        watched = config.enable_monitoring
+        every = run_config.logging.every
+        sinks = (Progress(run_config.rounds, log_every=every),) if watched else ()
         folder = Path(config.checkpoint_dir)
         self.files = RunFiles(folder, folder)
+        self._recorder = Recorder(self.files, sinks, keep_rows=watched)
         return assemble(run_config, make_env, self._strategy)
 
 

@@ -7,7 +7,6 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,15 +16,17 @@ from srl_train.checkpoints.model_cards import write_card
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.distributed import processes
-from srl_train.engine import evaluation, resume, summaries
+from srl_train.engine import evaluation, resume
 from srl_train.engine.assemble import assemble
 from srl_train.engine.offline.progress import planned
 from srl_train.engine.play_ahead import rounds_of
+from srl_train.engine.records import summaries
+from srl_train.engine.records.recorder import Recorder
 from srl_train.engine.rounds import RoundResult, Rounds
 from srl_train.engine.run_files import RunFiles, refuse_unwritable
 from srl_train.engine.state import Run
 from srl_train.errors import CheckpointNotFound, TrainingError
-from srl_train.metrics import JsonlSink, Sink, Tee, unreadable_answers
+from srl_train.metrics import Sink, unreadable_answers
 from srl_train.players.learning_models import ModelObject
 from srl_train.updates import UpdateStrategy
 
@@ -55,8 +56,9 @@ class Trainer:
         own; `models`, model_0 and so on -> (PreTrainedModel, tokenizer), are objects that you hold,
         trained whole where they are instead of being loaded; `sinks` get what RUN/stages.jsonl and
         RUN/metrics.jsonl do, which `record_metrics=False` leaves out: a row per pass of a stage,
-        which alone has the key `stage`, then a row per round. Under torchrun every process builds
-        one and calls the same methods; the main one writes (docs/training/processes.md).
+        which alone has the key `stage`, then a row per round; a Watcher gets games and evaluations
+        as well. Under torchrun every process builds one and calls the same methods; the main one
+        writes (docs/training/processes.md).
         """
         self.config = config or RunConfig()
         folder = Path(run_dir)
@@ -64,10 +66,8 @@ class Trainer:
         self.checkpoints_saved: list[str] = []
         self.is_training = False
         self._make_env, self._strategy, self._models = make_env, strategy, models
+        self._recorder = Recorder(self.files, sinks, keep_rows=record_metrics)
         self._writes = processes.is_main()
-        self._sinks = sinks if self._writes else ()
-        self._record = record_metrics and self._writes
-        self._sink: Sink | None = None
         self._rounds: Rounds | None = None
         self._torn = False
         self._run: Run | None = None
@@ -100,7 +100,7 @@ class Trainer:
         return assemble(self.config, self._make_env, *given)
 
     def _has_begun(self, run: Run) -> bool:
-        return self._sink is not None or run.position > (0, 0)
+        return self._recorder.is_open or run.position > (0, 0)
 
     async def train(self) -> dict[str, Any]:
         """All remaining rounds, in a worker thread; see `fit`.
@@ -138,10 +138,10 @@ class Trainer:
                 self.save_models()
             if run.position > self._saved:
                 self.save_checkpoint(final=completed)
-            self._write_summary()
+            self._recorder.summary(self.run)
             if completed:
                 self._evaluate("after")
-                self._write_summary()
+                self._recorder.summary(self.run)
         finally:
             self.is_training = False  # only now: `shutdown` waits for it before it saves
         return summaries.results(run, self._rows, completed, self.checkpoints_saved)
@@ -163,12 +163,9 @@ class Trainer:
         run = self.run
         every = run.config.checkpoints.every
         began = time.perf_counter()
-        rows = JsonlSink(self.files.stages, run.stages.passes) if self._record else Tee()
-        with closing(rows), Stage(run, name, self.files.data) as stage:
+        with self._recorder.stage(run) as rows, Stage(run, name, self.files.data) as stage:
             while not stage.finished and not self._stopping:
-                done = stage.train_pass()
-                for sink in (rows, *self._sinks):
-                    sink.write(done)
+                rows.write(stage.train_pass())
                 run.seconds += time.perf_counter() - began
                 began = time.perf_counter()
                 if every and run.stages.passes % every == 0 and not stage.finished:
@@ -189,14 +186,14 @@ class Trainer:
         last = not run.config.rounds and name == list(planned(run.config))[-1]
         if not last and when not in run.evaluations:
             self._evaluate(when)
-        self._write_summary()
+        self._recorder.summary(self.run)
 
     def train_round(self) -> RoundResult:
         """The next round: play, learn, account, and save where it is due."""
         run = self.run
         if run.next_round >= run.config.rounds:
             raise TrainingError(f"all {run.config.rounds} rounds are trained: there is no next one")
-        if self._sink is None or run.stages.left(run.config):
+        if not self._recorder.is_open or run.stages.left(run.config):
             self.train_stages()
             if run.stages.left(run.config):
                 raise TrainingError("training was stopped before its first round")
@@ -204,7 +201,7 @@ class Trainer:
         number = run.next_round
         if self._rounds is None:
             self._settle()
-            record = self.files.activity if self._record else None
+            record = self.files.activity if self._recorder.keeps_rows else None
             self._rounds = rounds_of(run, record, self._saves_after)
         result = self._rounds.next_round()
         run.seconds += time.perf_counter() - began
@@ -219,15 +216,9 @@ class Trainer:
 
     def _account(self, result: RoundResult) -> None:
         """Count and record the next round."""
-        run, number = self.run, self.run.next_round
-        run.next_round = number + 1
+        self.run.next_round += 1
         self._rows.append(result.row)
-        if self._sink is not None:
-            self._sink.write(result.row)
-        logging = run.config.logging
-        last = run.next_round == run.config.rounds
-        if self._writes and logging.episodes and (number % logging.episodes_every == 0 or last):
-            self.files.write_episodes(number, result.episodes[: logging.episodes])
+        self._recorder.round(self.run, result)
 
     def _settle(self) -> None:
         """Account for what was learned beyond the last round: the run's state is whole then."""
@@ -351,22 +342,17 @@ class Trainer:
 
     def _begin(self) -> None:
         """Open the run's files, and measure the models before they learn."""
-        if self._sink is not None:
+        if self._recorder.is_open:
             return
         run = self.run
         run.stages.refuse_what_cannot_be(run.config)
         self._claim()
-        if self._record:
-            self.files.write_config(run.config)
-            metrics = JsonlSink(self.files.metrics, resume_from_round=run.next_round)
-            self._sink = Tee(metrics, *self._sinks)
-        else:
-            self._sink = Tee(*self._sinks)
+        self._recorder.open(run)
         if not run.completed:
             run.evaluations.pop("after", None)  # of a run that has more rounds now
         if run.position == (0, 0):
             self._evaluate("before")
-            self._write_summary()
+            self._recorder.summary(self.run)
         elif run.next_round == 0 and run.stages.reports and run.stages.saved is None:
             self._evaluate_stage(run.stages.reports[-1]["stage"])  # where that had failed
 
@@ -378,9 +364,7 @@ class Trainer:
 
     def _close(self) -> None:
         self._end_rounds()
-        if self._sink is not None:
-            self._sink.close()
-            self._sink = None
+        self._recorder.end_rounds()
 
     def _end_servers(self) -> None:
         if self._run is not None:
@@ -393,8 +377,5 @@ class Trainer:
             if measured["raw_reward"] is None:
                 raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
             self.run.evaluations[when] = measured
+            self._recorder.evaluation(self.run, when)
             unreadable_answers.warn(self.run, [one for one in played if one.failure is None])
-
-    def _write_summary(self) -> None:
-        if self._record:
-            self.files.write_summary(summaries.summary(self.run))

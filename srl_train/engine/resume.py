@@ -15,8 +15,8 @@ from srl_train.checkpoints import checkpoint as checkpoints
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
+from srl_train.engine.records.summaries import average_cooperation, episodes_played, model_states
 from srl_train.engine.state import ModelTotals, Run
-from srl_train.engine.summaries import average_cooperation, episodes_played, model_states
 from srl_train.errors import CheckpointError
 
 # Sections that may differ on resuming: they change nothing of what was computed.

@@ -13,7 +13,7 @@ from srl_train.advantages.estimate import assign_credit
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.data.samples import TokenSample, complete_groups, samples_for
 from srl_train.data.trajectory import Game
-from srl_train.engine import round_metrics
+from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance, snapshot
 from srl_train.errors import TrainingError

@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from srl_agents.atomic_files import whole_file
+from srl_agents.episode import Episode
 from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_train.metrics.errors import MetricsError
@@ -43,6 +44,20 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Let go of files and terminals; calling it twice does no harm."""
+        ...
+
+
+@runtime_checkable
+class Watcher(Sink, Protocol):
+    """A sink that is handed the games and the evaluations as well."""
+
+    def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
+        """Take all games of a round, failed ones included; its row came before."""
+        ...
+
+    def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
+        """Take an evaluation: `before` or `after` training, or after a stage (`after_sft`), and
+        what `srl_train.engine.evaluation.evaluate` measured. The last comes after `close`."""
         ...
 
 
