@@ -345,7 +345,7 @@ class Trainer:
         if self._recorder.is_open:
             return
         run = self.run
-        run.stages.refuse_what_cannot_be(run.config)
+        run.stages.refuse_missing_files(run.config)
         self._claim()
         self._recorder.open(run)
         if not run.completed:

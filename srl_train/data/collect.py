@@ -58,6 +58,11 @@ def in_words(policy: Policy, view: TextView) -> Policy:
     return policy if waits(policy) else InWords(policy, view)
 
 
+def all_in_words(policies: Mapping[str, Policy], view: TextView) -> dict[str, Policy]:
+    """Agent -> its policy, with words for its actions."""
+    return {agent: in_words(policy, view) for agent, policy in policies.items()}
+
+
 def scripted_player(name: str, env: Any) -> Policy:
     """The scripted policy of that name, in words.
 
@@ -81,10 +86,27 @@ def play_games(
     *,
     stage: int | None = None,
     group_size: int = 1,
-    names: Mapping[str, str] | None = None,
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
 ) -> list[Episode]:
     """`games` games, `group_size` in a row from the same start; the same ones for one seed.
+
+    See `starts_of` for `stage`.
+    """
+    env_seeds, policy_seeds, options = starts_of(games, seed, stage=stage, group_size=group_size)
+    return play_many(
+        make_env,
+        policies,
+        env_seeds,
+        policy_seeds=policy_seeds,
+        speaks_first=speaks_first,
+        reset_options=options,
+    )
+
+
+def starts_of(
+    games: int, seed: int, *, stage: int | None = None, group_size: int = 1
+) -> tuple[list[int], list[int], list[dict[str, Any]]]:
+    """(reset seed, seed of the policies, reset options) of each of `games` games to learn from.
 
     A `stage` of training has games of its own, by its number. As in evaluations, a game that
     changes over training is in its last phase.
@@ -92,15 +114,8 @@ def play_games(
     rng = generator(seed, "collecting") if stage is None else generator(seed, "stage", stage)
     env_seeds = [int(s) for s in rng.integers(2**31, size=-(-games // group_size))]
     seeds = [start for start in env_seeds for _ in range(group_size)][:games]
-    return play_many(
-        make_env,
-        policies,
-        seeds,
-        policy_seeds=[int(s) for s in rng.integers(2**63, size=games)],
-        speaks_first=speaks_first,
-        reset_options=[{"episode": 2**31}] * games,
-        names=names,
-    )
+    policy_seeds = [int(s) for s in rng.integers(2**63, size=games)]
+    return seeds, policy_seeds, [{"episode": 2**31}] * games
 
 
 def filtered(

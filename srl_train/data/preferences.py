@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from srl_train.data.trajectory import Game
 from srl_train.errors import DataError
 
 Tokens = tuple[int, ...]
+References = Sequence[tuple[float, float]]
+"""Of each pair, the log-probabilities of (chosen, rejected) under the reference."""
 
 COLUMNS = ("prompt", "chosen", "rejected")
 
@@ -40,6 +43,14 @@ class Preference:
     def tokens(self) -> int:
         """How many the model reads in one pass: the prompt with either answer."""
         return 2 * len(self.prompt_ids) + len(self.chosen_ids) + len(self.rejected_ids)
+
+
+def with_references(pairs: Sequence[Preference], references: References) -> list[Preference]:
+    """The pairs with their log-probabilities under the reference."""
+    return [
+        dataclasses.replace(pair, reference=(float(better), float(worse)))
+        for pair, (better, worse) in zip(pairs, references, strict=True)
+    ]
 
 
 def preferences(

@@ -9,10 +9,13 @@ from typing import Any, TypeVar
 from srl_agents.episode import Episode
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.rollout import PlaySettings, play_many, play_many_async
+from srl_train.config.learning.offline import OfflineConfig
+from srl_train.data.collect import all_in_words
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed import processes
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, update_models
+from srl_train.learners.learner import StageLearner
 from srl_train.updates import RoundContext
 
 T = TypeVar("T")
@@ -30,15 +33,18 @@ class Engine:
         *,
         extra: Mapping[str, Any] | None = None,
         record_states: bool = False,
+        in_words: bool = False,
     ) -> list[Episode]:
         """One episode per entry of `env_seeds`, played by the run's policies.
 
         env_seeds, policy_seeds, options: each episode's reset seed, the seed of its policies, and
-        its reset options.
+        its reset options. `in_words`: scripted policies say their actions, for models to learn
+        from.
         """
         settings = _settings(run, policy_seeds, options, extra, record_states)
         settings["in_flight"] = run.config.engine.in_flight
-        return play_many(run.make_env, run.policies, env_seeds, **settings)
+        policies = all_in_words(run.policies, run.view) if in_words else run.policies
+        return play_many(run.make_env, policies, env_seeds, **settings)
 
     async def rollout_async(
         self,
@@ -72,6 +78,18 @@ class Engine:
         """One update of every model in `batches`, counted in `stats`, published where it changed
         weights."""
         update_models(run, batches, context, update_index, stats)
+
+    def stage_learner(
+        self, run: Run, model: str, section: OfflineConfig, planned_steps: int
+    ) -> StageLearner:
+        """What trains the model in a stage, in a `with` block."""
+        # Only now: these trainers cost seconds to import.
+        from srl_train.engine.builders.stage_learners import build_stage_learner
+
+        module, tokenizer = run.players.modules[model], run.players.backends[model].tokenizer
+        return build_stage_learner(
+            section, model, module, tokenizer, planned_steps, run.config.seed
+        )
 
     def api_usage(self, run: Run) -> dict[str, Usage]:
         """Frozen model behind an API -> what it has been asked in this run so far."""

@@ -7,10 +7,11 @@ strategies work.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 from torch import Tensor
 
+from srl_train.data.preferences import Preference, References
 from srl_train.data.samples import TokenSample
 from srl_train.distributed.processes import Parallelism
 
@@ -98,4 +99,27 @@ class Learner(Protocol):
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:
         """Restore what `counters` gave."""
+        ...
+
+
+class StageLearner(Learner, Protocol):
+    """One model that learns from fixed data, in a `with` block; an update is one pass over it.
+
+    Afterwards the model learns in rounds again, with the Learner that it has for them.
+    """
+
+    losses: list[float]
+    """Of the last update, step by step."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *reason: object) -> None: ...
+
+    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
+        """Rows of preference files as TRL itself tokenises them; of DPO alone."""
+        ...
+
+    def reference_logprobs(self, samples: Sequence[Any]) -> References | None:
+        """(chosen, rejected) of each pair under the model as it stands; None where learning does
+        not need to know it."""
         ...

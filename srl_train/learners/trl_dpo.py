@@ -8,7 +8,6 @@ answers are computed once, by TRL, and no second model is kept.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from trl import DPOConfig as TrlDpoConfig
 from trl import DPOTrainer
 
 from srl_train.config.learning.offline import DpoConfig
-from srl_train.data.preferences import COLUMNS, Preference
+from srl_train.data.preferences import COLUMNS, Preference, References
 from srl_train.learners.trl_grpo import REFERENCE
 from srl_train.learners.trl_offline import OfflineLearner
 from srl_train.learners.upstream_warnings import quiet_upstream
@@ -78,32 +77,18 @@ class DpoLearner(OfflineLearner):
             )
         return [Preference(*(tuple(row[f"{column}_ids"]) for column in COLUMNS)) for row in found]
 
-    def prepared(self, samples: Sequence[Preference]) -> list[Preference]:
-        """The pairs with the log-probabilities of both answers under the model as it stands."""
+    def reference_logprobs(self, samples: Sequence[Preference]) -> References:
+        """See StageLearner; computed by TRL."""
         trainer = self._trainer
         trainer.model.eval()
-        found: list[Preference] = []
+        found: list[tuple[float, float]] = []
         with quiet_upstream():
             for start in range(0, len(samples), self._config.batch_size):
                 batch = samples[start : start + self._config.batch_size]
                 inputs = trainer._prepare_inputs(self._collated(batch))
                 chosen, rejected = trainer.compute_ref_log_probs(trainer.model, inputs)
-                found += [
-                    dataclasses.replace(pair, reference=(float(better), float(worse)))
-                    for pair, better, worse in zip(batch, chosen, rejected, strict=True)
-                ]
+                found += zip(map(float, chosen), map(float, rejected), strict=True)
         return found
-
-    def preparation(self, samples: Sequence[Preference]) -> list[tuple[float, float] | None]:
-        """The reference's log-probabilities, pair by pair."""
-        return [pair.reference for pair in samples]
-
-    def as_prepared(self, samples: Sequence[Preference], preparation: Any) -> list[Preference]:
-        """The pairs with the reference's log-probabilities that were kept."""
-        return [
-            dataclasses.replace(pair, reference=(float(better), float(worse)))
-            for pair, (better, worse) in zip(samples, preparation, strict=True)
-        ]
 
     def _inputs(self) -> dict[str, Tensor]:
         return self._collated(self._own(self._next_batch()))

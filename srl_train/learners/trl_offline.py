@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from datasets import Dataset
 
 from srl_train.config.learning.offline import OfflineConfig
+from srl_train.data.preferences import Preference, References
 from srl_train.distributed import processes
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
@@ -67,7 +68,7 @@ class OfflineLearner(SteppedLearner):
         """What the configuration in TRL is told beside what all trainers are."""
         raise NotImplementedError
 
-    def __enter__(self) -> OfflineLearner:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *reason: object) -> None:
@@ -76,17 +77,13 @@ class OfflineLearner(SteppedLearner):
         else:
             self._patched.forward = self._forward
 
-    def prepared(self, samples: Sequence[Any]) -> list[Any]:
-        """The samples with what has to be known of the model before it learns from them."""
-        return list(samples)
+    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
+        """See StageLearner."""
+        raise NotImplementedError
 
-    def preparation(self, samples: Sequence[Any]) -> Any:
-        """What `prepared` found out, as plain data for a checkpoint."""
+    def reference_logprobs(self, samples: Sequence[Any]) -> References | None:
+        """See StageLearner."""
         return None
-
-    def as_prepared(self, samples: Sequence[Any], preparation: Any) -> list[Any]:
-        """The samples as `prepared` once gave them, from what `preparation` kept."""
-        return list(samples)
 
     def begin_update(self, samples: Sequence[Any], seed: int, version: int) -> int:
         """One pass over the samples, in an order drawn from `seed`; returns its steps."""

@@ -58,6 +58,6 @@ def _cut(run: Run, seat: str, said: Decision) -> bool:
     """Whether the answer ended where no more tokens were allowed."""
     if said.tokens is None:
         return False
-    end = run.players.ends_of_turn[run.seats[seat]]
+    end = run.players.texts[run.seats[seat]].chat.end_of_turn
     ids = said.tokens.completion_ids
     return len(ids) >= _limit(run, seat) and ids[-1] != end

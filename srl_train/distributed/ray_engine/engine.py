@@ -13,16 +13,18 @@ from srl_agents.episode import Episode
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_train.config.engine import RayEngineConfig
+from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
 from srl_train.distributed.ray_engine.player import PlayerWorker
 from srl_train.distributed.ray_engine.publisher import RayPublisher
-from srl_train.distributed.ray_engine.remote_learner import RemoteLearner
+from srl_train.distributed.ray_engine.remote_learner import RemoteLearner, RemoteModel
 from srl_train.distributed.ray_engine.remote_player import RemotePlayer
 from srl_train.distributed.ray_engine.standing import Worker
 from srl_train.engine.builders.players import Players
 from srl_train.engine.engine import Engine
 from srl_train.engine.state import Run
 from srl_train.errors import ConfigError
+from srl_train.learners.learner import StageLearner
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.players.player_spec import TINY
 from srl_train.players.trained_models import configured_notes
@@ -70,9 +72,10 @@ class RayEngine(Engine):
         *,
         extra: Mapping[str, Any] | None = None,
         record_states: bool = False,
+        in_words: bool = False,
     ) -> list[Episode]:
         """See Engine; each player plays a contiguous share."""
-        asked = self._asked(run, env_seeds, policy_seeds, options, extra, record_states)
+        asked = self._asked(run, env_seeds, policy_seeds, options, extra, record_states, in_words)
         return [episode for played in asked for episode in played.result()]
 
     async def rollout_async(
@@ -100,12 +103,15 @@ class RayEngine(Engine):
         options: Sequence[Mapping[str, Any]],
         extra: Mapping[str, Any] | None,
         record_states: bool,
+        in_words: bool = False,
     ) -> list[Future[list[Episode]]]:
         """The games' parts, in order, as the players are asked for them."""
         group = run.config.rollout.group_size
         shares = shares_of(len(env_seeds), len(self.players), group)
         return [
-            player.play(env_seeds[own], policy_seeds[own], options[own], extra, record_states)
+            player.play(
+                env_seeds[own], policy_seeds[own], options[own], extra, record_states, in_words
+            )
             for player, own in zip(self.players, shares, strict=True)
             if own.start < own.stop
         ]
@@ -114,6 +120,12 @@ class RayEngine(Engine):
         """See Engine; of all models at once."""
         asked = {model: self._threads.submit(function, model) for model in models}
         return {model: answer.result() for model, answer in asked.items()}
+
+    def stage_learner(
+        self, run: Run, model: str, section: OfflineConfig, planned_steps: int
+    ) -> StageLearner:
+        """See Engine."""
+        return self.learners[model].in_stage(section, planned_steps)
 
     def api_usage(self, run: Run) -> dict[str, Usage]:
         """See Engine; of all players together."""
@@ -177,8 +189,11 @@ def engine_on(
     learners = {
         name: RemoteLearner(
             name,
-            partial(cluster.actor, place, make_learner, learning, name, make_env),
-            cluster.put,
+            RemoteModel(
+                name,
+                partial(cluster.actor, place, make_learner, learning, name, make_env),
+                cluster.put,
+            ),
         )
         for place, name in enumerate(config.models.names, engine.players)
     }
@@ -202,7 +217,7 @@ def _players_of(config: RunConfig, engine: RayEngine, put: Callable[[Any], Any])
         pools={n: OpponentPool(n, own, publisher) for n, own in config.opponent_pools.items()},
         publisher=publisher,
         adapters=known.adapters,
-        ends_of_turn=known.ends_of_turn,
+        texts=known.texts,
         close=engine.close,
     )
 

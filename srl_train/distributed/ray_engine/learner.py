@@ -6,21 +6,42 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
-from srl_train.data.samples import TokenSample
 from srl_train.engine.builders.learners import build_learner, joint_state
 from srl_train.engine.builders.players import build_sampling
-from srl_train.learners.learner import Learned
+from srl_train.engine.builders.stage_learners import build_stage_learner
+from srl_train.learners.learner import Learned, Learner
+from srl_train.learners.trl_offline import OfflineLearner
 from srl_train.players.assignment import players_by_agent
 from srl_train.players.learning_models import learning_models
 
 State = Mapping[str, Any]
-"""weights, optimizer, counters and reference of a learner, all tensors on the CPU."""
+"""weights, optimizer, counters and reference of a learner, and of the stage under way its section,
+planned_steps, optimizer, counters and losses (None without one); all tensors on the CPU."""
+
+
+class OpenStage(NamedTuple):
+    """A stage under way."""
+
+    section: OfflineConfig
+    planned_steps: int
+    learner: OfflineLearner
+
+    def state(self) -> dict[str, Any]:
+        """What its successor begins with, and what was seen last."""
+        return {
+            "section": self.section,
+            "planned_steps": self.planned_steps,
+            "optimizer": self.learner.optimizer_state(),
+            "counters": self.learner.counters(),
+            "losses": self.learner.losses,
+        }
 
 
 class LearnerWorker:
@@ -36,21 +57,43 @@ class LearnerWorker:
         backends, trees, _ = learning_models(
             config.models, {model: bases[model]}, make_env, config.seed
         )
-        self._device = next(trees[model].parameters()).device
+        self._module, self._tokenizer = trees[model], backends[model].tokenizer
+        self._device = next(self._module.parameters()).device
+        self._seed = config.seed
         self._learner = build_learner(
-            config, model, trees[model], backends[model].tokenizer, seats, sampling, joint
+            config, model, self._module, self._tokenizer, seats, sampling, joint
         )
+        self._stage: OpenStage | None = None
 
     def call(self, method: str, *arguments: Any) -> Any:
         """What the learner's method of that name gives; tensors come and go on the CPU."""
-        placed = [moved(one, self._device) for one in arguments]
-        return moved(getattr(self._learner, method)(*placed), torch.device("cpu"))
+        return self._called(self._learner, method, arguments)
+
+    def call_in_stage(self, method: str, *arguments: Any) -> Any:
+        """The same of the learner of the stage under way."""
+        assert self._stage is not None, "no stage was opened"
+        return self._called(self._stage.learner, method, arguments)
 
     def learn(
-        self, samples: Sequence[TokenSample], seed: int, version: int
+        self, call: str, samples: Sequence[Any], seed: int, version: int
     ) -> tuple[Learned, State]:
-        """(one update of the model on its own, the state after it)."""
-        return self._learner.learn(samples, seed, version), self.state()
+        """(one update of the model on its own, the state after it); `call` is "call" or
+        "call_in_stage"."""
+        return getattr(self, call)("learn", samples, seed, version), self.state()
+
+    def open_stage(self, section: OfflineConfig, planned_steps: int) -> None:
+        """Train in the stage of this section from now on, and in no other that was left open."""
+        self.close_stage()
+        learner = build_stage_learner(
+            section, self._learner.name, self._module, self._tokenizer, planned_steps, self._seed
+        )
+        self._stage = OpenStage(section, planned_steps, learner)
+
+    def close_stage(self) -> None:
+        """Go on with rounds."""
+        if self._stage is not None:
+            self._stage.learner.__exit__()
+            self._stage = None
 
     def state(self) -> State:
         """Everything that training changes."""
@@ -60,6 +103,7 @@ class LearnerWorker:
             "optimizer": own.optimizer_state(),
             "counters": own.counters(),
             "reference": own.reference(),
+            "stage": None if self._stage is None else self._stage.state(),
         }
         found: State = moved(kept, torch.device("cpu"))
         return found
@@ -71,6 +115,10 @@ class LearnerWorker:
         self._learner.load_counters(state["counters"])
         if state["reference"]:
             self._learner.set_reference(state["reference"])
+        if (stage := state["stage"]) is not None:
+            self.open_stage(stage["section"], stage["planned_steps"])
+            self.call_in_stage("load_optimizer_state", stage["optimizer"])
+            self.call_in_stage("load_counters", stage["counters"])
 
     def saved_model(self) -> dict[str, bytes]:
         """Relative path -> content of the files of the model, as its users load it."""
@@ -78,6 +126,10 @@ class LearnerWorker:
             self._learner.save_model(Path(folder))
             files = [path for path in Path(folder).rglob("*") if path.is_file()]
             return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+    def _called(self, learner: Learner, method: str, arguments: Sequence[Any]) -> Any:
+        placed = [moved(one, self._device) for one in arguments]
+        return moved(getattr(learner, method)(*placed), torch.device("cpu"))
 
 
 def moved(value: Any, device: torch.device) -> Any:

@@ -15,7 +15,13 @@ from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.rollout import play_many
 from srl_train.advantages.reward_modes import MODES
 from srl_train.config.run import RunConfig
-from srl_train.engine.builders.players import build_backends, build_policies, build_sampling
+from srl_train.data.collect import all_in_words
+from srl_train.engine.builders.players import (
+    ModelText,
+    build_backends,
+    build_policies,
+    build_sampling,
+)
 from srl_train.players.assignment import players_by_agent
 
 
@@ -25,8 +31,8 @@ class Introduction:
 
     identities: Mapping[str, ModelVersion]
     """Model, frozen model or pool -> what its answers are marked with."""
-    ends_of_turn: Mapping[str, int]
-    """The same -> the token that ends its answers."""
+    texts: Mapping[str, ModelText]
+    """The same -> how it reads and writes."""
     adapters: frozenset[str]
     """Those that are adapters of their backend's model."""
 
@@ -42,12 +48,14 @@ class PlayerWorker:
         torch.set_num_threads(config.threads)
         with closing(make_env()) as env:
             seats = players_by_agent(config, env)
-            view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
+            self._view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
         sampling = build_sampling(config, seats)
         self._make_env = make_env
         self._seats = seats
         self._players = build_backends(config, make_env, trained_here=False)
-        self._policies = build_policies(config, make_env, seats, self._players, view, sampling)
+        self._policies = build_policies(
+            config, make_env, seats, self._players, self._view, sampling
+        )
         self._in_flight = in_flight
         mode = MODES[config.mode.name](config.mode)
         self._speaks_first = mode.speaks_first(list(seats), teams)
@@ -60,7 +68,7 @@ class PlayerWorker:
                 name: backend.identity(name if name in players.adapters else None)
                 for name, backend in players.backends.items()
             },
-            players.ends_of_turn,
+            players.texts,
             players.adapters,
         )
 
@@ -75,12 +83,13 @@ class PlayerWorker:
         options: Sequence[Mapping[str, Any]],
         extra: Mapping[str, Any] | None,
         record_states: bool,
+        in_words: bool,
     ) -> tuple[list[Episode], dict[str, Usage]]:
         """(one episode per entry, as `Engine.rollout` takes them; frozen model behind an API ->
         what this worker has asked it so far)."""
         episodes = play_many(
             self._make_env,
-            self._policies,
+            all_in_words(self._policies, self._view) if in_words else self._policies,
             env_seeds,
             policy_seeds=policy_seeds,
             speaks_first=self._speaks_first,

@@ -1,47 +1,85 @@
-"""Remote learner: the Learner protocol by calls to a worker that may die at any time.
-
-What changed the worker since its last known state is written down. Where the worker dies, its
-successor takes that state and does the same again; all randomness is seeded, so it comes to the
-same weights, and no update is counted twice, for the run counts what it got an answer for.
-"""
+"""Remote learner: the Learner protocol by calls to a worker that may die at any time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor
 
-from srl_train.data.samples import TokenSample
+from srl_train.config.learning.offline import OfflineConfig
+from srl_train.data.preferences import Preference, References
 from srl_train.distributed.processes import Parallelism
 from srl_train.distributed.ray_engine.standing import StandingWorker, Worker
+from srl_train.learners.critics import without_critic
 from srl_train.learners.learner import Learned
+
+
+class RemoteModel:
+    """A LearnerWorker, and how its successor comes to the same weights.
+
+    What changed the worker since its last known state is written down. Where the worker dies, its
+    successor takes that state and does the same again; all randomness is seeded, so it comes to the
+    same weights, and no update is counted twice, for the run counts what it got an answer for.
+    """
+
+    def __init__(self, name: str, start: Callable[[], Worker], put: Callable[[Any], Any]) -> None:
+        """`start` makes a LearnerWorker; `put` lays a value where calls, and calls made again,
+        take it from."""
+        self.worker = StandingWorker(f"the learner of {name}", start, self._bring_back)
+        self.put = put
+        self._state: Any = None  # as `put` gave it; None: as the worker is made
+        self._since: list[tuple[Any, ...]] = []
+        self._weights: dict[str, Tensor] | None = None
+
+    def change(self, *call: Any) -> Any:
+        """What a call gives that changes the worker."""
+        given = self.worker.call(*call)
+        self._since.append(call)
+        self._weights = None
+        return given
+
+    def keep(self, state: Mapping[str, Any]) -> None:
+        """Take what the worker told as its state, to go on from."""
+        self._state, self._since = self.put(state), []
+        self._weights = dict(state["weights"])
+
+    def weights(self) -> dict[str, Tensor]:
+        """The parameters as of the last change that is through, on the CPU."""
+        if self._weights is None:
+            self._weights = self.worker.call("call", "weights")
+        return dict(self._weights)
+
+    def _bring_back(self, worker: Worker) -> None:
+        if self._state is not None:
+            worker.call("restore", self._state)
+        for call in self._since:
+            worker.call(*call)
 
 
 class RemoteLearner:
     """One model that learns in a process of its own; see Learner for the methods."""
 
-    def __init__(self, name: str, start: Callable[[], Worker], put: Callable[[Any], Any]) -> None:
-        """`start` makes a LearnerWorker; `put` lays a value where calls, and calls made again,
-        take it from."""
-        self.name = name
-        self.worker = StandingWorker(f"the learner of {name}", start, self._bring_back)
-        self._put = put
-        self._state: Any = None  # as `put` gave it; None: as the worker is made
-        self._since: list[tuple[str, tuple[Any, ...]]] = []
-        self._weights: dict[str, Tensor] | None = None
+    call = "call"
+    """The worker's method for those of this learner."""
 
-    def learn(self, samples: Sequence[TokenSample], seed: int, version: int) -> Learned:
+    def __init__(self, name: str, model: RemoteModel) -> None:
+        """`model`: where the model called `name` learns."""
+        self.name = name
+        self.model = model
+
+    def learn(self, samples: Sequence[Any], seed: int, version: int) -> Learned:
         """See Learner."""
-        learned, state = self.worker.call("learn", self._put(samples), seed, version)
+        placed = self.model.put(samples)
+        learned, state = self.model.worker.call("learn", self.call, placed, seed, version)
         self._keep(state)
         own: Learned = learned
         return own
 
-    def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
+    def begin_update(self, samples: Sequence[Any], seed: int, version: int) -> int:
         """See Learner."""
-        steps: int = self._change("begin_update", self._put(samples), seed, version)
+        steps: int = self._change("begin_update", self.model.put(samples), seed, version)
         return steps
 
     def compute_gradients(self) -> dict[str, Tensor] | None:
@@ -51,45 +89,43 @@ class RemoteLearner:
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         """See Learner."""
-        self._change("apply_gradients", self._put(gradients))
+        self._change("apply_gradients", self.model.put(gradients))
 
     def end_update(self) -> dict[str, float]:
         """See Learner."""
         metrics: dict[str, float] = self._change("end_update")
-        self._keep(self.worker.call("state"))
+        self._keep(self.model.worker.call("state"))
         return metrics
 
     def weights(self) -> dict[str, Tensor]:
-        """The parameters as of the last change that is through, on the CPU."""
-        if self._weights is None:
-            self._weights = self.worker.call("call", "weights")
-        return dict(self._weights)
+        """See RemoteModel."""
+        return self.model.weights()
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """See Learner."""
-        self._change("set_weights", self._put(dict(weights)))
+        self._change("set_weights", self.model.put(dict(weights)))
 
     def reference(self) -> dict[str, Tensor]:
         """See Learner; copies."""
-        held: dict[str, Tensor] = self.worker.call("call", "reference")
+        held: dict[str, Tensor] = self._ask("reference")
         return held
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
         """See Learner."""
-        self._change("set_reference", self._put(dict(weights)))
+        self._change("set_reference", self.model.put(dict(weights)))
 
     def optimizer_state(self) -> dict[str, Any]:
         """See Learner."""
-        state: dict[str, Any] = self.worker.call("call", "optimizer_state")
+        state: dict[str, Any] = self._ask("optimizer_state")
         return state
 
     def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
         """See Learner."""
-        self._change("load_optimizer_state", self._put(state))
+        self._change("load_optimizer_state", self.model.put(state))
 
     def counters(self) -> dict[str, Any]:
         """See Learner."""
-        counters: dict[str, Any] = self.worker.call("call", "counters")
+        counters: dict[str, Any] = self._ask("counters")
         return counters
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:
@@ -98,32 +134,66 @@ class RemoteLearner:
 
     def parallelism(self) -> Parallelism:
         """See Learner."""
-        found: Parallelism = self.worker.call("call", "parallelism")
+        found: Parallelism = self._ask("parallelism")
         return found
 
     def save_model(self, folder: Any) -> None:
         """See Learner; written on this machine, whichever the model is on."""
-        for name, content in self.worker.call("saved_model").items():
+        for name, content in self.model.worker.call("saved_model").items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
     def close(self) -> None:
         """End the worker."""
-        self.worker.close()
+        self.model.worker.close()
+
+    def in_stage(self, section: OfflineConfig, planned_steps: int) -> RemoteStageLearner:
+        """What trains the model in a stage, in the same process."""
+        self.model.change("open_stage", section, planned_steps)
+        return RemoteStageLearner(self.name, self.model)
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        return self.model.worker.call(self.call, method, *arguments)
 
     def _change(self, method: str, *arguments: Any) -> Any:
-        given = self.worker.call("call", method, *arguments)
-        self._since.append((method, arguments))
-        self._weights = None
-        return given
+        return self.model.change(self.call, method, *arguments)
 
     def _keep(self, state: Mapping[str, Any]) -> None:
-        self._state, self._since = self._put(state), []
-        self._weights = dict(state["weights"])
+        self.model.keep(state)
 
-    def _bring_back(self, worker: Worker) -> None:
-        if self._state is not None:
-            worker.call("restore", self._state)
-        for method, arguments in self._since:
-            worker.call("call", method, *arguments)
+
+class RemoteStageLearner(RemoteLearner):
+    """A model in a stage; see StageLearner for the methods."""
+
+    call = "call_in_stage"
+
+    def __init__(self, name: str, model: RemoteModel) -> None:
+        """A stage was opened in the model's worker."""
+        super().__init__(name, model)
+        self.losses: list[float] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        if reason[0] is None:
+            self.model.change("close_stage")
+
+    def weights(self) -> dict[str, Tensor]:
+        """See RemoteModel; without a critic, which stages do not train."""
+        return without_critic(super().weights())
+
+    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
+        """See StageLearner."""
+        pairs: list[Preference] = self._ask("tokenised", self.model.put(rows))
+        return pairs
+
+    def reference_logprobs(self, samples: Sequence[Any]) -> References | None:
+        """See StageLearner."""
+        found: References | None = self._ask("reference_logprobs", self.model.put(samples))
+        return found
+
+    def _keep(self, state: Mapping[str, Any]) -> None:
+        super()._keep(state)
+        self.losses = list(state["stage"]["losses"])

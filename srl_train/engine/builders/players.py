@@ -15,6 +15,7 @@ from srl_agents.llm.backends.chat_backend import ChatModel
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.registry import api_model, is_api_name
 from srl_agents.llm.backends.vllm import VLLMBackend
+from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
@@ -31,6 +32,17 @@ from srl_train.players.trained_models import Loading, ModelSettings, configured_
 
 
 @dataclass(frozen=True)
+class ModelText:
+    """How conversations become a model's tokens, and how many it takes."""
+
+    name: str
+    """As its backend is called."""
+    chat: ChatFormat
+    positions: int | None
+    """The longest context in tokens; None where the model names none."""
+
+
+@dataclass(frozen=True)
 class Players:
     """Everyone with weights who takes part."""
 
@@ -43,8 +55,8 @@ class Players:
     """Brings models' weights, and pools' snapshots, to what samples for them."""
     adapters: frozenset[str]
     """Those among `backends` that are adapters of their backend's model, by their own name."""
-    ends_of_turn: Mapping[str, int]
-    """Everyone with weights -> the token that ends an answer."""
+    texts: Mapping[str, ModelText]
+    """Everyone with weights -> how it reads and writes."""
     close: Callable[[], None]
     """Ends the servers, or the actors, that were started for this run, if there are any."""
     chat_models: Mapping[str, ChatModel] = field(default_factory=dict)
@@ -105,9 +117,9 @@ def build_backends(
             name: OpponentPool(name, own, publisher) for name, own in config.opponent_pools.items()
         }
         modules = {name: trees[name] for name in models.names}
-        answers_end = {name: one.chat.end_of_turn for name, one in backends.items()}
+        texts = {n: ModelText(one.name, one.chat, one.positions) for n, one in backends.items()}
         close = ends.pop_all().close
-    return Players(backends, modules, pools, publisher, adapters, answers_end, close, chat_models)
+    return Players(backends, modules, pools, publisher, adapters, texts, close, chat_models)
 
 
 def build_sampling(config: RunConfig, seats: Mapping[str, str]) -> dict[str, Sampling]:

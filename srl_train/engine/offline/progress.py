@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
@@ -55,17 +54,10 @@ class StageProgress:
         """The stages that are not finished, in order."""
         return tuple(planned(config))[len(self.reports) :]
 
-    def refuse_what_cannot_be(self, config: RunConfig) -> None:
-        """Raise ConfigError where a stage is left that is not trained in actors, or whose files are
-        not there."""
+    def refuse_missing_files(self, config: RunConfig) -> None:
+        """Raise ConfigError where the files of a stage that is left are not there."""
         sections = planned(config)
         for name in self.left(config):
-            if isinstance(config.engine, RayEngineConfig):
-                raise ConfigError(
-                    f"engine.name: got 'ray' where {name} is to be trained first, which is done in "
-                    "one process: train the stage with engine.name local and rounds 0, then go on "
-                    "from its checkpoint (--resume)"
-                )
             for path in sections[name].data:
                 if not Path(path).is_file():
                     raise ConfigError(f"{name}.data: there is no file {path}")

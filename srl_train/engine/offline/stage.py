@@ -16,11 +16,10 @@ from typing import Any
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.evaluation.progress import watched
 from srl_agents.llm.opponent_notes import notes_for
-from srl_agents.policy import Policy
 from srl_agents.seeding import STAGE_UPDATES
 from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.data.chats import Chat, is_chat_file, lesson, read_chats
-from srl_train.data.collect import in_words, play_games, scripted_player
+from srl_train.data.collect import play_games, scripted_player, starts_of
 from srl_train.data.demonstrations import (
     Demonstration,
     Part,
@@ -29,7 +28,13 @@ from srl_train.data.demonstrations import (
     parts_of,
     read_episodes,
 )
-from srl_train.data.preferences import is_preference_file, preferences, read_preferences
+from srl_train.data.preferences import (
+    References,
+    is_preference_file,
+    preferences,
+    read_preferences,
+    with_references,
+)
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed import processes
 from srl_train.engine.offline.progress import ORDER, planned
@@ -37,8 +42,7 @@ from srl_train.engine.rounds import check_failures
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats
 from srl_train.errors import ConfigError, DataError
-from srl_train.learners.trl_dpo import DpoLearner
-from srl_train.learners.trl_sft import SftLearner
+from srl_train.learners.learner import StageLearner
 from srl_train.updates import RoundContext
 
 
@@ -68,26 +72,23 @@ class Stage:
             )
         self._exits = ExitStack()
         self._learners = self._built({m: len(own) + len(rows) for m, own in texts.items()})
-        self._samples = {
-            model: [*own, *(learner.tokenised(rows) if isinstance(learner, DpoLearner) else ())]
-            for (model, own), learner in zip(texts.items(), self._learners.values(), strict=True)
-        }
+        self._samples = texts
+        self._references: dict[str, References | None] = {}
         if isinstance(self.config, DpoConfig):
-            for model, pairs in self._samples.items():
-                for pair in pairs:
-                    answer = max(len(pair.chosen_ids), len(pair.rejected_ids))
-                    self._check_room(model, len(pair.prompt_ids) + answer)
+            self._add_pairs(rows)
         self._losses: dict[str, list[float]] = {model: [] for model in run.learners}
         strategy_state = run.strategy.init(list(run.learners))
         if saved is None:
-            self._samples = {
-                model: learner.prepared(self._samples[model])
-                for model, learner in self._learners.items()
-            }
+            self._references = run.engine.each(
+                lambda model: self._learners[model].reference_logprobs(texts[model]), texts
+            )
             self._seconds = time.perf_counter() - began
         else:
             strategy_state = saved["strategy"]
             self._restore(saved)
+        for model, references in self._references.items():
+            if references is not None:
+                self._samples[model] = with_references(texts[model], references)
         # The run with the stage's learners and strategy state in place of its own.
         self._stepped = dataclasses.replace(
             run, learners=self._learners, strategy_state=strategy_state
@@ -177,7 +178,7 @@ class Stage:
                 model: {
                     "optimizer": learner.optimizer_state(),
                     "counters": learner.counters(),
-                    "prepared": learner.preparation(self._samples[model]),
+                    "prepared": self._references[model],
                 }
                 for model, learner in self._learners.items()
             },
@@ -190,7 +191,7 @@ class Stage:
             own = saved["learners"][model]
             learner.load_optimizer_state(own["optimizer"])
             learner.load_counters(own["counters"])
-            self._samples[model] = learner.as_prepared(self._samples[model], own["prepared"])
+            self._references[model] = own["prepared"]
 
     def _data(self, folder: Path, *, resumed: bool) -> tuple[list[Episode], list[dict[str, Any]]]:
         """(episodes, rows of preference files)."""
@@ -212,7 +213,7 @@ class Stage:
             kept = folder / f"{self.name}.jsonl"
             if resumed:
                 return read_episodes(kept, game, seats), rows
-            played = self._played()  # of several processes each plays the same
+            played = self._played()
             episodes = [one for one in played if one.failure is None and one.turns]
             if processes.is_main():
                 write_jsonl(kept, episodes)
@@ -237,22 +238,19 @@ class Stage:
 
     def _played(self) -> list[Episode]:
         run, who = self._run, self.config.data_policy
-        policies: dict[str, Policy]
+        which: dict[str, int] = {
+            "stage": ORDER.index(self.name),
+            "group_size": run.config.rollout.group_size if self._compares else 1,
+        }
+        games, seed = self.config.episodes, run.config.seed
         if who == "models":
-            policies = {seat: in_words(own, run.view) for seat, own in run.policies.items()}
-        else:
+            played = run.engine.rollout(run, *starts_of(games, seed, **which), in_words=True)
+        else:  # of several processes each plays the same
             with closing(run.make_env()) as env:
                 policies = dict.fromkeys(run.seats, scripted_player(who, env))
-        played = play_games(
-            run.make_env,
-            policies,
-            self.config.episodes,
-            run.config.seed,
-            stage=ORDER.index(self.name),
-            group_size=run.config.rollout.group_size if self._compares else 1,
-            names=run.seats if who == "models" else None,
-            speaks_first=run.speaks_first,
-        )
+            played = play_games(
+                run.make_env, policies, games, seed, speaks_first=run.speaks_first, **which
+            )
         check_failures(run, played)
         return played
 
@@ -278,7 +276,7 @@ class Stage:
         return {agent: sum(own.shaped) for agent, own in self._run.game(episode).items()}
 
     def _samples_of(self, model: str) -> list[Any]:
-        view, chat = self._run.view, self._run.players.backends[model].chat
+        view, chat = self._run.view, self._run.players.texts[model].chat
         parts = self._parts[model]
         notes = None
         if self._run.config.models.opponent_notes:
@@ -315,11 +313,11 @@ class Stage:
 
     def _check_room(self, model: str, tokens: int) -> None:
         """Raise DataError for a sample that is longer than the model's context."""
-        backend = self._run.players.backends[model]
-        if backend.positions is not None and tokens > backend.positions:
+        text = self._run.players.texts[model]
+        if text.positions is not None and tokens > text.positions:
             raise DataError(
                 f"{self.name}: a conversation of {tokens} tokens to learn from exceeds the "
-                f"{backend.positions} positions of {backend.name} ({model}): give games of fewer "
+                f"{text.positions} positions of {text.name} ({model}): give games of fewer "
                 "turns (environment.options.max_cycles), shorter texts, or another model"
             )
 
@@ -329,25 +327,27 @@ class Stage:
         weights = self.config.answer_weight, self.config.observation_weight
         return bool(weights[0] * sum(one.answers[1:]) + weights[1] * sum(one.observations[1:]))
 
-    def _built(self, samples: Mapping[str, int]) -> dict[str, SftLearner | DpoLearner]:
+    def _add_pairs(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add the pairs of preference files to each model's samples."""
+        if rows:
+            found = self._run.engine.each(
+                lambda model: self._learners[model].tokenised(rows), self._learners
+            )
+            for model, pairs in found.items():
+                self._samples[model] += pairs
+        for model, own in self._samples.items():
+            for pair in own:
+                answer = max(len(pair.chosen_ids), len(pair.rejected_ids))
+                self._check_room(model, len(pair.prompt_ids) + answer)
+
+    def _built(self, samples: Mapping[str, int]) -> dict[str, StageLearner]:
         run, config = self._run, self.config
         steps = config.epochs * max(-(-count // config.batch_size) for count in samples.values())
-        learners: dict[str, SftLearner | DpoLearner] = {}
-        for model in run.learners:
-            module, tokenizer = run.players.modules[model], run.players.backends[model].tokenizer
-            seed = run.config.seed
-            learner: SftLearner | DpoLearner
-            if isinstance(config, SftConfig):
-                learner = SftLearner(
-                    model, module, tokenizer, config, planned_steps=steps, seed=seed
-                )
-            else:
-                assert isinstance(config, DpoConfig)
-                learner = DpoLearner(
-                    model, module, tokenizer, config, planned_steps=steps, seed=seed
-                )
+        learners = run.engine.each(
+            lambda model: run.engine.stage_learner(run, model, config, steps), run.learners
+        )
+        for learner in learners.values():
             self._exits.enter_context(learner)
-            learners[model] = learner
         return learners
 
 

@@ -10,10 +10,12 @@ import pytest
 from srl_envs import registry
 from srl_train.config import yaml_file
 from srl_train.config.engine import RayEngineConfig
+from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
-from tests.srl_train.engine.run_state import everything, same
+from srl_train.trainer import Trainer
+from tests.srl_train.engine.run_state import everything, same, without_times
 
 pytestmark = pytest.mark.ray
 pytest.importorskip("ray")
@@ -101,6 +103,31 @@ def test_ten_kills_change_nothing(undisturbed):
     assert len(killed) >= 10
     assert found["versions"] == undisturbed["versions"]
     assert same(found, undisturbed)
+
+
+def test_stages_are_trained_in_learners_of_which_one_is_killed(tmp_path):
+    stages = {"sft": SftConfig(episodes=8, epochs=2), "dpo": DpoConfig(episodes=16, epochs=2)}
+    config = demo().replaced(**stages, rounds=1, logging={"evaluation_episodes": 0})
+    killed = []
+
+    class Killer:
+        def write(self, row):
+            if row.get("stage") and row["pass"] == 0:  # after the first pass of each
+                [*_, last] = actors()
+                last.kill()
+                killed.append(last.pid)
+
+        def close(self):
+            pass
+
+    def fitted(config, *sinks):
+        with Trainer(config, tmp_path / config.engine.name, sinks=sinks) as trainer:
+            assert trainer.fit()["training_completed"]
+            return everything(trainer.run), without_times(trainer.run.stages.reports)
+
+    found = fitted(config.replaced(engine=RayEngineConfig()), Killer())
+    assert len(killed) == 2
+    assert same(found, fitted(config))
 
 
 def test_an_environment_that_cannot_be_sent_is_refused():

@@ -161,15 +161,6 @@ def test_a_trained_model_is_written_here(short_run, monkeypatch, tmp_path):
     assert places.closed
 
 
-def test_stages_are_refused(short_run, monkeypatch, tmp_path):
-    direct_engine(monkeypatch, DirectPlaces())
-    with (
-        Trainer(on_ray(short_run(sft={})), tmp_path / "run") as trainer,
-        pytest.raises(ConfigError, match=r"sft .* engine.name local"),
-    ):
-        trainer.fit()
-
-
 def test_workers_without_gpus_compute_on_cpus(short_run):
     assert on_device(short_run(), "player_gpus", 0.0).models.device == "cpu"
     assert on_device(short_run(), "player_gpus", 0.5).models.device == "auto"
@@ -198,7 +189,7 @@ def test_a_player_takes_no_trl(tiny_folder):
         "from srl_train.engine.builders.environment import build_env\n"
         f"config = from_tree({{'models': {{'base': {tiny_folder!r}}}}})\n"
         "worker = player.PlayerWorker(config, functools.partial(build_env, config))\n"
-        "[episode], _ = worker.play([1], [2], [{}], None, False)\n"
+        "[episode], _ = worker.play([1], [2], [{}], None, False, False)\n"
         "assert episode.failure is None and len(episode.turns) == 8\n"
         "print('TRL' if 'trl' in sys.modules else 'none')"
     )
