@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
@@ -119,6 +120,17 @@ class Fleet:
         """The servers of a base that take requests now."""
         return [one for one, own in self._bases.items() if own == base and one in self._up]
 
+    async def lay(self, endpoint: Endpoint, folder: Path) -> Path:
+        """Where a server finds the files of a folder of this machine."""
+        server = self._server_of(endpoint)
+        return folder if server is None else await asyncio.to_thread(server.lay, folder)
+
+    async def clear(self, endpoint: Endpoint, folder: Path) -> None:
+        """Remove what was laid for that folder."""
+        server = self._server_of(endpoint)
+        if server is not None:
+            await asyncio.to_thread(server.clear, folder)
+
     def check(self) -> None:
         """Raise ServingError where a server died more often than it may be started again."""
         if self._supervisor is not None:
@@ -152,6 +164,10 @@ class Fleet:
             self.close()
             raise
         return self
+
+    def _server_of(self, endpoint: Endpoint) -> Server | None:
+        """What was started here; None where it was attached to."""
+        return next((server for server, own in self._servers.items() if own is endpoint), None)
 
     def _endpoint(self, url: str, base: str, key: str | None) -> Endpoint:
         endpoint = Endpoint(url, deadline=self._deadline, api_key=key)

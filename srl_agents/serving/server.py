@@ -68,6 +68,14 @@ class Server(ABC):
     def cause_of_death(self) -> str:
         """Why it ended, as far as its log tells."""
 
+    @abstractmethod
+    def lay(self, folder: Path) -> Path:
+        """Where the server finds the files of a folder of this machine, which are brought to it."""
+
+    @abstractmethod
+    def clear(self, folder: Path) -> None:
+        """Remove what `lay` brought for that folder."""
+
     async def runs(self) -> bool:
         """`alive`, asked in a thread: to look may take a while."""
         return await asyncio.to_thread(lambda: self.alive)
@@ -185,6 +193,13 @@ class ModelServer(Server):
 
     def _log_place(self) -> str:
         return f"its log: {self.log}"
+
+    def lay(self, folder: Path) -> Path:
+        """See Server; it sees the folder itself."""
+        return folder
+
+    def clear(self, folder: Path) -> None:
+        """See Server; nothing was brought."""
 
     def _wait_for_port(self) -> None:
         """Until what was killed listens no more; only the guard is a child, to be waited for."""

@@ -35,19 +35,23 @@ def test_answers_under_two_hundred_publications_are_of_the_versions_they_name(
 ):
     import torch
 
-    from srl_train.players.served.publisher import ServedPublisher
+    from srl_train.players.served.publications import Publications
+    from srl_train.players.served.publisher import ServedPublisher, write_weights
 
     backend = VLLMBackend(fleet.scheduler, learner.tokenizer, base=BASE)
-    publisher = ServedPublisher(
+    publications = Publications(
         {"model_0": backend},
         fleet,
-        {"model_0": learner.module},
-        folder=tmp_path / "published",
         probe=list(range(3, 30)),
         tolerance=1e-3,
         deadline=300.0,
         keep=1,
     )
+
+    def write(name, weights, folder):
+        return write_weights(learner.module, weights, publications.probes, folder)
+
+    publisher = ServedPublisher(publications, write, folder=tmp_path / "published", adapters=True)
     trained = {n: p.detach() for n, p in learner.module.named_parameters() if p.requires_grad}
     torch.manual_seed(0)
 

@@ -109,6 +109,11 @@ class VLLMBackend:
         """How conversations become tokens for this model."""
         return self._chat
 
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        """What ends an answer."""
+        return self._chat.stop_ids
+
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
         """From now on `adapter` (None: the base) means this version, which every server of the base
         has under the name `served_as`. Requests under way end with what they were asked of."""

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
+from srl_agents.serving.endpoint import Endpoint
 from srl_agents.serving.fleet import Fleet
+from srl_agents.serving.scheduler import Scheduler
 from srl_agents.serving.server import logs_folder
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.players.learning_models import learning_models
-from srl_train.players.served.publications import OTHER_TOLERANCE, TOLERANCES
-from srl_train.players.served.publisher import ServedPublisher
+from srl_train.players.served.publications import (
+    OTHER_TOLERANCE,
+    TOLERANCES,
+    Answering,
+    Publications,
+    Servers,
+)
+from srl_train.players.served.publisher import ServedPublisher, write_weights
 from srl_train.players.served.server_specs import (
     BASE,
     check_python,
@@ -30,7 +40,28 @@ from srl_train.players.served.server_specs import (
     server_specs,
 )
 
+T = TypeVar("T")
 PROBED_TOKENS = 64
+
+
+@dataclass(frozen=True)
+class TokenFacts:
+    """What has to be known of a base to ask its servers; a tokenizer and plain data."""
+
+    name: str
+    """Shown in records."""
+    tokenizer: Any
+    positions: int | None
+    """The longest context in tokens."""
+    vocabulary: int
+    """Token ids that the model has."""
+    stop_ids: frozenset[int]
+    """What ends an answer."""
+
+    @classmethod
+    def of(cls, own: HuggingFaceBackend) -> TokenFacts:
+        """That of a model that is loaded here."""
+        return cls(own.name, own.tokenizer, own.positions, own.vocabulary, own.chat.stop_ids)
 
 
 @dataclass(frozen=True)
@@ -65,44 +96,27 @@ def serve_models(
     if backend.managed is not None:
         check_python(backend.managed)
     with ExitStack() as ends:
-        folder = ends.enter_context(_folder_for_weights(backend.folder))
+        folder = ends.enter_context(folder_for_weights(backend.folder))
         starts = servable(config, make_env, {**bases, **frozen})
         learning, frozen = ({name: starts[name] for name in own} for own in (bases, frozen))
         loaded, modules, _ = learning_models(config.models, learning, make_env, config.seed)
         sources = served_bases(config, learning)
         fleet = open_fleet(config, backend, sources, logs)
         ends.callback(fleet.close)
-        served = {
-            base: VLLMBackend(
-                fleet.scheduler,
-                own.tokenizer,
-                base=base,
-                name=own.name,
-                seeded=backend.seeded,
-                positions=own.positions,
-                vocabulary=own.vocabulary,
-                stop_ids=own.chat.stop_ids,
-                chat_template_kwargs=config.models.chat_template_kwargs,
-            )
-            for base, own in zip(sources, loaded.values(), strict=False)  # of adapters all are one
-        }
-        if config.models.adapters is None:
-            backends, shapes, still = served, dict(modules), []
-        else:
-            still = [name for name, base in frozen.items() if base == sources[BASE]]
-            shared = {pool: modules[own.of[0]] for pool, own in config.opponent_pools.items()}
-            shapes = {**modules, **shared, **dict.fromkeys(still, modules[config.models.names[0]])}
-            backends = dict.fromkeys(shapes, served[BASE])
+        # Of adapters all are one.
+        known = {b: TokenFacts.of(own) for b, own in zip(sources, loaded.values(), strict=False)}
+        still = still_on_base(config, sources, frozen)
+        backends = by_player(config, asking(config, backend, fleet.scheduler, known), still)
+        shapes = {name: modules[shape] for name, shape in shapes_of(config, still).items()}
+        publications = publications_of(
+            config, backend, backends, fleet, probe_of(make_env, next(iter(loaded.values())))
+        )
+
+        def write(name: str, weights: Mapping[str, Tensor], folder: Path) -> Tensor:
+            return write_weights(shapes[name], weights, publications.probes, folder)
+
         publisher = ServedPublisher(
-            backends,
-            fleet,
-            shapes,
-            folder=Path(folder),
-            probe=_probe(make_env, next(iter(backends.values()))),
-            tolerance=backend.probe_tolerance
-            or TOLERANCES.get(config.models.dtype, OTHER_TOLERANCE),
-            deadline=backend.deadline,
-            keep=backend.keep_versions,
+            publications, write, folder=Path(folder), adapters=config.models.adapters is not None
         )
         ends.callback(publisher.close)
         fleet.on_up(publisher.reload)
@@ -112,7 +126,76 @@ def serve_models(
         return ServedModels(modules, backends, publisher, ends.pop_all().close)
 
 
-def _folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
+def asking(
+    config: RunConfig,
+    backend: VLLMBackendConfig,
+    scheduler: Scheduler[Endpoint],
+    known: Mapping[str, TokenFacts],
+) -> dict[str, VLLMBackend]:
+    """Served base -> what asks its servers."""
+    return {
+        base: VLLMBackend(
+            scheduler,
+            own.tokenizer,
+            base=base,
+            name=own.name,
+            seeded=backend.seeded,
+            positions=own.positions,
+            vocabulary=own.vocabulary,
+            stop_ids=own.stop_ids,
+            chat_template_kwargs=config.models.chat_template_kwargs,
+        )
+        for base, own in known.items()
+    }
+
+
+def by_player(config: RunConfig, own: Mapping[str, T], still: Iterable[str]) -> dict[str, T]:
+    """Model, pool, and frozen model on the adapters' base -> that of its served base in `own`."""
+    return {
+        name: own[BASE if config.models.adapters else name] for name in shapes_of(config, still)
+    }
+
+
+def shapes_of(config: RunConfig, still: Iterable[str]) -> dict[str, str]:
+    """Model, pool, and frozen model on the adapters' base -> a model of the same parameters."""
+    names = config.models.names
+    shapes = {name: name for name in names}
+    if config.models.adapters is None:
+        return shapes
+    shared = {pool: own.of[0] for pool, own in config.opponent_pools.items()}
+    return {**shapes, **shared, **dict.fromkeys(still, names[0])}
+
+
+def still_on_base(
+    config: RunConfig, sources: Mapping[str, str], frozen: Mapping[str, str]
+) -> list[str]:
+    """The frozen models (name -> what is loaded for it) that are the very base of adapters;
+    `sources`: served base -> what its servers load."""
+    if config.models.adapters is None:
+        return []
+    return [name for name, base in frozen.items() if base == sources[BASE]]
+
+
+def publications_of(
+    config: RunConfig,
+    backend: VLLMBackendConfig,
+    backends: Mapping[str, Answering],
+    servers: Servers,
+    probe: Sequence[int],
+) -> Publications:
+    """What the servers of a run hold, as its configuration says."""
+    tolerance = TOLERANCES.get(config.models.dtype, OTHER_TOLERANCE)
+    return Publications(
+        backends,
+        servers,
+        probe=probe,
+        tolerance=backend.probe_tolerance or tolerance,
+        deadline=backend.deadline,
+        keep=backend.keep_versions,
+    )
+
+
+def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
     """A new folder in `folder`, which is removed at the end of the program at the latest."""
     try:
         return TemporaryDirectory(prefix="published-", dir=folder, ignore_cleanup_errors=True)
@@ -156,7 +239,7 @@ def open_fleet(
     )
 
 
-def _probe(make_env: Callable[[], Any], backend: VLLMBackend) -> list[int]:
+def probe_of(make_env: Callable[[], Any], backend: HuggingFaceBackend) -> list[int]:
     """Token ids that a publication is checked on: how a game of the environment begins."""
     with closing(make_env()) as env:
         observations, infos = env.reset(seed=0)

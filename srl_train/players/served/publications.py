@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError, ServerUnavailable
-from srl_agents.llm.backends.vllm import VLLMBackend, check_vocabulary
+from srl_agents.llm.backends.vllm import check_vocabulary
 from srl_agents.llm.sampling import Sampling
 from srl_agents.serving.endpoint import Endpoint
 
@@ -37,6 +37,49 @@ class Servers(Protocol):
 
     def endpoints(self, base: str) -> Sequence[Endpoint]:
         """Those of this base that take requests now."""
+        ...
+
+    async def lay(self, endpoint: Endpoint, folder: Path) -> Path:
+        """Where the server finds the files of a folder of this machine."""
+        ...
+
+    async def clear(self, endpoint: Endpoint, folder: Path) -> None:
+        """Remove what was laid for that folder."""
+        ...
+
+
+class Answering(Protocol):
+    """Whoever asks servers for completions of what was published; see VLLMBackend."""
+
+    @property
+    def name(self) -> str:
+        """The base's, as records show it."""
+        ...
+
+    @property
+    def base(self) -> str:
+        """What servers call it."""
+        ...
+
+    @property
+    def stop_ids(self) -> Collection[int]:
+        """What ends an answer."""
+        ...
+
+    def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
+        """From now on `adapter` (None: the base) means this version."""
+        ...
+
+    def withdraw(self, adapter: str | None) -> None:
+        """From now on nobody answers for `adapter`, until it is served again."""
+        ...
+
+    async def drained(self, served_as: str) -> None:
+        """Wait until no request under that served name is under way any more."""
+        ...
+
+    def paused(self) -> AbstractAsyncContextManager[None]:
+        """Within, no request is under way."""
         ...
 
 
@@ -64,7 +107,7 @@ class Publications:
 
     def __init__(
         self,
-        backends: Mapping[str, VLLMBackend],
+        backends: Mapping[str, Answering],
         servers: Servers,
         *,
         probe: Sequence[int],
@@ -76,8 +119,8 @@ class Publications:
         token each is sampled, and `tolerance` is the largest difference in their log-probabilities;
         `deadline` are the seconds that a publication may take, `keep` is how many past versions of
         a name stay loaded."""
-        self._backends, self._servers = backends, servers
-        self._stop_ids = next(iter(backends.values())).chat.stop_ids
+        self.backends, self._servers = backends, servers
+        self._stop_ids = next(iter(backends.values())).stop_ids
         self.probes = [list(probe[: len(probe) * (n + 1) // PROBES]) for n in range(PROBES)]
         """Token ids; each is the beginning of the next one."""
         self._tolerance, self._deadline, self._keep = tolerance, deadline, keep
@@ -124,7 +167,7 @@ class Publications:
         async with self._changing:
             self._held[endpoint.url] = set(await endpoint.models())
             for name, own in self._published.items():
-                if self._backends[name].base == base:
+                if self.backends[name].base == base:
                     for one in own:
                         if not _is_whole(one) or one is own[-1]:
                             await self._hold(endpoint, one)
@@ -158,7 +201,7 @@ class Publications:
                 raise BackendError(f"{failed}; and {own[-1].version} cannot be put back") from error
 
     async def _let_answer(self, name: str, one: Publication) -> None:
-        backend, adapter = self._backends[name], one.version.adapter
+        backend, adapter = self.backends[name], one.version.adapter
         # An adapter's requests under way ask for the version before by its name. A whole model has
         # one version at a time: its requests end first, and new ones wait. If it does not come
         # through, nobody knows what the servers hold, and nothing is asked of them.
@@ -175,7 +218,7 @@ class Publications:
         latest = time.monotonic() + self._deadline
         while True:
             async with self._changing:
-                there = self._servers.endpoints(self._backends[name].base)
+                there = self._servers.endpoints(self.backends[name].base)
                 try:
                     for endpoint in there:
                         await self._hold(endpoint, one)
@@ -195,11 +238,12 @@ class Publications:
         held = self._held.setdefault(endpoint.url, set())
         if one.folder.name in held:
             return
+        folder = await self._servers.lay(endpoint, one.folder)
         if one.version.adapter is not None:
-            await endpoint.load_adapter(one.served_as, one.folder)
+            await endpoint.load_adapter(one.served_as, folder)
         else:
             held.clear()  # a whole model takes the place of the one before
-            await endpoint.update_weights(one.folder)
+            await endpoint.update_weights(folder)
         held.add(one.folder.name)
         if one.expected is None:
             return
@@ -222,15 +266,14 @@ class Publications:
     async def _retire(self, name: str, one: Publication) -> None:
         """Unload it once its requests under way have ended."""
         if not _is_whole(one):
-            await self._backends[name].drained(one.served_as)
+            await self.backends[name].drained(one.served_as)
         await self._forget(name, one)
 
     async def _forget(self, name: str, one: Publication) -> None:
-        there = self._servers.endpoints(self._backends[name].base)
         refused: BackendError | None = None
-        for endpoint in () if _is_whole(one) else there:
+        for endpoint in self._servers.endpoints(self.backends[name].base):
             held = self._held.get(endpoint.url, set())
-            if one.folder.name in held:
+            if one.folder.name in held and not _is_whole(one):
                 held.discard(one.folder.name)
                 try:
                     await endpoint.unload_adapter(one.served_as)
@@ -238,6 +281,7 @@ class Publications:
                     continue  # a server that is gone holds nothing any more
                 except BackendError as error:
                     refused = refused or error
+            await self._servers.clear(endpoint, one.folder)
         if refused:
             raise refused
         # Only now: a server looks for the folder of every name that it knows.

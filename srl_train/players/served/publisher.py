@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,15 @@ from torch.func import functional_call
 from srl_agents.episode import ModelVersion
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import evaluating
-from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.serving.endpoint import Endpoint
 from srl_train.learners.critics import without_critic
 from srl_train.learners.lora import ADAPTER
 from srl_train.players.publisher import weights_digest
-from srl_train.players.served.publications import PROBING, Publication, Publications, Servers
+from srl_train.players.served.publications import PROBING, Publication, Publications
+
+Write = Callable[[str, Mapping[str, Tensor], Path], Tensor]
+"""Writes the weights of a model, pool or frozen model into an empty folder, as servers load them;
+gives the learner's own log-probabilities (K, vocabulary) of what comes after each probe."""
 
 
 class ServedPublisher:
@@ -33,23 +36,12 @@ class ServedPublisher:
     """
 
     def __init__(
-        self,
-        backends: Mapping[str, VLLMBackend],
-        servers: Servers,
-        modules: Mapping[str, Any],
-        *,
-        folder: Path,
-        probe: Sequence[int],
-        tolerance: float,
-        deadline: float,
-        keep: int,
+        self, publications: Publications, write: Write, *, folder: Path, adapters: bool
     ) -> None:
-        """`backends`, `modules`: model, pool or frozen model -> what samples for it, and a module
-        of its architecture, a PeftModel where it is an adapter. The rest as for Publications."""
-        self._backends, self._modules, self._folder = backends, modules, folder
-        self._servers = Publications(
-            backends, servers, probe=probe, tolerance=tolerance, deadline=deadline, keep=keep
-        )
+        """`folder` is where publications are written, each into a folder of its own; `adapters`
+        where they are adapters of one base."""
+        self._servers, self._write = publications, write
+        self._folder, self._adapters = folder, adapters
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> ModelVersion:
         """See WeightPublisher. Raises BackendError where the servers' log-probabilities are not
@@ -60,8 +52,8 @@ class ServedPublisher:
         current = self.current(name)
         if current and (current.version, current.digest) == (version, digest):
             return current
-        adapter = name if self._is_adapter(name) else None
-        made = ModelVersion(self._backends[name].name, version, adapter, digest)
+        adapter = name if self._adapters else None
+        made = ModelVersion(self._servers.backends[name].name, version, adapter, digest)
         one = self._written(name, made, weights)
         background_loop.run(self._servers.publish(name, one))
         return made
@@ -89,26 +81,29 @@ class ServedPublisher:
     def _written(
         self, name: str, version: ModelVersion, weights: Mapping[str, Tensor]
     ) -> Publication:
-        module = self._modules[name]
         unique = f"{_plain(name)}@{_plain(str(version.version))}.{secrets.token_hex(4)}"
         folder = self._folder / unique
         folder.mkdir(parents=True)
-        if self._is_adapter(name):
-            own = get_peft_model_state_dict(module, state_dict=dict(weights), adapter_name=ADAPTER)
-            file = "adapter_model.safetensors"
-            module.peft_config[ADAPTER].save_pretrained(str(folder))
-        else:
-            own, file = weights, "model.safetensors"
-        save_file({n: t.cpu().contiguous() for n, t in own.items()}, folder / file)
-        served_as = unique if self._is_adapter(name) else self._backends[name].base
-        return Publication(version, served_as, folder, self._expected(module, weights))
+        expected = self._write(name, weights, folder)
+        served_as = unique if self._adapters else self._servers.backends[name].base
+        return Publication(version, served_as, folder, expected)
 
-    def _expected(self, module: Any, weights: Mapping[str, Tensor]) -> Tensor:
-        found = log_probs(module, weights, self._servers.probes[-1], PROBING.temperature)
-        return found[[len(probe) - 1 for probe in self._servers.probes]].cpu()
 
-    def _is_adapter(self, name: str) -> bool:
-        return isinstance(self._modules[name], PeftModel)
+def write_weights(
+    module: Any, weights: Mapping[str, Tensor], probes: Sequence[Sequence[int]], folder: Path
+) -> Tensor:
+    """Write weights of a module, a PeftModel where they are an adapter, as servers load them; gives
+    its log-probabilities (K, vocabulary) with them of what comes after each of `probes`, which are
+    beginnings of the last one."""
+    if isinstance(module, PeftModel):
+        own = get_peft_model_state_dict(module, state_dict=dict(weights), adapter_name=ADAPTER)
+        file = "adapter_model.safetensors"
+        module.peft_config[ADAPTER].save_pretrained(str(folder))
+    else:
+        own, file = weights, "model.safetensors"
+    save_file({n: t.cpu().contiguous() for n, t in own.items()}, folder / file)
+    found = log_probs(module, weights, probes[-1], PROBING.temperature)
+    return found[[len(probe) - 1 for probe in probes]].cpu()
 
 
 def log_probs(
