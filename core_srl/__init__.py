@@ -61,8 +61,14 @@ _PLACES = {
     "AReaLVERLBridge": "core_srl.integrations.bridge",
     "create_areal_verl_bridge": "core_srl.integrations.bridge",
     # Environments and scripted policies.
-    "create_multi_model_coop_compete_env": "core_srl.config",
-    "create_multi_model_team_battle": "core_srl.config",
+    "EnvironmentType": "core_srl.environments",
+    "MultiModelTrainingEnvironment": "core_srl.environments",
+    "CoopCompeteEnv": "core_srl.environments",
+    "create_multi_model_coop_compete_env": "core_srl.environments",
+    "create_multi_model_team_battle": "core_srl.environments",
+    "create_multi_model_staged_env": "core_srl.environments",
+    "create_maze_training_env": "core_srl.environments",
+    "create_social_training_env": "core_srl.environments",
     "SimplePG": "srl_agents.baselines",
     "OurMethodPolicy": "srl_agents.baselines",
     "run_benchmark": "srl_agents.evaluation.matrix_game.cross_play",
@@ -72,15 +78,6 @@ _NOT_IN_THIS_RELEASE = {
     "settings objects of algorithms (RunConfig's algorithm, grpo and ppo set up GRPO and PPO)": (
         "RLConfig",
         "RLAlgorithm",
-    ),
-    "further environments (create_multi_model_coop_compete_env, create_multi_model_team_battle; "
-    "the two-player benchmark game is srl_envs.make('coop_compete_pair_v0'))": (
-        "CoopCompeteEnv",
-        "EnvironmentType",
-        "MultiModelTrainingEnvironment",
-        "create_multi_model_staged_env",
-        "create_maze_training_env",
-        "create_social_training_env",
     ),
     "monitors (a run writes metrics.jsonl and shows progress; `srl report` draws it)": (
         "MonitoringConfig",

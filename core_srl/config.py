@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from srl_envs import registry
 from srl_train.config.run import CheckpointsConfig, RunConfig
 from srl_train.config.section import Section
 from srl_train.config.yaml_file import from_tree, section_from_tree
@@ -266,15 +265,3 @@ def get_version_info() -> dict[str, str]:
     """'version' of Core SRL, and package -> installed version of what decides a run's numbers."""
     found = versions()
     return {"version": found.get("core-srl", "not installed"), **found}
-
-
-def create_multi_model_coop_compete_env(num_models: int = 8, cooperation_level: float = 0.6) -> Any:
-    """A coop_compete_v0 ParallelEnv with one agent per model."""
-    return registry.make(
-        "coop_compete_v0", num_agents=num_models, cooperation_level=cooperation_level
-    )
-
-
-def create_multi_model_team_battle() -> Any:
-    """A team_battle_v0 ParallelEnv: two teams of four."""
-    return registry.make("team_battle_v0")

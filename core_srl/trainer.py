@@ -5,19 +5,30 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
 
+from pettingzoo import ParallelEnv
+
 from core_srl.config import MultiModelConfig, TrainingMode
+from core_srl.environments import EnvironmentType, MultiModelTrainingEnvironment
+from core_srl.errors import as_documented
+from srl_agents.errors import BackendError
+from srl_agents.evaluation.episode_stats import cooperation_rate, mean
+from srl_envs.wrappers.reward_function import CustomRewards, RewardFunction
 from srl_train import trainer
 from srl_train.checkpoints import checkpoint
+from srl_train.engine import resume
 from srl_train.engine.assemble import assemble
 from srl_train.engine.builders.environment import build_env
 from srl_train.engine.records import summaries
 from srl_train.engine.records.recorder import Recorder
+from srl_train.engine.rounds import InTurn, RoundResult
 from srl_train.engine.run_files import RunFiles
 from srl_train.engine.state import Run
 from srl_train.errors import ConfigError, TrainingError
@@ -33,8 +44,9 @@ class MultiModelTrainer(trainer.Trainer):
     """The trainer for documented settings; everything it writes lies in their checkpoint_dir.
 
     A run that lies there already is moved beside it, unless a checkpoint of it is loaded first.
-    `config` and `environment` may be changed until training begins. An episode is one game,
-    except in `train_multi_model_episode`, which trains one round.
+    `config` and `environment` may be changed until training begins; those of `FREE` at any time
+    between two rounds. A round in which something is raised is undone: `train` plays it again.
+    An episode is one game.
     """
 
     config: MultiModelConfig  # type: ignore[assignment]  # the documented object stays visible
@@ -49,37 +61,91 @@ class MultiModelTrainer(trainer.Trainer):
                 "srl_train.Trainer"
             )
         self.config = config or MultiModelConfig()
-        self._shown: Any = None
-        self._replaced = False
+        self._shown: MultiModelTrainingEnvironment | None = None
+        self._shown_for: Any = None
+        self._maker: Callable[[], Any] | None = None
+        """Makes one more of the environment that was given; None: as the config says."""
+        self._paid_by: RewardFunction | None = None
+        """The reward function of the run."""
 
     @property
-    def environment(self) -> Any:
+    def environment(self) -> MultiModelTrainingEnvironment:
         """What is played: coop_compete_v0 as the config says, until it is replaced.
 
         Give a PettingZoo ParallelEnv, which is copied for every game, or a constructor without
         arguments. Games end after the config's episode_length where the environment has
-        `max_cycles`, else by its own rules.
+        `max_cycles`, else by its own rules. `environment.reward_function = f` replaces the rewards
+        by `f(model_output, context)`, and goes on doing so where the environment is replaced by one
+        without a function of its own.
         """
-        if not self._replaced:
-            self._shown = build_env(self.config.to_run_config())
+        described = (self.config.num_models, self.config.episode_length)
+        if self._maker is None and (self._shown is None or self._shown_for != described):
+            game = build_env(self.config.to_run_config())
+            function = self._shown.reward_function if self._shown is not None else None
+            self._shown = MultiModelTrainingEnvironment(
+                game, EnvironmentType.COOP_COMPETE, function
+            )
+            self._shown_for = described
+        assert self._shown is not None
         return self._shown
 
     @environment.setter
     def environment(self, environment: Any) -> None:
         if self._run is not None and self._has_begun(self._run):
             raise TrainingError("the environment was replaced after training began")
-        self._shown, self._replaced, self._run = environment, True, None
+        shown = environment() if callable(environment) else environment
+        if not isinstance(shown, ParallelEnv):
+            raise ConfigError(
+                f"the trainer's environment is {shown!r}: give a PettingZoo ParallelEnv, or a "
+                "constructor of one without arguments"
+            )
+        before = self._shown.reward_function if self._shown is not None else None
+        if not isinstance(shown, MultiModelTrainingEnvironment):
+            shown = MultiModelTrainingEnvironment(shown)
+        shown.reward_function = shown.reward_function or before
+        self._maker = environment if callable(environment) else partial(copy.deepcopy, shown)
+        self._shown, self._run = shown, None
+
+    @property
+    def run(self) -> Run:
+        """The run, assembled at the first call, and anew where settings have changed; its models
+        keep what they learned. Raises as Trainer's."""
+        function = self._shown.reward_function if self._shown is not None else None
+        if self._run is not None and function is not self._paid_by:
+            if self._has_begun(self._run):
+                raise TrainingError("the reward function was replaced after training began")
+            self._run = None
+        if self._run is not None and self._has_begun(self._run) and self._may_go_on():
+            before = resume.held(self._run)
+            self._close()
+            self._end_servers()
+            self._run = None  # first, for both may not fit into memory
+            self._run = self._assemble()
+            resume.put_back(self._run, before)
+            self._built_from = self.config.model_copy(deep=True)  # type: ignore[assignment]
+        return super().run
+
+    def _may_go_on(self) -> bool:
+        """Whether settings have changed, and only such as may."""
+        was, now = dict(self._built_from or ()), dict(self.config)
+        changed = {name for name in now if now[name] != was.get(name)}
+        return bool(changed) and changed <= FREE
 
     @property
     def current_episode(self) -> int:
         """Games played so far."""
-        return min(summaries.episodes_played(self.run), self.config.max_episodes)
+        played = summaries.episodes_played(self.run)
+        if isinstance(self._rounds, InTurn):
+            played += self._rounds.games_played
+        return min(played, self.config.max_episodes)
 
     def get_training_status(self) -> dict[str, Any]:
         """Progress so far, counted in games; `training_time` in seconds."""
+        played = self.current_episode
         return super().get_training_status() | {
-            "current_episode": self.current_episode,
+            "current_episode": played,
             "max_episodes": self.config.max_episodes,
+            "progress": played / self.config.max_episodes,
             "config": self.config,
         }
 
@@ -92,31 +158,67 @@ class MultiModelTrainer(trainer.Trainer):
         return summary
 
     async def _save_checkpoint(self, episode: int, final: bool = False) -> str:
-        """Save now; `episode` must be `current_episode`. Returns the checkpoint's id."""
+        """Save now; `episode` must be `current_episode`. Returns the checkpoint's id.
+
+        Games of a round that is not whole yet are not in it: they are played again.
+        """
         if episode != self.current_episode:
             raise TrainingError(f"episode is {episode}: only {self.current_episode} can be saved")
         return self.save_checkpoint(final=final)
 
     async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
-        """The next round; `episode_num` must be its number.
+        """The next game, number `episode_num` of the run; the models update after every
+        update_frequency of them.
 
-        Returns episode, rewards (model -> mean raw reward), cooperation_ratio, updates (model ->
-        whether its weights changed) and metrics (the round's row).
+        Returns episode, rewards (model -> mean raw reward per turn), cooperation_ratio (None for
+        games without that choice), updates (model -> whether its weights changed) and metrics (the
+        round's row where this game was its last, else empty) and failure (why the game is not
+        learned from, None where it is). Raises TrainingError for another number than the next
+        game's, and as `train` does.
         """
-        if episode_num != self.run.next_round:
+        return await asyncio.to_thread(self._train_game, episode_num)
+
+    def _train_game(self, number: int) -> dict[str, Any]:
+        run = self.run
+        if number != self.current_episode or run.next_round >= run.config.rounds:
             raise TrainingError(
-                f"episode_num is {episode_num}, the next is {self.run.next_round}: rounds build on "
-                "each other and are trained in order"
+                f"episode_num is {number}, the next is {self.current_episode} of "
+                f"{self.config.max_episodes}: games are played in order"
             )
-        row = (await asyncio.to_thread(self.train_round)).row
-        models = row["models"]
-        return {
-            "episode": episode_num,
-            "rewards": {name: model["raw_reward"] for name, model in models.items()},
-            "cooperation_ratio": row["environment"]["cooperation_rate"],
-            "updates": {name: model["updated"] for name, model in models.items()},
-            "metrics": row,
+        self._begin()
+        if not isinstance(self._rounds, InTurn):
+            self._settle()
+            self._end_rounds()
+            self._rounds = InTurn(run, undoes=True)
+        began = time.perf_counter()
+        episode = self._rounds.play_game()
+        run.seconds += time.perf_counter() - began
+        whole = self._rounds.games_played == run.config.rollout.episodes
+        row = self.train_round().row if whole else {}
+        steps = {
+            model: [step for seat in run.seats_of(model) for step in episode.steps_of(seat)]
+            for model in run.learners
         }
+        return {
+            "episode": number,
+            "rewards": {model: mean([step.reward for step in own]) for model, own in steps.items()},
+            "cooperation_ratio": cooperation_rate(
+                [step for turn in episode.turns for step in turn]
+            ),
+            "updates": {model: whole and row["models"][model]["updated"] for model in run.learners},
+            "metrics": row,
+            "failure": episode.failure,
+        }
+
+    def train_round(self) -> RoundResult:
+        """See Trainer; a round in which something is raised is undone."""
+        if self._rounds is None and not self.run.config.engine.play_ahead:
+            self._rounds = InTurn(self.run, undoes=True)
+        with as_documented():
+            result = super().train_round()
+        if isinstance(self._rounds, InTurn):
+            self._rounds = None
+        return result
 
     def _claim(self) -> None:
         """Keep another run of the same folder, beside this one: the documents' programs share
@@ -127,11 +229,14 @@ class MultiModelTrainer(trainer.Trainer):
 
     def _assemble(self) -> Run:
         config = self.config
+        self._paid_by = self._shown.reward_function if self._shown is not None else None
         make_env = None
-        if self._replaced:
-            make_env = _maker(self._shown, config.episode_length)
-        elif hasattr(self._shown, "reward_function"):
-            raise ConfigError(_NO_REWARD_FUNCTION)
+        if self._maker is not None:
+            make_env = _one_more(self._maker, self._paid_by, config.episode_length)
+        elif self._paid_by is not None:
+            make_env = _one_more(
+                partial(copy.deepcopy, self.environment), self._paid_by, config.episode_length
+            )
         seats = config.num_models
         if make_env is not None:
             with closing(make_env()) as env:
@@ -143,27 +248,32 @@ class MultiModelTrainer(trainer.Trainer):
         folder = Path(config.checkpoint_dir)
         self.files = RunFiles(folder, folder)
         self._recorder = Recorder(self.files, sinks, keep_rows=watched)
-        return assemble(run_config, make_env, self._strategy)
+        with as_documented():
+            try:
+                return assemble(run_config, make_env, self._strategy)
+            except BackendError as error:
+                raise BackendError(f"Model loading failed: {error}") from error
 
 
-_NO_REWARD_FUNCTION = (
-    "environment.reward_function is set: custom reward functions are not part of this release; "
-    "write them into an environment of your own (docs/environments/games.md)"
-)
+FREE = frozenset({
+    "batch_size", "max_episodes", "save_interval", "max_checkpoints", "enable_monitoring",
+    "log_metrics_interval",
+})  # fmt: skip
+"""Settings that may be changed between two rounds: they change nothing of what was learned."""
 
 
-def _maker(environment: Any, episode_length: int) -> Callable[[], Any]:
-    """Makes one more of what was given, its games cut at `episode_length`."""
-    if hasattr(environment, "reward_function"):
-        raise ConfigError(_NO_REWARD_FUNCTION)
+def _one_more(
+    maker: Callable[[], Any], function: RewardFunction | None, episode_length: int
+) -> Callable[[], Any]:
+    """Makes one more of an environment, its games cut at `episode_length` and paid by `function`,
+    which is no copy."""
 
     def make() -> Any:
-        made = environment() if callable(environment) else copy.deepcopy(environment)
-        if not hasattr(made, "possible_agents"):
-            raise ConfigError(
-                f"the trainer's environment is {made!r}: give a PettingZoo ParallelEnv, or a "
-                "constructor of one without arguments"
-            )
+        made = maker()
+        if function is not None:
+            if not isinstance(made, CustomRewards):
+                made = CustomRewards(made)
+            made.reward_function = function
         if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:
             made.unwrapped.max_cycles = episode_length
             made.reset()  # what an environment says of its length is only true from here on

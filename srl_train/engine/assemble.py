@@ -13,6 +13,7 @@ import torch
 
 from srl_agents.policy import Policy
 from srl_envs import registry
+from srl_envs.wrappers.reward_function import CustomRewards
 from srl_train.advantages.credit import ASSIGNMENTS
 from srl_train.advantages.reward_modes import MODES
 from srl_train.config.backend import VLLMBackendConfig
@@ -179,9 +180,13 @@ def _with_parts(
     mode = MODES[config.mode.name](config.mode)
     credit = ASSIGNMENTS[config.credit.name](config.credit, config.rollout.discount)
     teams = getattr(env.unwrapped, "teams", None)
-    # Those are of all agents together: beside a partner that stays as it is they say nothing.
+    # Those are of all agents together, and of the game's own rewards: beside a partner that stays
+    # as it is, or where a function rewards, they say nothing.
     alone = set(seats.values()) <= learners.keys()
-    baselines: dict[str, float] = getattr(env.unwrapped, "baselines", dict)() if alone else {}
+    own_rewards = not isinstance(env, CustomRewards) or env.reward_function is None
+    baselines: dict[str, float] = {}
+    if alone and own_rewards:
+        baselines = getattr(env.unwrapped, "baselines", dict)()
     return Run(
         config=config,
         engine=parts.engine,

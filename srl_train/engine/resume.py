@@ -6,10 +6,13 @@ round's number and its own place, so the number of the next round is their state
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from srl_train.checkpoints import checkpoint as checkpoints
 from srl_train.config import yaml_file
@@ -44,28 +47,7 @@ def _write(
         directory,
         name,
         tensors={f"models/{model}": own for model, own in weights.items()},
-        state={
-            "next_round": run.next_round,
-            "seconds": run.seconds,
-            "evaluations": run.evaluations,
-            "versions": dict(run.versions),
-            "totals": {m: dataclasses.asdict(t) for m, t in run.totals.items()},
-            "strategy": run.strategy_state,
-            "mode": dict(run.mode_state),
-            "credit": dict(run.credit_state),
-            "pools": {name: pool.state() for name, pool in run.pools.items()},
-            "stages": run.stages.state(),
-            "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
-            "learners": {
-                model: {
-                    "optimizer": optimizers[model],
-                    "counters": learner.counters(),
-                    # Without stages it is the model as it was loaded, and is so again.
-                    "reference": learner.reference() if run.stages.reports else {},
-                }
-                for model, learner in run.learners.items()
-            },
-        },
+        state=_state_of(run, optimizers),
         metadata={
             "round": run.next_round,
             "episode": episodes_played(run),
@@ -78,6 +60,62 @@ def _write(
             "config": yaml_file.to_tree(run.config),
         },
     )
+
+
+def _state_of(run: Run, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything but the models' weights: plain data, and tensors among it."""
+    return {
+        "next_round": run.next_round,
+        "seconds": run.seconds,
+        "evaluations": run.evaluations,
+        "versions": dict(run.versions),
+        "totals": {m: dataclasses.asdict(t) for m, t in run.totals.items()},
+        "strategy": run.strategy_state,
+        "mode": dict(run.mode_state),
+        "credit": dict(run.credit_state),
+        "pools": {name: pool.state() for name, pool in run.pools.items()},
+        "stages": run.stages.state(),
+        "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
+        "learners": {
+            model: {
+                "optimizer": optimizers[model],
+                "counters": learner.counters(),
+                # Without stages it is the model as it was loaded, and is so again.
+                "reference": learner.reference() if run.stages.reports else {},
+            }
+            for model, learner in run.learners.items()
+        },
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """A run's whole state as it was, in this machine's memory."""
+
+    weights: Mapping[str, Mapping[str, Tensor]]
+    state: Mapping[str, Any]
+
+
+def held(run: Run) -> Held:
+    """Copies of all that a round changes, on the CPU; a run between two rounds is held."""
+    weights = {model: learner.weights() for model, learner in run.learners.items()}
+    optimizers = {model: learner.optimizer_state() for model, learner in run.learners.items()}
+    return Held(_copied(weights), _copied(_state_of(run, optimizers)))
+
+
+def put_back(run: Run, before: Held) -> None:
+    """Put the run, or another of the same models, where it was held."""
+    _restore(run, before.weights, _copied(before.state))
+
+
+def _copied(tree: Any) -> Any:
+    if isinstance(tree, Tensor):
+        return tree.detach().to("cpu", copy=True)
+    if isinstance(tree, Mapping):
+        return {name: _copied(part) for name, part in tree.items()}
+    if type(tree) in (list, tuple):
+        return type(tree)(map(_copied, tree))
+    return copy.deepcopy(tree)
 
 
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
@@ -94,8 +132,15 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
             f"rounds is {run.config.rounds}, and {checkpoint_id} was saved after "
             f"{state['next_round']}: give {state['next_round']} or more"
         )
+    weights = {model: checkpoint.tensors(f"models/{model}") for model in run.learners}
+    _restore(run, weights, state)
+
+
+def _restore(
+    run: Run, weights: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
+) -> None:
     for model, learner in run.learners.items():
-        learner.set_weights(checkpoint.tensors(f"models/{model}"))
+        learner.set_weights(weights[model])
         learner.load_optimizer_state(state["learners"][model]["optimizer"])
         learner.load_counters(state["learners"][model]["counters"])
         if state["learners"][model]["reference"]:

@@ -13,6 +13,7 @@ from srl_train.advantages.estimate import assign_credit
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.data.samples import TokenSample, complete_groups, samples_for
 from srl_train.data.trajectory import Game
+from srl_train.engine import resume
 from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance, snapshot
@@ -83,23 +84,75 @@ class Rounds(Protocol):
         ...
 
 
-@dataclass(frozen=True)
 class InTurn:
     """Rounds that begin when the one before has been learned from; see Rounds."""
 
-    run: Run
     ahead: ClassVar = False
 
+    def __init__(self, run: Run, *, undoes: bool = False) -> None:
+        """`undoes`: a round in which something is raised leaves the run as it was before, for which
+        the run is held in memory (srl_train.engine.resume) while it plays and learns."""
+        self._run, self._undoes = run, undoes
+        self._games: Games | None = None
+        """Those of the round under way."""
+        self._episodes: list[Episode] = []
+        self._seconds = 0.0
+        """In which games of it were under way."""
+
+    @property
+    def games_played(self) -> int:
+        """Of the round under way, by `play_game`."""
+        return len(self._episodes)
+
+    def play_game(self) -> Episode:
+        """The next game of the next round alone; the round's last one is not learned from before
+        `next_round`."""
+        return self._play(1)[-1]
+
     def next_round(self) -> RoundResult:
-        """Play, then learn."""
-        return run_round(self.run, self.run.next_round)
+        """Play what is left of the round, then learn.
+
+        Raises as `run_round`. Whatever is raised, the next time the round begins anew.
+        """
+        number = self._run.next_round
+        before = resume.held(self._run) if self._undoes else None
+        try:
+            if self._games is None:
+                return run_round(self._run, number)
+            self._play(self._run.config.rollout.episodes - len(self._episodes))
+            return _learned(self._run, number, self._episodes, self._seconds)
+        except BaseException:
+            if before is not None:
+                resume.put_back(self._run, before)
+            raise
+        finally:
+            self.close()
 
     def settle(self) -> list[RoundResult]:
-        """None: nothing is under way between two rounds."""
+        """None: nothing is learned between two rounds."""
         return []
 
     def close(self) -> None:
-        """Nothing is left to end."""
+        """Forget the games of a round under way."""
+        self._games, self._episodes, self._seconds = None, [], 0.0
+
+    def _play(self, games: int) -> list[Episode]:
+        """So many more games of the round, at once; returns all of it so far."""
+        began = time.perf_counter()
+        if self._games is None:
+            self._games = games_of(self._run, self._run.next_round)
+        own, first = self._games, len(self._episodes)
+        if games:
+            self._episodes += self._run.engine.rollout(
+                self._run,
+                own["env_seeds"][first : first + games],
+                own["policy_seeds"][first : first + games],
+                own["options"][first : first + games],
+                extra=own["extra"],
+                record_states=own["record_states"],
+            )
+        self._seconds += time.perf_counter() - began
+        return self._episodes
 
 
 def run_round(run: Run, number: int) -> RoundResult:
@@ -108,10 +161,17 @@ def run_round(run: Run, number: int) -> RoundResult:
     Raises TrainingError where more than `max_failed_fraction` of the episodes failed.
     """
     began = time.perf_counter()
-    played = entered(run, number, play_groups(run, number))
-    over = time.perf_counter()
+    episodes = play_groups(run, number)
+    return _learned(run, number, episodes, time.perf_counter() - began)
+
+
+def _learned(
+    run: Run, number: int, episodes: Sequence[Episode], rollout_seconds: float
+) -> RoundResult:
+    began = time.perf_counter()
+    played = entered(run, number, episodes)
     updates = learn_from(run, played, run.learners)
-    seconds = {"rollout": over - began, "train": time.perf_counter() - over}
+    seconds = {"rollout": rollout_seconds, "train": time.perf_counter() - began}
     return result(run, played, updates, seconds)
 
 

@@ -111,9 +111,13 @@ class SteppedLearner:
         raise NotImplementedError
 
     def _begin(self, seed: int) -> None:
-        """Start an update: all randomness of its steps is from `seed`."""
+        """Start an update: all randomness of its steps is from `seed`, and nothing is left of an
+        update that failed."""
         self._seed = seed
         self._steps_done = 0
+        self._trainer._metrics["train"].clear()
+        for parameter in self._parameters.values():
+            parameter.grad = None
 
     def begin_update(self, samples: Sequence[Any], seed: int, version: int) -> int:
         """Take the samples of one update; returns how many steps it will be at most."""

@@ -11,8 +11,6 @@ from core_srl.config import (
     MultiModelConfig,
     TrainingMode,
     WeightUpdateStrategy,
-    create_multi_model_coop_compete_env,
-    create_multi_model_team_battle,
     get_available_models,
     get_version_info,
 )
@@ -204,15 +202,6 @@ def test_optimizer_steps_are_as_large_as_batch_size_allows(games, batch_size, se
     learner, rollout = run.algorithm, run.rollout
     assert (rollout.group_size, rollout.groups_per_round) == (group, games // group)
     assert learner.minibatches == min(allowed)
-
-
-def test_environments():
-    env = create_multi_model_coop_compete_env(num_models=8, cooperation_level=0.7)
-    assert len(env.possible_agents) == 8
-    assert env.rules.cooperation_level == 0.7
-    assert len(create_multi_model_coop_compete_env().possible_agents) == 8
-    teams = create_multi_model_team_battle().teams
-    assert sorted(teams.values()) == ["team_a"] * 4 + ["team_b"] * 4
 
 
 def test_descriptions():

@@ -13,8 +13,7 @@ ROOT = Path(__file__).parents[2]
 NOT_THERE = [
     "MonitoringConfig", "RLConfig",
     "create_graph_visualizer",
-    "create_maze_training_env", "create_multi_model_staged_env",
-    "create_social_training_env", "create_unified_monitor",
+    "create_unified_monitor",
 ]  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from core_srl.config import (
     MultiModelConfig,
     TrainingMode,
     WeightUpdateStrategy,
+)
+from core_srl.environments import (
     create_multi_model_coop_compete_env,
     create_multi_model_team_battle,
 )
@@ -112,21 +114,47 @@ def test_everything_lies_in_the_checkpoint_folder(trained):
         load_checkpoint_metadata("round_00000099", folder)
 
 
-def test_rounds_are_trained_in_order(small):
+def test_games_are_trained_one_by_one(small):
     trainer = MultiModelTrainer(small(enable_monitoring=False))
 
     async def train():
-        with pytest.raises(TrainingError, match="episode_num is 1, the next is 0"):
+        with pytest.raises(TrainingError, match="episode_num is 1, the next is 0 of 8"):
             await trainer.train_multi_model_episode(1)
-        first = await trainer.train_multi_model_episode(0)
-        with pytest.raises(TrainingError, match="episode_num is 0, the next is 1"):
-            await trainer.train_multi_model_episode(0)
-        return first
+        games = []
+        for number in range(trainer.config.max_episodes):
+            assert trainer.current_episode == number
+            games.append(await trainer.train_multi_model_episode(number))
+        with pytest.raises(TrainingError, match="episode_num is 8, the next is 8 of 8"):
+            await trainer.train_multi_model_episode(8)
+        return games
 
-    first = asyncio.run(train())
-    assert (first["episode"], first["metrics"]["round"]) == (0, 0)
-    assert first["updates"].keys() == first["rewards"].keys() == {"model_0", "model_1"}
-    assert 0 <= first["cooperation_ratio"] <= 1
+    games = asyncio.run(train())
+    assert [game["episode"] for game in games] == list(range(8))
+    assert [number for number, game in enumerate(games) if any(game["updates"].values())] == [3, 7]
+    assert [game["metrics"].get("round") for game in games if game["metrics"]] == [0, 1]
+    for game in games:
+        assert game["updates"].keys() == game["rewards"].keys() == {"model_0", "model_1"}
+        assert 0 <= game["cooperation_ratio"] <= 1
+        assert game["failure"] is None
+    for name, entry in trainer.get_model_performance_summary().items():
+        assert entry["update_count"] == 2
+        rewards = [game["rewards"][name] for game in games]
+        assert entry["avg_reward"] == pytest.approx(sum(rewards) / 8)
+
+
+def test_training_goes_on_in_the_middle_of_a_round(small):
+    trainer = MultiModelTrainer(small(enable_monitoring=False))
+
+    async def train():
+        for number in range(5):
+            await trainer.train_multi_model_episode(number)
+        status = trainer.get_training_status()
+        assert (status["current_episode"], status["progress"]) == (5, 5 / 8)
+        return await trainer.train()
+
+    results = asyncio.run(train())
+    assert results["total_episodes"] == 8
+    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
 
 
 def test_the_config_may_change_until_training_begins(small):
@@ -138,7 +166,7 @@ def test_the_config_may_change_until_training_begins(small):
     trainer.config.weight_update_strategy = WeightUpdateStrategy.SELECTIVE
     trainer.config.training_mode = "competitive"
     assert list(trainer.run.learners) == ["model_0", "model_1"]
-    asyncio.run(trainer.train_multi_model_episode(0))
+    trainer.train_round()
     assert (trainer.run.config.mode.name, trainer.run.config.updates.strategy) == (
         "competitive",
         "selective",
@@ -152,7 +180,7 @@ def test_the_config_may_change_until_training_begins(small):
 def test_goes_on_from_a_checkpoint_as_if_never_stopped(trained, small):
     finished, _ = trained
     first = MultiModelTrainer(small())
-    asyncio.run(first.train_multi_model_episode(0))
+    first.train_round()
     saved = asyncio.run(first._save_checkpoint(first.current_episode))
     with pytest.raises(TrainingError, match="only 4 can be saved"):
         asyncio.run(first._save_checkpoint(3))
@@ -242,23 +270,92 @@ def test_games_of_one_environment_do_not_touch_each_other(small):
     assert (one.max_cycles, prototype.max_cycles) == (8, 1000)
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-def test_custom_reward_functions_are_refused(small, replaced):
-    trainer = MultiModelTrainer(small())
-    environment = trainer.environment
-    if replaced:
-        trainer.environment = environment
-    environment.reward_function = lambda output, context: 1.0
-    with pytest.raises(ConfigError, match=r"reward_function is set: .* not part of this"):
+def wordy(model_output, context):
+    return float(len(model_output)) + 10 * context["round"]
+
+
+@pytest.mark.parametrize("when", ["alone", "before", "after", "constructor"])
+def test_a_reward_function_pays_for_what_was_written(small, when):
+    trainer = MultiModelTrainer(small(max_episodes=4, enable_monitoring=False))
+    if when == "before":
+        trainer.environment.reward_function = wordy
+    if when != "alone":
+        given = create_multi_model_coop_compete_env
+        trainer.environment = given if when == "constructor" else given(num_models=2)
+    if when != "before":
+        trainer.environment.reward_function = wordy
+    episode = trainer.train_round().episodes[0]
+    for number, turn in enumerate(episode.turns):
+        for step in turn:
+            assert step.reward == len(step.decision.text) + 10 * number
+    assert trainer.run.baselines == {}
+    averages = [e["avg_reward"] for e in trainer.get_model_performance_summary().values()]
+    assert all(average > 35 for average in averages)
+    trainer.environment.reward_function = None
+    with pytest.raises(TrainingError, match="reward function was replaced after training began"):
         trainer.get_training_status()
 
 
 @pytest.mark.parametrize("given", [5, lambda: 5], ids=["object", "constructor"])
 def test_what_is_no_environment_is_refused(small, given):
     trainer = MultiModelTrainer(small())
-    trainer.environment = given
     with pytest.raises(ConfigError, match="environment is 5: give a PettingZoo ParallelEnv"):
-        trainer.get_training_status()
+        trainer.environment = given
+
+
+# What is undone, and what may change between two rounds.
+
+
+def weights_of(trainer):
+    return {
+        (model, name): tensor.clone()
+        for model, learner in trainer.run.learners.items()
+        for name, tensor in learner.weights().items()
+    }
+
+
+def test_a_round_in_which_memory_runs_out_is_played_again_with_smaller_steps(small, monkeypatch):
+    """As the documents recover: fewer samples in a step, and on."""
+    kept = MultiModelTrainer(small(enable_monitoring=False))
+    asyncio.run(kept.train())
+    trainer = MultiModelTrainer(small(enable_monitoring=False))
+    trainer.train_round()
+    before = weights_of(trainer)
+    learner = trainer.run.learners["model_1"]
+
+    def too_much():
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(learner, "end_update", too_much)  # model_0 has learned by then
+    with pytest.raises(RuntimeError, match="GPU memory insufficient") as caught:
+        asyncio.run(trainer.train())
+    assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
+    now = weights_of(trainer)
+    assert all(torch.equal(now[name], tensor) for name, tensor in before.items())
+    assert trainer.get_training_status()["current_episode"] == 4
+
+    trainer.config.batch_size //= 8
+    results = asyncio.run(trainer.train())
+    assert trainer.run.config.algorithm.minibatches == 1
+    assert results["total_episodes"] == 8
+    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
+    # Four samples fitted into one step before, too: so nothing is lost and nothing counted twice.
+    assert [*map(torch.sum, weights_of(trainer).values())] == [
+        *map(torch.sum, weights_of(kept).values())
+    ]
+
+
+def test_smaller_steps_after_the_first_round_are_taken(small):
+    trainer = MultiModelTrainer(small(enable_monitoring=False))
+    trainer.train_round()
+    after = weights_of(trainer)
+    trainer.config.batch_size = 2
+    assert trainer.get_training_status()["current_episode"] == 4
+    now = weights_of(trainer)
+    assert all(torch.equal(now[name], tensor) for name, tensor in after.items())
+    assert trainer.run.config.algorithm.minibatches == 2
+    results = asyncio.run(trainer.train())
+    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
 
 
 # Functions.

@@ -12,6 +12,7 @@ import numpy as np
 from srl_agents.evaluation.progress import LongWork
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_envs.text.view import ParseFailure, TextView, feedback, read_answer, view_for
+from srl_envs.wrappers.reward_function import CustomRewards
 
 UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
 UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers
@@ -62,6 +63,8 @@ def random_dialogues(
     while played < games:
         work.at(f"{played / games:.0%}")
         with closing(make_env()) as env:
+            if isinstance(env, CustomRewards):
+                env.reward_function = None  # which rewards a model's own answers
             view = getattr(env.unwrapped, "text_view", None)
             if view is None:
                 raise ValueError(f"{env} has no text view, so a language model cannot play it")
