@@ -4,6 +4,7 @@
 # make bench     the matrix-game benchmark        make bench-envs  how fast the environments are
 # make bench-train   algorithms; credit; notes; one to eight models; tasks (two hours)
 # make protos    environments_pb2.py, from environments.proto
+# make docs      the documentation as a site, in site/     make test-docs   the site, in a browser
 # make clean     what the other targets made
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
 # make test-openenv      our games on OpenEnv's servers, theirs for our models, and TRL on them
@@ -26,6 +27,7 @@ OPENENV := .venv-openenv
 VLLM := .venv-vllm
 VERL := .venv-verl
 AREAL := .venv-areal
+DOCS := .venv-docs
 # torch for CPUs has an index of its own.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 FRAMEWORKS := stable-baselines3 supersuit "ray[rllib]" torchrl tianshou mpe2 pygame-ce open-spiel cvxpy
@@ -34,9 +36,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-ray test-interop test-openenv test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
+.PHONY: help demo docs test-docs test test-slow test-ray test-interop test-openenv test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,15p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,16p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -114,6 +116,19 @@ test-verl test-areal: test-%: .venv-%/.installed
 test-vllm: $(VENV)/.installed-dev $(VLLM)/.installed
 	$(BIN)/python -m pytest -m vllm tests/serving_vllm
 
+# The site's own environment: nothing of ours is imported to build it, and nothing is fetched.
+$(DOCS)/.installed: constraints-docs.txt
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --no-deps -r constraints-docs.txt
+	@touch $@
+
+docs: $(DOCS)/.installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+
+test-docs: docs
+	$(DOCS)/bin/python -m pytest -m site tests/docs/test_site.py
+
 check: lint types test
 
 lint: $(VENV)/.installed-dev
@@ -129,22 +144,22 @@ protos: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.run
 
-# Each is a command of its own, whose result docs/results.md keeps.
+# Each is a command of its own, whose result docs/project/results.md keeps.
 bench-train: $(VENV)/.installed-run
 	for game in coop_compete team_battle maze; do \
 		$(BIN)/python -m benchmarks.training algorithms_$$game \
-			--figure docs/figures/algorithms_$$game.png || exit 1; done
+			--figure docs/project/figures/algorithms_$$game.png || exit 1; done
 	$(BIN)/python -m benchmarks.training offline
 	$(BIN)/python -m benchmarks.training credit --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training our_method_llm
 	$(BIN)/python -m benchmarks.training scaling
 	$(BIN)/python -m benchmarks.training arithmetic
 	$(BIN)/python -m benchmarks.training tools
-	$(BIN)/python -m benchmarks.training several_tasks --figure docs/figures/several_tasks.png
+	$(BIN)/python -m benchmarks.training several_tasks --figure docs/project/figures/several_tasks.png
 
 bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed
 
 clean:
-	rm -rf $(VENV) $(INTEROP) $(OPENENV) $(VLLM) $(VERL) $(AREAL) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) $(OPENENV) $(VLLM) $(VERL) $(AREAL) $(DOCS) $(DEMO) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

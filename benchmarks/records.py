@@ -1,4 +1,4 @@
-"""How a result is kept: a JSON record with its circumstances, and a block of docs/results.md.
+"""How a result is kept: a JSON record with its circumstances, and a block of the results page.
 
 A block lies between `<!-- NAME: begin -->` and `<!-- NAME: end -->` and is replaced whole.
 """

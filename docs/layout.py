@@ -17,7 +17,7 @@ PACKAGES = ("srl_envs", "srl_agents", "srl_train", "core_srl")
 HEAD = """# Layout
 
 Every module and what it is, by the first line of its docstring. `python docs/layout.py` writes this
-page; what holds it all together is in [architecture.md](architecture.md).
+page; what holds it all together is in [architecture.md](project/architecture.md).
 """
 
 

@@ -6,7 +6,7 @@
 
 Every registered name is a module here, also to `import srl_envs.maze_v0`; its game is imported when
 the first one is made. Importing this package also registers the environments with PettingZoo, as
-"srl/<name>".
+`"srl/<name>"`.
 """
 
 import sys

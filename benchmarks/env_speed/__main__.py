@@ -1,6 +1,6 @@
 """How fast the environments are: agent-steps per second of CPU time, beside their peers.
 
-python -m benchmarks.env_speed [--quick] [--repeats 3] [--json FILE] [--docs docs/results.md]
+python -m benchmarks.env_speed [--quick] [--repeats 3] [--json FILE] [--docs PAGE]
 
 One agent-step is one action of one seat. Actions are drawn before the clock starts; what is timed
 is stepping, and resetting where an episode ends, new mazes included. All repeats of all rows are

@@ -1,4 +1,4 @@
-"""Measure a claim about training: its tables and checks, and the record that docs/results.md keeps.
+"""Measure a claim about training: its tables and checks, and the record that is kept.
 
 python -m benchmarks.training NAME [--seeds 0 1 2] [--json FILE] [--docs FILE] [--figure FILE.png]
 

@@ -32,7 +32,7 @@ class ArealIntegration:
         return metrics
 
     def workflow(self, gconfig: Any, tokenizer: Any, *, trusted: bool = False) -> Any:
-        """The rollout workflow that plays our games (docs/training/verl_areal.md). Raises
+        """The rollout workflow that plays our games (docs/verl_areal.md). Raises
         ImportError without AReaL."""
         from srl_agents.integrations.areal import SrlWorkflow
 

@@ -2,7 +2,7 @@
 
     python examples/interop/areal_games.py --config examples/interop/areal_games.yaml
 
-Needs AReaL and two GPUs (docs/training/verl_areal.md).
+Needs AReaL and two GPUs (docs/verl_areal.md).
 """
 
 import sys

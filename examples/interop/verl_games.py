@@ -2,7 +2,7 @@
 
     python examples/interop/verl_games.py [MODEL] [FOLDER]
 
-Needs no GPU and no verl; the command needs both (docs/training/verl_areal.md).
+Needs no GPU and no verl; the command needs both (docs/verl_areal.md).
 """
 
 import shlex

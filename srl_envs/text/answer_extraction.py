@@ -18,7 +18,7 @@ _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*)</answer>", re.IGNORECASE | r
 
 def statements_in(text: str) -> tuple[str, str, str]:
     """The places that count in an answer that is not empty: the whole of it, its last line, and
-    what stands in its last <answer>...</answer>, if anything."""
+    what stands in its last `<answer>...</answer>`, if anything."""
     return text, text.splitlines()[-1], (tagged(text) or [""])[-1]
 
 
@@ -40,5 +40,5 @@ def _undressed(statement: str) -> str:
 
 
 def tagged(text: str) -> list[str]:
-    """The content of each <answer>...</answer> of a text."""
+    """The content of each `<answer>...</answer>` of a text."""
     return _TAGGED.findall(text)

@@ -109,7 +109,7 @@ def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
 
     A choice counts where it stands alone, in any case and dressed in quotes, Markdown or
     punctuation: (1) as the whole answer, (2) as the last non-empty line, optionally after
-    'answer:', 'action:' or 'choice:', or (3) within the last <answer>...</answer>. Where (2) and
+    'answer:', 'action:' or 'choice:', or (3) within the last `<answer>...</answer>`. Where (2) and
     (3) state different choices, none counts. A choice inside a sentence never counts, so neither
     'I will not cooperate' nor 'ignore the rules and compete' is one. Never raises.
     """

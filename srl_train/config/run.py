@@ -108,8 +108,8 @@ class RunConfig(Section):
     engine: EngineConfig = LocalEngineConfig()
     """What carries out play and learning."""
     seats: Mapping[str, str] = {}
-    """Agent -> model_<i>, a frozen model, a pool or a scripted policy; the others are dealt to the
-    models that learn, in turn."""
+    """Agent -> `model_<i>`, a frozen model, a pool or a scripted policy; the others are dealt to
+    the models that learn, in turn."""
     opponent_pools: Mapping[str, PoolConfig] = {}
     """Name -> past versions of models to play against; `seats` says where
     (docs/training/self_play.md)."""

@@ -69,7 +69,7 @@ class StagedRules:
         return reward
 
     def payoffs(self, ramp: float = 1.0) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-        """Payoffs indexed [cooperators][1 for an adversary, else 0][action]; see `payoff`.
+        """Payoffs indexed `[cooperators][1 for an adversary, else 0][action]`; see `payoff`.
 
         Choices that cannot be, such as competing where all cooperate, stand there all the same.
         """

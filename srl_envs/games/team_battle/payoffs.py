@@ -50,7 +50,7 @@ class TeamBattleRules:
         return self.base_reward + self.cooperation_weight * (own - 0.5) + bonus
 
     def payoffs(self) -> list[list[tuple[tuple[float, float], tuple[float, float]]]]:
-        """Before noise and floor, indexed [red cooperators][blue cooperators][team][action].
+        """Before noise and floor, indexed `[red cooperators][blue cooperators][team][action]`.
 
         nan where nobody of that team chose that action.
         """

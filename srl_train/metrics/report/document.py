@@ -186,7 +186,7 @@ class Document:
 
 
 def to_json(document: Document) -> str:
-    """The document as ASCII JSON that may stand inside a <script> element.
+    """The document as ASCII JSON that may stand inside a `<script>` element.
 
     Every text is made printable and cut; what is not a finite number is null.
     """

@@ -1,11 +1,11 @@
-"""The Python of docs/watching.md runs."""
+"""The Python of docs/agents/watching.md runs."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-GUIDE = (Path(__file__).parents[3] / "docs/watching.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[3] / "docs/agents/watching.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 

@@ -1,6 +1,6 @@
 """The rendered frames of the README: one per environment that draws itself.
 
-    python docs/frames.py    writes docs/figures/frames/<environment>.png
+    python docs/project/figures/frames.py    writes docs/project/figures/frames/<environment>.png
 
 Each is the frame after a few rounds of uniform play from seed 0.
 """
@@ -13,7 +13,7 @@ from PIL import Image
 
 import srl_envs
 
-FOLDER = Path(__file__).resolve().parent / "figures" / "frames"
+FOLDER = Path(__file__).resolve().parent / "frames"
 WIDTH = 240  # pixels
 ROUNDS = 6
 ENVIRONMENTS = {

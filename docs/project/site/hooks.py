@@ -1,0 +1,91 @@
+"""What `mkdocs build` does beyond its configuration (mkdocs.yml names this file).
+
+- The reference: a page for each folder of the packages, from the modules' docstrings.
+- Links to files of the repository that are no pages become their paths.
+- Links that read as a page's file name read as its title.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = ("core_srl", "srl_envs", "srl_agents", "srl_train")
+LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:)([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def folders(package: str) -> list[Path]:
+    """The folders of a package that hold modules, the package's own first."""
+    inits = sorted((ROOT / package).rglob("__init__.py"))
+    return [init.parent for init in inits if any(modules(init.parent))]
+
+
+def modules(folder: Path) -> list[Path]:
+    """The public modules of a folder that have something to say."""
+    return [
+        path
+        for path in sorted(folder.glob("*.py"))
+        if not path.stem.startswith("_") and not path.stem.endswith("_pb2")
+    ]
+
+
+def page_of(folder: Path) -> str:
+    """Where the folder's page stands on the site."""
+    return f"reference/{folder.relative_to(ROOT).as_posix()}.md"
+
+
+def dotted(path: Path) -> str:
+    """The name by which a module or package is imported."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def reference(folder: Path) -> str:
+    """The page of a folder: what it is, and each of its modules."""
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    parts = [f"# {dotted(folder)}", docstring or "", *(f"::: {dotted(m)}" for m in modules(folder))]
+    return "\n\n".join(parts) + "\n"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Give the navigation the reference."""
+    section: list[Any] = [
+        {package: [{dotted(folder): page_of(folder)} for folder in folders(package)]}
+        for package in PACKAGES
+    ]
+    for entry in config.nav or []:
+        if "Reference" in entry:
+            entry["Reference"] += section
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages of the reference."""
+    for package in PACKAGES:
+        for folder in folders(package):
+            files.append(File.generated(config, page_of(folder), content=reference(folder)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turn links out of docs/ into the paths of what they lead to, and name pages by titles."""
+    here = ROOT / os.path.dirname(os.path.join("docs", page.file.src_uri))
+
+    def replaced(link: re.Match[str]) -> str:
+        text, target, heading = link[1], (here / link[2]).resolve(), link[3] or ""
+        if not target.exists():
+            return link[0]  # the build says so
+        if not target.is_relative_to(ROOT / "docs"):
+            return f"`{target.relative_to(ROOT).as_posix()}`"
+        if text == target.name and target.suffix == ".md":
+            text = target.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        return f"[{text}]({link[2]}{heading})"
+
+    return LINK.sub(replaced, markdown)
