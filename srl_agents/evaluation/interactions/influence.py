@@ -27,10 +27,10 @@ from srl_agents.rollout import played_action
 from srl_envs.games.round_game import RoundGame
 from srl_envs.text.view import TextAction
 
-ALTERNATIVES = 4
+ALTERNATIVES = 3
 """Other actions that are tried at most in an agent's turn, drawn at random where more are legal."""
-TURNS = 16
-"""Turns of a game in which others are tried at most, evenly spread."""
+TURNS = 12
+"""Turns of a game in which others are tried at most, drawn at random where there are more."""
 
 FIXED = ("action_spaces", "observation_spaces", "state_space", "text_view", "rules")
 
@@ -79,9 +79,8 @@ def effects(episode: Episode, env: Any, rng: np.random.Generator) -> dict[Pair, 
     `replay`.
     """
     watched = Watched(env)
-    tried = set(
-        np.linspace(0, len(episode.turns) - 1, min(TURNS, len(episode.turns)), dtype=int).tolist()
-    )
+    count = len(episode.turns)
+    tried = set(rng.choice(count, TURNS, replace=False).tolist() if count > TURNS else range(count))
     found: dict[Pair, list[float]] = {}
     for number, (turn, _) in enumerate(
         zip(episode.turns, replay(episode, watched), strict=False)

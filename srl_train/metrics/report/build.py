@@ -24,6 +24,7 @@ from srl_train.metrics.report.document import (
     table,
 )
 from srl_train.metrics.report.headline import FOR_THE_OPTIMUM, Headline, ends, headline
+from srl_train.metrics.report.interactions import interactions
 from srl_train.metrics.report.transcript import transcript, view_of
 from srl_train.metrics.run_folder import Run, Sample, load, number_at
 
@@ -46,6 +47,7 @@ def report(run: Run, *, trusted: bool = False) -> Document:
         Section("Reward", _reward(run)),
         Section("The models", _models(run)),
         Section("How they played", _behaviour(run)),
+        Section("Who did what to whom", interactions(run, trusted=trusted)),
         Section("Who updated when", _updates(run)),
         Section("What the learners measured", _curves(run, "learning")),
         Section("Sample episodes", _episodes(run, trusted)),

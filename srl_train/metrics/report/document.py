@@ -63,10 +63,49 @@ class Raster:
 
 
 @dataclass(frozen=True)
+class Arrow:
+    """One player's part in what another got, over one period."""
+
+    source: int
+    """Number of the player in the graph's list."""
+    target: int
+    value: float
+    low: float
+    """With `high` the interval; NaN where there is none."""
+    high: float
+    games: int
+    sure: bool
+    """Whether the interval leaves zero out; other arrows are drawn pale."""
+
+
+@dataclass(frozen=True)
+class Period:
+    """The arrows of a graph at one time."""
+
+    label: str
+    arrows: Sequence[Arrow]
+
+
+@dataclass(frozen=True)
+class InteractionGraph:
+    """Players on a circle with arrows between them, a slider over the periods, and a table."""
+
+    title: str
+    how: str
+    """What was measured."""
+    unit: str
+    """Of the arrows' values."""
+    players: Sequence[str]
+    periods: Sequence[Period]
+    """In order of time; the last is shown first."""
+    directed: bool = True
+
+
+@dataclass(frozen=True)
 class Figure:
     """Drawings side by side, with what their lines are."""
 
-    drawings: Sequence[Panel | Raster]
+    drawings: Sequence[Panel | Raster | InteractionGraph]
     caption: str
 
 

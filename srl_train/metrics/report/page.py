@@ -1,4 +1,4 @@
-"""HTML page of a document: one self-contained file with its own two scripts."""
+"""HTML page of a document: one self-contained file with its own scripts."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ _PAGE = """<!doctype html>
 </html>
 """
 
+SCRIPTS = ("uPlot.iife.min.js", "graph.js", "page.js")
+"""In order: the last one draws the document."""
+
 
 def html(document: Document) -> str:
     """The page as text.
@@ -40,7 +43,7 @@ def html(document: Document) -> str:
     that are in it, nothing else; Trusted Types keep these scripts from making HTML of text.
     """
     styles = [_asset("uPlot.min.css"), _asset("page.css")]
-    scripts = [_asset("uPlot.iife.min.js"), _asset("page.js")]
+    scripts = [_asset(name) for name in SCRIPTS]
     policy = (
         f"default-src 'none'; img-src data:; style-src {_hashes(styles)}; "
         f"script-src {_hashes(scripts)}; base-uri 'none'; form-action 'none'; "

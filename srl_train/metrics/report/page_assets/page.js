@@ -18,6 +18,13 @@ function make(tag, properties, ...children) {
   for (const child of children.flat(Infinity)) if (child !== null) element.append(child);
   return element;
 }
+/** The same of a drawing: its attributes are set as they are, which runs nothing of them. */
+function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children.flat(Infinity));
+  return element;
+}
 const text = (tag, className, words) => make(tag, { className }, words);
 /** Words of others: in a box of their own, so that right-to-left text turns nothing around it. */
 const said = (words) => text("bdi", "said", words);
@@ -182,11 +189,6 @@ function raster(block) {
     return holder;
   }
   const first = block.rounds[0], count = block.rounds.at(-1) - first + 1;
-  const svg = (tag, attributes) => {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    return element;
-  };
   const wide = count > 120 ? 1 : 0.9;
   block.rows.forEach(([label, rounds], row) => {
     const strip = svg("svg", { viewBox: `0 0 ${count} 1`, preserveAspectRatio: "none" });
@@ -290,7 +292,8 @@ function player(block) {
 
 // The page
 
-const DRAW = { table, heatmap, cards, notes, text: paragraph, details, figure, panel, raster, transcript };
+const DRAW = { table, heatmap, cards, notes, text: paragraph, details, figure, panel, raster, transcript,
+  interactiongraph };
 const draw = (block) => DRAW[block.kind](block);
 const blocks = (several) => several.map(draw);
 
