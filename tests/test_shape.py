@@ -143,6 +143,7 @@ def test_what_is_heavy_or_unwanted_stays_in_its_place():
         "import srl_train.cli; srl_train.cli.main(['play', '--help'])",
         "import srl_train.cli; srl_train.cli.main(['replay', '--help'])",
         "import srl_train.metrics.report.animation",
+        "import srl_train.metrics.live.server",
         "import srl_agents.serving.fleet",
         "import srl_train.cli; srl_train.cli.main(['serve', 'status'])",
         "import srl_train.cli; srl_train.cli.main(['eval', '--help'])",

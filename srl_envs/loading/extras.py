@@ -28,6 +28,7 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "grpc_reflection": "grpc",
     "google": "grpc",
     "openskill": "judge",
+    "starlette": "watch",
     "ray": "ray",
     "tenacity": "openai",  # which every extra that asks servers brings
 }

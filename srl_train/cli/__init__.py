@@ -29,6 +29,7 @@ COMMANDS = {
     "serve": "serve models or environments, or list the model servers that run",
     "export": "write a trained model for others to load, or push it to the hub",
     "report": "write the report of a run, or compare several",
+    "watch": "show runs while they go on, on a page in the browser",
     "play": "play one agent yourself, in the terminal",
     "replay": "play recorded episodes again: check them, or make an animation",
     "schema": "print the settings of a configuration as a JSON Schema, for editors",
@@ -38,7 +39,7 @@ COMMANDS = {
 `add_arguments(parser)` and `run(args) -> int`."""
 FOLDERS = {
     "judging": ("eval", "crossplay", "rate", "exploit", "compare"),
-    "pages": ("report", "replay"),
+    "pages": ("report", "replay", "watch"),
 }
 """Folder of srl_train/cli -> subcommands whose modules are in it; the others are beside this."""
 ERROR_MODULES = (

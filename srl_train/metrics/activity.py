@@ -94,10 +94,11 @@ def read_activity(path: str | os.PathLike[str]) -> list[Span]:
 
     Raises MetricsError, with the line's number, for a damaged line before the last.
     """
-    return [_span(path, place, row) for place, row in enumerate(read_metrics(path), start=1)]
+    return [span(path, place, row) for place, row in enumerate(read_metrics(path), start=1)]
 
 
-def _span(path: str | os.PathLike[str], place: int, row: Mapping[str, Any]) -> Span:
+def span(path: str | os.PathLike[str], place: int, row: Mapping[str, Any]) -> Span:
+    """The span of one line. Raises MetricsError, with the line's number, for what is none."""
     kinds = {"who": str, "round": int, "start": int | float, "end": int | float}
     if row.keys() != kinds.keys() or not all(isinstance(row[n], kinds[n]) for n in kinds):
         raise MetricsError(

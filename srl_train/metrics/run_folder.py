@@ -117,6 +117,16 @@ class Run:
         """One number per round, found by following the keys into each row; NaN for none."""
         return [number_at(row, *keys) for row in self.rows]
 
+    def names(self, *keys: str) -> list[str]:
+        """The names found by following the keys into each row, each once, in order."""
+        found: dict[str, None] = {}
+        for row in self.rows:
+            place: Any = row
+            for key in keys:
+                place = place.get(key) if isinstance(place, Mapping) else None
+            found |= dict.fromkeys(place) if isinstance(place, Mapping) else {}
+        return list(found)
+
     def total(self, *keys: str) -> float:
         """The sum of a series, rounds without a number left out."""
         return math.fsum(value for value in self.series(*keys) if math.isfinite(value))
@@ -163,7 +173,7 @@ def _loaded(folder: Path) -> Run:
             f"{folder} holds no run: neither metrics.jsonl nor summary.json nor config.yaml "
             "is in it; give a folder that `srl train` wrote"
         )
-    config_text, tree = _config(config, notes)
+    config_text, tree = read_config(config, notes)
     planned = number_at(tree, "rounds")
     rows = _rows(metrics, notes, planned)
     if rows and len(rows) < planned:
@@ -173,7 +183,7 @@ def _loaded(folder: Path) -> Run:
         folder=folder,
         rows=rows,
         stages=_stages(folder / "stages.jsonl", tree, notes),
-        summary=_summary(summary, notes),
+        summary=read_summary(summary, notes),
         config_text=config_text,
         config=tree,
         samples=_samples(folder / "episodes", notes, expected=bool(rows)),
@@ -195,7 +205,7 @@ def _rows(path: Path, notes: list[str], planned: float) -> tuple[Mapping[str, An
         notes.append("metrics.jsonl is empty: no round has ended.")
     by_round: dict[int, Mapping[str, Any]] = {}
     for place, row in enumerate(found, start=1):
-        _check_row(path, place, row, "environment")
+        check_row(path, place, row, "environment")
         by_round[row["round"]] = row
     if len(by_round) < len(found):
         notes.append("Some rounds were written twice; the later row of each is shown.")
@@ -210,7 +220,7 @@ def _stages(
 ) -> dict[str, tuple[Mapping[str, Any], ...]]:
     by_pass: dict[int, Mapping[str, Any]] = {}
     for place, row in enumerate(read_metrics(path) if path.exists() else (), start=1):
-        _check_row(path, place, row, "stage")
+        check_row(path, place, row, "stage")
         by_pass[row["round"]] = row
     stages: dict[str, tuple[Mapping[str, Any], ...]] = {}
     for number in sorted(by_pass):
@@ -223,7 +233,7 @@ def _stages(
     return stages
 
 
-def _check_row(path: Path, place: int, row: Mapping[str, Any], kind: str) -> None:
+def check_row(path: Path, place: int, row: Mapping[str, Any], kind: str) -> None:
     """Raise RunFolderError unless the row is a round's or, of `kind` "stage", a stage's pass."""
     of_kind = row.get(kind) in ORDER if kind == "stage" else isinstance(row.get(kind), Mapping)
     number = row.get("round")
@@ -258,7 +268,8 @@ def _counts(value: Mapping[str, Any]) -> bool:
     return all(isinstance(one, int | float) and abs(one) < LARGEST for one in value.values())
 
 
-def _summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
+def read_summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
+    """summary.json; {} where it is not there. Raises RunFolderError for what is none."""
     if not path.exists():
         notes.append(
             "summary.json is not there: the run goes on or was stopped. "
@@ -284,7 +295,8 @@ def _summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
     return found
 
 
-def _config(path: Path, notes: list[str]) -> tuple[str, Mapping[str, Any]]:
+def read_config(path: Path, notes: list[str]) -> tuple[str, Mapping[str, Any]]:
+    """config.yaml as it stands, and parsed. Raises RunFolderError for what is no YAML."""
     if not path.exists():
         notes.append("config.yaml is not there: what the run was told is unknown.")
         return "", {}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from srl_agents.episode import Episode
 from srl_envs.errors import UntrustedError
 from srl_train.metrics.report import figures, page, tables
 from srl_train.metrics.report.document import (
@@ -206,6 +207,7 @@ def _updates(run: Run) -> list[Block]:
             figures.activity(run),
             "Filled: rounds were played, or the model learned or waited for its turn to.",
         ),
+        *_curves(run, "versions"),
         *_curves(run, "weights", "Only rounds that changed a model's weights are joined."),
         tables.updates(run),
         Text(
@@ -225,15 +227,19 @@ def _sample(run: Run, sample: Sample, trusted: bool) -> Sequence[Block]:
     title = Text(sample.label.capitalize(), "heading")
     if not sample.episodes:
         return title, Text("The file is empty.")
-    episode = sample.episodes[0]
+    return title, *sample_episode(sample.episodes[0], run, trusted=trusted)
+
+
+def sample_episode(episode: Episode, run: Run, *, trusted: bool) -> Sequence[Block]:
+    """The transcript of an episode of the run, and what is missing in it."""
     named = run.config.get("environment")
     options = (named.get("options") if isinstance(named, Mapping) else None) or {}
     try:
         view = view_of(episode, run.environment, options, trusted=trusted)
     except UntrustedError as error:
         told = Text(f"Agents are shown without their words: {error}.")
-        return title, told, transcript(episode, None)
-    return title, transcript(episode, view)
+        return told, transcript(episode, None)
+    return (transcript(episode, view),)
 
 
 def _configuration(run: Run) -> list[Block]:

@@ -202,7 +202,43 @@ class Transcript:
     """Between two frames."""
 
 
-Block = Figure | Table | HeatMap | Cards | Notes | Text | Details | Transcript
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come: a bar, and words beside it."""
+
+    share: float
+    """From 0 to 1; NaN where nobody knows."""
+    words: Sequence[str]
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run in a list of several; the page links to it by its name."""
+
+    name: str
+    about: str
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs to choose from."""
+
+    runs: Sequence[RunLine]
+
+
+@dataclass(frozen=True)
+class Games:
+    """Files of sample episodes of a run that is served, whose transcripts the page asks for."""
+
+    run: str
+    files: Sequence[tuple[str, str]]
+    """Name and label, the newest last."""
+
+
+Block = (
+    Progress | Runs | Games | Figure | Table | HeatMap | Cards | Notes | Text | Details | Transcript
+)
 
 
 @dataclass(frozen=True)
@@ -229,17 +265,16 @@ def to_json(document: Document) -> str:
 
     Every text is made printable and cut; what is not a finite number is null.
     """
-    text = json.dumps(_plain(document), allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plain(document), allow_nan=False, separators=(",", ":"))
     # In JSON these stand in strings only; escaped, no string ends the element that it is in.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _plain(value: Any, longest: int = LONGEST_CELL) -> Any:
+def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
+    """A document, or a part of one, as JSON has it: its dataclasses are mappings with a `kind`."""
     if dataclasses.is_dataclass(value):
         longest = LONGEST_TEXT if isinstance(value, Text | Transcript) else longest
-        fields = {
-            f.name: _plain(getattr(value, f.name), longest) for f in dataclasses.fields(value)
-        }
+        fields = {f.name: plain(getattr(value, f.name), longest) for f in dataclasses.fields(value)}
         return {"kind": type(value).__name__.lower(), **fields}
     if isinstance(value, str):
         return printable(cut(value, longest))
@@ -248,7 +283,7 @@ def _plain(value: Any, longest: int = LONGEST_CELL) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     if isinstance(value, Sequence):
-        return [_plain(entry, longest) for entry in value]
+        return [plain(entry, longest) for entry in value]
     return value
 
 

@@ -24,7 +24,8 @@ from srl_train.metrics.seeds import Entry
 
 SHOWN_ELSEWHERE = frozenset(
     {"raw_reward", "raw_return", "shaped_return", "parse_failures", "cooperation_rate",
-     "updated", "updates", "weight_change", "samples"}
+     "updated", "updates", "weight_change", "samples", "steps_left_out",
+     "samples_dropped_stale"}
 )  # fmt: skip
 """Of a model's row, what has a figure or table of its own; all else is the learner's."""
 
@@ -83,7 +84,7 @@ def reward(run: Run) -> list[Panel]:
 
 def environments(run: Run) -> list[Panel]:
     """What was earned and solved in each environment, where a run has several."""
-    labels = sorted({label for row in run.rows for label in row.get("by_environment") or ()})
+    labels = sorted(run.names("by_environment"))
 
     def lines(key: str) -> list[Line]:
         # A round need not play all of them: only those that did are joined.
@@ -116,10 +117,10 @@ def behaviour(run: Run) -> list[Panel]:
 
 def updates(run: Run) -> list[Raster]:
     """A raster of who updated when."""
-    rows = [
-        (model, [row["round"] for row in run.rows if row["models"].get(model, {}).get("updated")])
-        for model in run.models
-    ]
+    rows = []
+    for model in run.models:
+        updated = zip(run.rounds, run.series("models", model, "updated"), strict=True)
+        rows.append((model, [number for number, share in updated if share > 0]))
     return [Raster("Rounds in which each model's weights were updated", rows, run.rounds)]
 
 
@@ -127,13 +128,17 @@ def activity(run: Run) -> list[Raster]:
     """Who was busy when, where play went ahead: a lane for play, and one for each model."""
     if not run.activity:
         return []
-    slot = max(span.end for span in run.activity) / SLOTS
+    began = min(span.start for span in run.activity)
+    slot = (max(span.end for span in run.activity) - began) / SLOTS
     lanes = [
         (who, sorted({
             number
             for span in run.activity
             if span.who == who
-            for number in range(int(span.start / slot), min(SLOTS, math.ceil(span.end / slot)))
+            for number in range(
+                int((span.start - began) / slot),
+                min(SLOTS, math.ceil((span.end - began) / slot)),
+            )
         }))
         for who in (PLAY, *run.models)
     ]  # fmt: skip
@@ -151,23 +156,34 @@ def weights(run: Run) -> list[Panel]:
     ]
 
 
-def learning(run: Run) -> list[Panel]:
+def versions(run: Run) -> list[Panel]:
+    """How old the samples were that models learned from, and how far their versions have come."""
+    return [
+        _smooth(
+            "Staleness: updates since the samples were drawn", _per_model(run, "staleness", "mean")
+        ),
+        Panel("Version: updates so far", _per_model(run, "updates")),
+    ]
+
+
+def learning(run: Run) -> list[Panel | Raster]:
     """Whatever else the learners measured: loss, gradient norm, entropy and so on."""
     names = dict.fromkeys(
         key
-        for row in run.rows
-        for model in row["models"].values()
-        for key, value in model.items()
-        if key not in SHOWN_ELSEWHERE and isinstance(value, float)
+        for model in run.models
+        for key in run.names("models", model)
+        if key not in SHOWN_ELSEWHERE
     )
-    states = dict.fromkeys(key for row in run.rows for key in row.get("mode_state") or ())
-    return [
-        _smooth(TITLES.get(name, name.replace("_", " ").capitalize()), _per_model(run, name))
-        for name in names
-    ] + [
-        _smooth(f"The mode's {key}", [Line(key, run.rounds, run.series("mode_state", key))])
-        for key in states
-    ]
+    return measured(
+        [
+            _smooth(TITLES.get(name, name.replace("_", " ").capitalize()), _per_model(run, name))
+            for name in names
+        ]
+        + [
+            _smooth(f"The mode's {key}", [Line(key, run.rounds, run.series("mode_state", key))])
+            for key in run.names("mode_state")
+        ]
+    )
 
 
 FIGURES: dict[str, Callable[[Run], Sequence[Panel | Raster]]] = {
@@ -178,6 +194,7 @@ FIGURES: dict[str, Callable[[Run], Sequence[Panel | Raster]]] = {
     "behaviour": behaviour,
     "updates": updates,
     "activity": activity,
+    "versions": versions,
     "weights": weights,
     "learning": learning,
 }
@@ -260,8 +277,8 @@ def _listed(label: str, lists: Sequence[object]) -> Line:
     return Line(label, range(1, len(values) + 1), values)
 
 
-def _per_model(run: Run, key: str) -> list[Line]:
-    return [Line(model, run.rounds, run.series("models", model, key)) for model in run.models]
+def _per_model(run: Run, *keys: str) -> list[Line]:
+    return [Line(model, run.rounds, run.series("models", model, *keys)) for model in run.models]
 
 
 def _where(line: Line, keep: Callable[[float], bool]) -> Line:

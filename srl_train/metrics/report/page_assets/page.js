@@ -9,6 +9,8 @@ const DASHES = [[], [8, 3], [2, 3]];  // the palette's second and third time rou
 const QUIET = "#6b7280", GRID = "#e5e7eb", MISSING = "\u2013";
 const FEW = 40;  // values of a line up to which each is drawn as a dot
 const OPEN_TURNS = 4;  // shown at once; the following ones unfold on a click
+const ELEMENT = new WeakMap();  // block -> where it was drawn
+const REFRESH = new WeakMap();  // block -> what draws it anew in its place
 const STEPS = [1, 2, 5].flatMap((n) => [0, 1, 2, 3, 4, 5, 6, 7, 8].map((e) => n * 10 ** e))
   .sort((a, b) => a - b);
 
@@ -97,16 +99,15 @@ function smoothed(line, window) {
   return { ...line, y, low, high, dots };
 }
 
-function panel(block) {
-  const holder = text("div", "panel", text("h4", "", block.title));
+/** What is drawn of a panel: words where nothing ever changed, else uPlot's data, and how its lines
+ * look; two charts of one shape differ in their data only. */
+function chart(block) {
   const values = block.lines.map((line) => new Set(finite(line.y)));
-  if (values.every((known) => known.size < 2)) {  // it never changed: words say it
+  if (values.every((known) => known.size < 2)) {
     const told = block.lines.map((line, place) => [line.label, written(block, [...values[place]][0])])
       .filter(([, value]) => value !== MISSING);
     const same = new Set(told.map(([, value]) => value)).size === 1;
-    holder.append(text("p", "quiet", "never changed: "
-      + (same ? told[0][1] : told.map((pair) => pair.join(" ")).join(", "))));
-    return holder;
+    return { words: "never changed: " + (same ? told[0][1] : told.map((pair) => pair.join(" ")).join(", ")) };
   }
   const lines = block.lines.map((line) => smoothed(line, block.window));
   const xs = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
@@ -140,26 +141,44 @@ function panel(block) {
     add(xs.map(() => height), { stroke: QUIET, width: 1, dash: [4, 3], points: { show: false } });
     legend.push({ label, stroke: QUIET, column: [], last: height });
   }
-  holder.append(axes(block, data, series, bands, legend));
+  const shape = JSON.stringify([series, bands, legend.map(({ label, stroke }) => [label, stroke])]);
+  return { data, series, bands, legend, shape };
+}
+
+function panel(block) {
+  const holder = text("div", "panel", "");
+  let shape = null, update = null;
+  const refresh = () => {
+    const drawn = chart(block);
+    if (update !== null && drawn.shape === shape) { update(drawn); return; }
+    shape = drawn.shape;
+    const [body, tell] = drawn.words === undefined ? axes(block, drawn)
+      : [text("p", "quiet", drawn.words), null];
+    update = tell;
+    holder.replaceChildren(text("h4", "", block.title), body);
+  };
+  refresh();
+  REFRESH.set(block, refresh);
   return holder;
 }
 
-/** The axes, and below them the lines' names with their last value, or the one under the cursor. */
-function axes(block, data, series, bands, legend) {
-  const names = legend.map(({ label, stroke, last }) => {
+/** The axes, and below them the lines' names with their last value, or the one under the cursor; and
+ * what draws another chart of the same shape in them. */
+function axes(block, drawn) {
+  const names = drawn.legend.map(({ label, stroke, last }) => {
     const swatch = text("span", "swatch", "");
     swatch.style.background = stroke;
     const value = text("b", "", written(block, last));
     return { value, item: make("li", {}, swatch, text("bdi", "", label), " ", value) };
   });
-  const tell = (plot) => legend.forEach(({ column, last }, index) => {
+  const tell = (plot) => drawn.legend.forEach(({ column, last }, index) => {
     const under = plot.cursor.idx === null ? last : column[plot.cursor.idx] ?? last;
     names[index].value.textContent = written(block, under);
   });
   const beside = (low, high) => Math.max(0.05, 0.1 * (high - low));
   const grid = { stroke: GRID, width: 1 };
   const options = {
-    width: 400, height: 220, series, bands,
+    width: 400, height: 220, series: drawn.series, bands: drawn.bands,
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: block.percent ? { range: (_, low, high) =>
@@ -175,11 +194,12 @@ function axes(block, data, series, bands, legend) {
   const canvas = make("div", { className: "canvas" });
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", block.title);
-  const plot = new uPlot(options, data, canvas);
+  const plot = new uPlot(options, drawn.data, canvas);
   new ResizeObserver(() => {
     if (canvas.clientWidth > 0) plot.setSize({ width: canvas.clientWidth, height: 220 });
   }).observe(canvas);
-  return make("div", {}, canvas, make("ul", { className: "legend" }, names.map(({ item }) => item)));
+  const body = make("div", {}, canvas, make("ul", { className: "legend" }, names.map(({ item }) => item)));
+  return [body, (other) => { drawn = other; plot.setData(other.data); tell(plot); }];
 }
 
 function raster(block) {
@@ -292,9 +312,20 @@ function player(block) {
 
 // The page
 
-const DRAW = { table, heatmap, cards, notes, text: paragraph, details, figure, panel, raster, transcript,
+function progress(block) {
+  const bar = text("span", "", "");
+  bar.style.width = `${100 * (block.share ?? 0)}%`;
+  return make("div", { className: "progress" }, make("div", { className: "track" }, bar),
+    text("div", "words", block.words.join(" \u00b7 ")));
+}
+
+const DRAW = { progress, table, heatmap, cards, notes, text: paragraph, details, figure, panel, raster, transcript,
   interactiongraph };
-const draw = (block) => DRAW[block.kind](block);
+const draw = (block) => {
+  const element = DRAW[block.kind](block);
+  ELEMENT.set(block, element);
+  return element;
+};
 const blocks = (several) => several.map(draw);
 
 function show(doc) {
@@ -315,4 +346,5 @@ function show(doc) {
       text("h2", "", one.title), blocks(one.blocks))));
 }
 
-show(JSON.parse(document.getElementById("document").textContent));
+const inside = document.getElementById("document");  // a page that is served gets its document later
+if (inside !== null) show(JSON.parse(inside.textContent));

@@ -1,0 +1,185 @@
+"""Follower of a run's folder: what its files say so far, read as they are written."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from srl_envs.errors import DocumentError
+from srl_envs.loading.untrusted import read_json
+from srl_train.metrics.errors import MetricsError, RunFolderError
+from srl_train.metrics.live.tail import Tail, open_inside
+from srl_train.metrics.live.watched_run import Passes, RoundsSoFar, Spans, WatchedRun
+from srl_train.metrics.run_folder import read_config, read_summary
+
+MOST_SAMPLES = 200
+"""Files of sample episodes that are offered: the newest."""
+MARKS = ("config.yaml", "metrics.jsonl", "summary.json")
+"""A folder that holds one of these is a run's."""
+
+
+class Follower:
+    """One run's folder, which need not be there yet, or any more.
+
+    `root` is a resolved folder, out of which no link leads.
+    """
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        self.folder = folder
+        self.root = root
+        self.version = 0
+        """How often something was found to be new."""
+        self._rounds, self._passes, self._spans = RoundsSoFar(), Passes(), Spans()
+        self._tails = {
+            name: Tail(folder / f"{name}.jsonl", root) for name in ("metrics", "stages", "activity")
+        }
+        self._damaged = dict.fromkeys(self._tails, 0)
+        self._seen: dict[str, object] = {}
+        self._config: tuple[str, Mapping[str, Any]] = ("", {})
+        self._summary: Mapping[str, Any] = {}
+        self._files: tuple[Path, ...] = ()
+        self._problems: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def there(self) -> bool:
+        """Whether the folder holds a run now."""
+        return any((self.folder / name).exists() for name in MARKS)
+
+    def refresh(self, seconds: float = 0.1) -> bool:
+        """Read what is new, for about so many seconds; whether there was anything."""
+        with self._lock:
+            news = self._refresh(time.monotonic() + seconds)
+            self.version += news
+            return news
+
+    def _refresh(self, until: float) -> bool:
+        news = [self._reread(name) for name in ("config.yaml", "summary.json")]
+        news.append(self._list_samples())
+        news += [self._follow(name, until) for name in self._tails]
+        return any(news)
+
+    @property
+    def changed(self) -> float:
+        """When its files were last written to, as time.time() has it; 0 where there is none."""
+        return max(tail.written for tail in self._tails.values())
+
+    def run(self) -> WatchedRun:
+        """The run as far as it was read; its columns go on with the file."""
+        with self._lock:
+            return self._run()
+
+    def _run(self) -> WatchedRun:
+        unread = {name: tail.left_out + self._damaged[name] for name, tail in self._tails.items()}
+        return WatchedRun(
+            folder=self.folder,
+            rows=tuple(self._rounds.recent)[-1:],
+            stages=self._passes.by_stage(),
+            summary=self._summary,
+            config_text=self._config[0],
+            config=self._config[1],
+            samples=(),
+            notes=(
+                *self._problems.values(),
+                *(f"{n} lines of {name}.jsonl cannot be read." for name, n in unread.items() if n),
+            ),
+            activity=tuple(self._spans.spans),
+            so_far=self._rounds,
+            files=self._files,
+        )
+
+    def _follow(self, name: str, until: float) -> bool:
+        """Take the new lines of a file; whether there were any, or fewer than before."""
+        news = False
+        try:
+            while True:
+                anew, lines = self._tails[name].read()
+                if anew:
+                    self._forget(name)
+                for line in lines:
+                    self._take(name, line)
+                news = news or anew or bool(lines)
+                if not lines or time.monotonic() > until:
+                    break
+        except (RunFolderError, OSError) as error:
+            return self._trouble(f"{name}.jsonl", error)
+        self._problems.pop(f"{name}.jsonl", None)
+        return news
+
+    def _forget(self, name: str) -> None:
+        """A file was written anew, as by a run that was resumed."""
+        self._damaged[name] = 0
+        if name == "metrics":
+            self._rounds = RoundsSoFar()
+        elif name == "stages":
+            self._passes = Passes()
+        else:
+            self._spans = Spans()
+
+    def _take(self, name: str, line: bytes) -> None:
+        take: Callable[[dict[str, Any]], None] = {
+            "metrics": self._rounds.take,
+            "stages": self._passes.take,
+            "activity": self._spans.take,
+        }[name]
+        if not line.strip():
+            return
+        try:
+            row = read_json(line)
+            if not isinstance(row, dict):
+                raise DocumentError("not a row")
+            take(row)
+        except (DocumentError, MetricsError, RunFolderError):
+            self._damaged[name] += 1
+
+    def _reread(self, name: str) -> bool:
+        """Read a file that is written whole, where it is another than was read."""
+        path = self.folder / name
+        try:
+            with open_inside(path, self.root) as file:
+                status = os.fstat(file.fileno())
+        except FileNotFoundError:
+            return self._seen.pop(name, None) is not None
+        except (RunFolderError, OSError) as error:
+            return self._trouble(name, error)
+        signature = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if self._seen.get(name) == signature:
+            return False
+        self._seen[name] = signature
+        try:
+            if name == "config.yaml":
+                self._config = read_config(path, [])
+            else:
+                self._summary = read_summary(path, [])
+        except (RunFolderError, OSError) as error:
+            return self._trouble(name, error)
+        self._problems.pop(name, None)
+        return True
+
+    def _list_samples(self) -> bool:
+        """Look for new files of sample episodes; whether there are."""
+        folder = self.folder / "episodes"
+        try:
+            if not folder.resolve().is_relative_to(self.root):
+                raise RunFolderError(f"episodes leads outside {self.root}: it is not read")
+            signature = folder.stat().st_mtime_ns
+            if self._seen.get("episodes") == signature:
+                return False
+            found = sorted(folder.glob("round_*.jsonl"))[-MOST_SAMPLES:]
+        except FileNotFoundError:
+            signature, found = 0, []
+        except (RunFolderError, OSError) as error:
+            return self._trouble("episodes", error)
+        self._seen["episodes"] = signature
+        self._files, before = tuple(found), self._files
+        return self._files != before
+
+    def _trouble(self, name: str, error: Exception) -> bool:
+        """Note what cannot be read; whether that is new."""
+        told = f"{name}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        known, self._problems[name] = self._problems.get(name), told
+        return known != told

@@ -1,0 +1,116 @@
+"""Guard of the live page's server: who may read, under which names, and what browsers may do."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "srl_watch"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """Lets a request through that reads, under a name that nobody else can take, with the token.
+
+    Names of hosts are refused unless they are `localhost` or given: a page elsewhere can have its
+    own name lead here (DNS rebinding), but no address. The token comes once in the address
+    (`/?token=...`), which the browser changes for a cookie, or as `Authorization: Bearer`.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None, names: Iterable[str] = ()) -> None:
+        self._app = app
+        self._token = None if token is None else token.encode()
+        self._names = {"localhost", *(name.lower().rstrip(".") for name in names)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on; every answer gets HEADERS."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        refusal = self._refusal(scope) if scope["type"] == "http" else _told("no such thing", 404)
+        await (refusal or self._app)(scope, receive, sent)
+
+    def _refusal(self, scope: Scope) -> ASGIApp | None:
+        headers = Headers(scope=scope)
+        if not self._is_own(headers.get("host", "")):
+            return _told(
+                "This server is asked under a name that it does not know. Ask for it by its "
+                "address, or give the name: srl watch --name NAME",
+                421,
+            )
+        if scope["method"] not in ("GET", "HEAD"):
+            return _told("This server is read-only.", 405)
+        if self._token is None:
+            return None
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+        if given and scope["path"] == "/" and self._is_token(given[0]):
+            return self._welcome(given[0])
+        if self._is_token(_bearer(headers)) or self._is_token(_cookie(headers)):
+            return None
+        return _told("This page asks for a token: open the address that `srl watch` printed.", 401)
+
+    def _is_own(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:  # no host: brackets that do not close, or no address within
+            return False
+        return name.rstrip(".") in self._names or _is_address(name)
+
+    def _is_token(self, given: str) -> bool:
+        return self._token is not None and hmac.compare_digest(given.encode(), self._token)
+
+    def _welcome(self, token: str) -> RedirectResponse:
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(COOKIE, token, httponly=True, samesite="lax")
+        return answer
+
+
+def _told(words: str, code: int) -> PlainTextResponse:
+    return PlainTextResponse(words + "\n", code)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _bearer(headers: Headers) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _cookie(headers: Headers) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""

@@ -1,0 +1,104 @@
+"""Hub of all feeds: reads what is watched, as often as there is a reader, and publishes it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from srl_train.metrics.live import documents
+from srl_train.metrics.live.feed import Feed
+from srl_train.metrics.live.folders import Folders
+from srl_train.metrics.report.document import Document, plain
+
+OVERVIEW = ""
+"""The feed of all runs side by side; the others have their runs' names."""
+POLL, LOOK = 0.25, 2.0
+"""Seconds between two looks at files, and at folders for new runs."""
+PAUSE, LONGEST_PAUSE = 0.5, 5.0
+"""Seconds between two versions of a document at least, and at most where making one takes long."""
+SHARE = 0.1
+"""Of one core that the making of a document may take."""
+KEPT = 120.0
+"""Seconds that a document without readers is kept for those who come back."""
+
+
+class Hub:
+    """The feeds of the runs in several folders. Nothing is read while nobody watches."""
+
+    def __init__(self, given: Sequence[Path]) -> None:
+        self.folders = Folders(given)
+        self._feeds: dict[str, Feed] = {OVERVIEW: Feed()}
+        self._looked = 0.0
+        self._took: dict[str, float] = {}
+        self._shown: dict[str, tuple[int, ...]] = {}
+
+    def feed(self, name: str) -> Feed | None:
+        """A run's feed, or the overview's; None where there is no such run."""
+        if name != OVERVIEW and name not in self.folders.runs:
+            return None
+        return self._feeds.setdefault(name, Feed())
+
+    @property
+    def readers(self) -> int:
+        """Of all feeds."""
+        return sum(feed.readers for feed in self._feeds.values())
+
+    def quiet_for(self, name: str) -> float:
+        """Seconds since a file was written that the feed tells of."""
+        runs = self.folders.runs
+        followed = list(runs.values()) if name == OVERVIEW else [runs[name]]
+        return max(0.0, time.time() - max((one.changed for one in followed), default=time.time()))
+
+    def look(self) -> None:
+        """Look for runs that are not known yet."""
+        self._looked = time.monotonic()
+        self.folders.look()
+
+    @property
+    def only_run(self) -> str | None:
+        """The name of the one run where a run's folder was given, and nothing else."""
+        runs = self.folders.runs
+        alone = len(runs) == 1 and len(self.folders.given) == 1
+        [name] = runs if alone else [None]
+        return name if name and runs[name].folder == self.folders.given[0].absolute() else None
+
+    async def keep_up(self) -> None:
+        """Read and publish until cancelled."""
+        while True:
+            for name, feed in list(self._feeds.items()):
+                if feed.readers:
+                    await self._serve(name, feed)
+                elif not feed.empty and time.monotonic() - feed.left > KEPT:
+                    feed.forget()
+            await asyncio.sleep(POLL)
+
+    async def _serve(self, name: str, feed: Feed) -> None:
+        if time.monotonic() - self._looked > LOOK:
+            await asyncio.to_thread(self.look)
+        runs = self.folders.runs
+        watched = list(runs.values()) if name == OVERVIEW else [runs[name]]
+        for follower in watched:
+            await asyncio.to_thread(follower.refresh)
+        # Of runs that are there: one that goes changes its overview.
+        versions = tuple(one.version if one.there else -1 for one in watched)
+        pause = min(LONGEST_PAUSE, max(PAUSE, self._took.get(name, 0.0) / SHARE))
+        news = versions != self._shown.get(name) and time.monotonic() - feed.built > pause
+        if feed.empty or news:
+            began = time.monotonic()
+            feed.publish(await asyncio.to_thread(self._plain, name))
+            feed.built = time.monotonic()
+            self._shown[name], self._took[name] = versions, feed.built - began
+
+    def _plain(self, name: str) -> Any:
+        return plain(self._document(name))
+
+    def _document(self, name: str) -> Document:
+        known = self.folders.runs
+        if name == OVERVIEW:
+            runs = {run: follower.run() for run, follower in known.items() if follower.there}
+            return documents.overview(runs, self.folders.given, self.folders.left_out)
+        follower = known[name]
+        return documents.of_run(name, follower.run()) if follower.there else documents.gone(name)

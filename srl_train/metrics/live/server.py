@@ -1,0 +1,165 @@
+"""Server of the live page: the page, its assets, events, and transcripts of sample episodes."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from srl_agents.episode import from_json
+from srl_agents.errors import EpisodeError
+from srl_envs.loading.extras import needed_by
+from srl_envs.loading.untrusted import MAX_BYTES
+from srl_train.metrics.errors import RunFolderError
+from srl_train.metrics.live.follower import Follower
+from srl_train.metrics.live.hub import Hub
+from srl_train.metrics.live.tail import open_inside
+from srl_train.metrics.report import build
+from srl_train.metrics.report.document import Text, plain
+
+with needed_by("the live page"):
+    from starlette.applications import Starlette
+    from starlette.datastructures import State
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+    from starlette.routing import Route
+    from starlette.types import ASGIApp
+    from uvicorn import Config, Server
+
+    from srl_train.metrics.live.guard import Guard
+
+ASSETS = {
+    "uPlot.min.css": "text/css",
+    "page.css": "text/css",
+    "live.css": "text/css",
+    "uPlot.iife.min.js": "text/javascript",
+    "graph.js": "text/javascript",
+    "page.js": "text/javascript",
+    "live.js": "text/javascript",
+}
+PULSE = 5.0
+"""Seconds after which a reader is told that there is nothing new, and for how long."""
+MOST_READERS = 64
+MOST_EPISODES = 64
+"""Of one file that are offered."""
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Core SRL</title>
+{links}
+</head>
+<body class="live"><main><noscript>This page is drawn by scripts, which the browser does not run.\
+</noscript></main></body>
+</html>
+"""
+
+
+def app(
+    folders: Sequence[Path],
+    *,
+    token: str | None = None,
+    names: Sequence[str] = (),
+    trusted: bool = False,
+) -> ASGIApp:
+    """The server of the runs in these folders, as an ASGI application.
+
+    With a `token`, only those who give it may read; `names` are names of this host beside
+    localhost and its addresses. Code and files that the runs' configurations name are touched only
+    where they are `trusted`.
+    """
+    hub, state = Hub(folders), State()
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await asyncio.to_thread(hub.look)
+        state.keeping_up = asyncio.create_task(hub.keep_up())
+        yield
+        state.keeping_up.cancel()
+
+    async def page(request: Request) -> Response:
+        links = [
+            f'<link rel="stylesheet" href="/assets/{name}">'
+            if name.endswith("css")
+            else f'<script src="/assets/{name}" defer></script>'
+            for name in ASSETS
+        ]
+        return HTMLResponse(PAGE.format(links="\n".join(links)))
+
+    async def asset(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in ASSETS:
+            raise HTTPException(404)
+        text = files("srl_train.metrics.report").joinpath("page_assets", name).read_bytes()
+        return Response(text, media_type=ASSETS[name])
+
+    async def events(request: Request) -> Response:
+        name = request.query_params.get("run") or hub.only_run or ""
+        feed = hub.feed(name)
+        if feed is None:
+            raise HTTPException(404, "no such run")
+        if hub.readers >= MOST_READERS:
+            raise HTTPException(503, "too many readers")
+
+        async def stream() -> AsyncIterator[bytes]:
+            last = request.headers.get("last-event-id", "")
+            yield b"retry: 1000\n\n"
+            with feed.reader():
+                while not state.keeping_up.done():
+                    for event in feed.since(last):
+                        yield event.encoded()
+                        last = event.id
+                    if not feed.empty:
+                        yield b"event: pulse\ndata: %.1f\n\n" % hub.quiet_for(name)
+                    await feed.news(PULSE)
+            state.keeping_up.result()  # raises what ended it
+
+        return StreamingResponse(stream(), media_type="text/event-stream")
+
+    def game(request: Request) -> Response:
+        asked = request.query_params
+        follower = hub.folders.runs.get(asked.get("run", ""))
+        file = asked.get("file", "")
+        if follower is None:
+            raise HTTPException(404, "no such run")
+        follower.refresh()
+        if file not in {path.name for path in follower.run().files}:
+            raise HTTPException(404, "no such game")
+        number = asked.get("number", "0")
+        if not (number.isdecimal() and int(number[:4]) < MOST_EPISODES):
+            raise HTTPException(404, "no such game")
+        return JSONResponse(_game(follower, file, int(number), trusted))
+
+    routes = [
+        Route("/", page),
+        Route("/assets/{name}", asset),
+        Route("/events", events),
+        Route("/game", game),
+    ]
+    return Guard(Starlette(routes=routes, lifespan=lifespan), token, names)
+
+
+def serve(served: ASGIApp, listener: socket.socket) -> None:
+    """Serve at a socket until interrupted."""
+    config = Config(served, log_level="error", access_log=False, server_header=False, ws="none",
+                    timeout_graceful_shutdown=1)  # fmt: skip
+    Server(config).run(sockets=[listener])
+
+
+def _game(follower: Follower, file: str, number: int, trusted: bool) -> dict[str, Any]:
+    """{"count": episodes in the file, "blocks": the transcript of one of them}."""
+    path, run = follower.folder / "episodes" / file, follower.run()
+    try:
+        with open_inside(path, follower.root) as opened:
+            lines = [line for line in opened.read(MAX_BYTES).split(b"\n")[:-1] if line.strip()]
+        episode = from_json(lines[number].decode("ascii"))
+    except (EpisodeError, RunFolderError, IndexError, UnicodeDecodeError, OSError) as error:
+        return {"count": 0, "blocks": plain([Text(f"{file} cannot be read: {error}", "bad")])}
+    blocks = build.sample_episode(episode, run, trusted=trusted)
+    return {"count": min(len(lines), MOST_EPISODES), "blocks": plain(blocks)}

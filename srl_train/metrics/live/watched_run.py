@@ -1,0 +1,153 @@
+"""A run under way, as reports read one: its numbers in columns, thinned as they grow."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from srl_train.metrics.activity import Span, span
+from srl_train.metrics.live.columns import Columns
+from srl_train.metrics.run_folder import Run, check_row, number_at
+
+RECENT_ROUNDS = 20
+"""Pace and throughput are means over these."""
+MOST_SPANS, MOST_PASSES, MOST_WARNINGS = 3000, 200, 30
+"""Of activity, and of passes of stages: the newest; of warnings: the first."""
+
+
+class RoundsSoFar:
+    """What the rows of metrics.jsonl come to."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self.recent: deque[Mapping[str, Any]] = deque(maxlen=RECENT_ROUNDS)
+        self.warnings: dict[str, None] = {}
+        self.rounds = 0
+        self.episodes = 0.0
+        self.failed = 0.0
+
+    def take(self, row: dict[str, Any]) -> None:
+        """Count a row in. Raises RunFolderError for what is no round's."""
+        check_row(Path("metrics.jsonl"), self.rounds + 1, row, "environment")
+        if self.recent and row["round"] <= self.recent[-1]["round"]:  # written twice
+            return
+        self.columns.add(row["round"], row)
+        self.recent.append(row)
+        self.rounds += 1
+        self.episodes += _or_zero(number_at(row, "environment", "episodes"))
+        self.failed += _or_zero(number_at(row, "environment", "failed_episodes"))
+        told = row.get("warnings")
+        for warning in told if isinstance(told, list) else ():
+            if len(self.warnings) < MOST_WARNINGS:
+                self.warnings[str(warning)] = None
+
+
+class Passes:
+    """The newest rows of stages.jsonl."""
+
+    def __init__(self) -> None:
+        self.rows: deque[Mapping[str, Any]] = deque(maxlen=MOST_PASSES)
+
+    def take(self, row: dict[str, Any]) -> None:
+        """Take a row. Raises RunFolderError for what is no pass of a stage."""
+        check_row(Path("stages.jsonl"), len(self.rows) + 1, row, "stage")
+        self.rows.append(row)
+
+    def by_stage(self) -> dict[str, tuple[Mapping[str, Any], ...]]:
+        """Stage -> its rows."""
+        stages: dict[str, tuple[Mapping[str, Any], ...]] = {}
+        for row in self.rows:
+            stages[row["stage"]] = (*stages.get(row["stage"], ()), row)
+        return stages
+
+
+class Spans:
+    """The newest spans of activity.jsonl."""
+
+    def __init__(self) -> None:
+        self.spans: deque[Span] = deque(maxlen=MOST_SPANS)
+
+    def take(self, row: dict[str, Any]) -> None:
+        """Take a row. Raises MetricsError for what is no span."""
+        self.spans.append(span("activity.jsonl", len(self.spans) + 1, row))
+
+
+@dataclass(frozen=True)
+class WatchedRun(Run):
+    """A run under way. `rows` holds its last row only; the numbers of all are in columns."""
+
+    so_far: RoundsSoFar = field(default_factory=RoundsSoFar)
+    files: tuple[Path, ...] = ()
+    """The newest files of sample episodes, in order."""
+
+    @property
+    def rounds(self) -> list[int]:
+        """The last round of each point of the columns."""
+        return list(self.so_far.columns.rounds)
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """The models that train."""
+        passes = (row for rows in self.stages.values() for row in rows)
+        named = (name for row in (*self.rows, *passes) for name in row["models"])
+        return tuple(dict.fromkeys((*self.names("models"), *named)))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was warned of so far; each once."""
+        return tuple(dict.fromkeys((*super().warnings, *self.so_far.warnings)))
+
+    def series(self, *keys: str) -> list[float]:
+        """One number per point."""
+        return self.so_far.columns.series(*keys)
+
+    def names(self, *keys: str) -> list[str]:
+        """The names below these keys, of what was measured."""
+        return self.so_far.columns.names(*keys)
+
+    @property
+    def planned(self) -> float:
+        """Rounds of the whole run; NaN where its configuration does not say."""
+        return number_at(self.config, "rounds")
+
+    @property
+    def done(self) -> int:
+        """Rounds that are over."""
+        recent = self.so_far.recent
+        return int(recent[-1]["round"]) + 1 if recent else 0
+
+    @property
+    def pace(self) -> Pace:
+        """Of the last RECENT_ROUNDS rounds."""
+        recent = self.so_far.recent
+        seconds = games = samples = 0.0
+        for row in recent:
+            spent = row.get("seconds") or {}
+            both = spent.get("rollout", 0) + spent.get("train", 0)
+            seconds += max(0.0, both - spent.get("overlap", 0))
+            games += _or_zero(number_at(row, "environment", "episodes"))
+            samples += sum(_or_zero(number_at(row, "models", m, "samples")) for m in row["models"])
+        if not seconds:
+            return Pace(math.nan, math.nan, math.nan)
+        return Pace(seconds / len(recent), games / seconds, samples / seconds)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a run goes; NaN before its first round."""
+
+    seconds: float
+    """Per round."""
+    games: float
+    """Per second."""
+    samples: float
+    """Per second, of all models together."""
+
+
+def _or_zero(value: float) -> float:
+    return value if math.isfinite(value) else 0.0

@@ -1,0 +1,189 @@
+"""The live page's server: what it gives to whom, and what it keeps to itself."""
+
+import contextlib
+import http.client
+import json
+import socket
+import threading
+
+import pytest
+from starlette.testclient import TestClient
+from uvicorn import Config, Server
+
+from srl_train.metrics.live.server import ASSETS, app
+from srl_train.metrics.sinks import JsonlSink
+from tests.srl_train.metrics.report.pages import words
+from tests.srl_train.metrics.report.synthetic_runs import row, write_run
+
+TOKEN = "a-token-of-the-test"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    write_run(tmp_path / "runs" / "one", rows=[row(number) for number in range(3)])
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def client(runs):
+    with TestClient(app([runs]), base_url="http://127.0.0.1:8421") as found:
+        yield found
+
+
+def test_the_page_loads_its_own_scripts_and_nothing_else(client):
+    page = client.get("/")
+    assert page.status_code == 200
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "script-src 'self'" in policy
+    assert "unsafe" not in policy and "http" not in policy
+    assert page.text.count("<script") == page.text.count("<script src=") == 4
+    for name, kind in ASSETS.items():
+        asset = client.get(f"/assets/{name}")
+        assert f'"/assets/{name}"' in page.text
+        assert asset.status_code == 200 and asset.headers["content-type"].startswith(kind)
+        assert asset.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/assets/uPlot.LICENSE.txt", "/assets/..%2fpage.py", "/assets/%2e%2e/page.py",
+        "/config.yaml",         "/events?run=two", "/events?run=../runs/one", "/events?run=/etc",
+        "/game?run=one&file=../config.yaml", "/game?run=one&file=../metrics.jsonl",
+        "/game?run=two&file=round_00000.jsonl", "/game?run=one&file=round_00000.jsonl&number=-1",
+        "/game?run=one&file=round_00000.jsonl&number=x", "/game",
+    ],
+)  # fmt: skip
+def test_what_is_not_served_is_not_found(client, path):
+    assert client.get(path).status_code == 404
+
+
+def test_a_sample_episode_is_given_as_the_report_shows_it(client):
+    found = client.get("/game?run=one&file=round_00000.jsonl").json()
+    assert found["count"] == 1
+    [transcript] = found["blocks"]
+    assert transcript["kind"] == "transcript"
+    assert "agent_3" in words(transcript) and "cooperate" in words(transcript)
+    missing = client.get("/game?run=one&file=round_00000.jsonl&number=7").json()
+    assert "cannot be read" in words(missing["blocks"])
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_it_is_read_only(client, method):
+    assert client.request(method, "/").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("127.0.0.1:8421", 200), ("localhost:8421", 200), ("[::1]:8421", 200), ("192.168.1.5", 200),
+        ("box.lan:8421", 200), ("evil.example", 421), ("evil.example:8421", 421), ("", 421),
+        ("localhost.evil.example", 421), ("127.0.0.1.evil.example", 421), ("[::1", 421),
+        ("evil@localhost", 200),
+    ],
+)  # fmt: skip
+def test_other_names_of_this_host_are_refused(runs, host, code):
+    client = TestClient(app([runs], names=["Box.lan"]))
+    assert client.get("/", headers={"host": host}).status_code == code
+
+
+def test_the_token_opens_the_page_and_leaves_the_address(runs):
+    client = TestClient(app([runs], token=TOKEN), base_url="http://127.0.0.1")
+    for path in ("/", "/assets/page.js", "/events", "/game", f"/events?token={TOKEN}", "/?token=x"):
+        assert client.get(path).status_code == 401
+    for headers in ({"authorization": "Bearer x"}, {"cookie": "srl_watch=x"}, {"cookie": "\xff;="}):
+        raw = {name: value.encode("latin-1") for name, value in headers.items()}
+        assert client.get("/", headers=raw).status_code == 401
+    bearer = {"authorization": f"Bearer {TOKEN}"}
+    assert client.get("/", headers=bearer).status_code == 200
+    welcome = client.get(f"/?token={TOKEN}", follow_redirects=False)
+    assert welcome.status_code == 303 and welcome.headers["location"] == "/"
+    assert "httponly" in welcome.headers["set-cookie"].lower()
+    assert client.get("/").status_code == 200  # by the cookie
+
+
+@contextlib.contextmanager
+def serving(folders, port=0, **settings):
+    """A real server at a port, which is given back."""
+    listener = socket.create_server(("127.0.0.1", port))
+    config = Config(app(folders, **settings), log_level="error", timeout_graceful_shutdown=1)
+    server = Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+class Reader:
+    """Reads events as a browser does."""
+
+    def __init__(self, port, path, last=""):
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        self._connection.request("GET", path, headers={"Last-Event-ID": last} if last else {})
+        self._answer = self._connection.getresponse()
+        assert self._answer.getheader("content-type").startswith("text/event-stream")
+
+    def next(self, *names):
+        """(id, name, data) of the next event of these names."""
+        event = {}
+        while True:
+            line = self._answer.readline().decode().rstrip("\n")
+            if line:
+                key, _, value = line.partition(": ")
+                event[key] = value
+            elif event.get("event") in names:
+                return event.get("id"), event["event"], json.loads(event["data"])
+            else:
+                event = {}
+
+    def close(self):
+        self._answer.close()
+        self._connection.close()
+
+
+def test_rounds_arrive_as_they_end_and_readers_go_on_where_they_were(runs):
+    with serving([runs]) as port:
+        reader = Reader(port, "/events?run=one")
+        _, _, document = reader.next("document")
+        assert "round 3 of 40" in words(document)
+        sink = JsonlSink(runs / "one" / "metrics.jsonl")
+        sink.write(row(3))
+        last, _, changes = reader.next("changes")
+        assert "round 4 of 40" in words(changes) and len(json.dumps(changes)) < len(
+            json.dumps(document)
+        )
+        reader.close()
+        sink.write(row(4))
+        again = Reader(port, "/events?run=one", last)
+        _, name, changes = again.next("changes", "document")
+        assert name == "changes" and "round 5 of 40" in words(changes)
+        again.close()
+        sink.close()
+    with serving([runs]) as port:  # started anew
+        other = Reader(port, "/events?run=one", last)
+        _, name, document = other.next("changes", "document")
+        assert name == "document" and "round 5 of 40" in words(document)
+        other.close()
+
+
+def test_the_overview_shows_runs_that_appear(runs):
+    with serving([runs]) as port:
+        reader = Reader(port, "/events")
+        _, _, document = reader.next("document")
+        assert "One run" in words(document) and "one" in words(document["blocks"])
+        write_run(runs / "late")
+        _, _, changes = reader.next("changes")
+        assert "2 runs" in words(changes) and "late" in words(changes)
+        reader.close()
+
+
+def test_a_run_that_was_given_alone_is_the_page(runs):
+    with serving([runs / "one"]) as port:
+        reader = Reader(port, "/events")
+        _, _, document = reader.next("document")
+        assert "round 3 of 40" in words(document)
+        reader.close()
