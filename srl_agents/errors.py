@@ -9,6 +9,10 @@ class ServerUnavailable(BackendError):
     """A model server cannot be reached or is going down: another one may answer."""
 
 
+class EpisodeTimeout(TimeoutError):
+    """Games were not over in the time that they had; they were stopped."""
+
+
 class QueueFull(BackendError):
     """More requests of one owner wait for a model server than its queue may hold."""
 

@@ -16,7 +16,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 import numpy as np
 
 from srl_agents.episode import AgentStep, Decision, End, Episode
-from srl_agents.errors import BackendError
+from srl_agents.errors import BackendError, EpisodeTimeout
 from srl_agents.evaluation.progress import LongWork
 from srl_agents.policy import AgentObservation, Closing, Policy, waits
 from srl_agents.rollout.event_loop import finished, run, together
@@ -49,6 +49,9 @@ class PlaySettings(TypedDict, total=False):
     record_states: bool
     """Whether the environment's state() before each turn is kept too, and where a game was cut off
     that does not tell its time, the one it was left in."""
+    timeout: float | None
+    """Seconds in which all must be over, where somebody among the players has to be waited for;
+    None waits for as long as they take."""
     in_flight: int | asyncio.Semaphore | None
     """The most episodes under way at once; None plays all of them. A semaphore bounds those of
     several calls in one event loop."""
@@ -81,7 +84,8 @@ def play_many(
     asked, whoever plays it.
 
     A BackendError or EnvError spoils the episode it struck, in a reset too: it ends there, with
-    `failure` set. An agent that no policy plays is a ValueError.
+    `failure` set. An agent that no policy plays is a ValueError. Raises EpisodeTimeout after
+    `timeout` seconds.
 
     May be called where an event loop runs, as in a notebook (see event_loop.run), which then
     stands still; `play_many_async` lets it go on.
@@ -133,8 +137,17 @@ async def play_many_async(
             return await one(index)
 
     episodes = [asyncio.create_task(bounded(index)) for index in range(len(seeds))]
+    seconds = settings.get("timeout")
     try:
-        return await asyncio.gather(*episodes)
+        async with asyncio.timeout(seconds) as limit:
+            return await asyncio.gather(*episodes)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise EpisodeTimeout(
+            f"Episode timeout: {len(seeds)} games were not all over after {seconds:g} seconds; "
+            "give more time, or fewer turns or games"
+        ) from error
     finally:
         for episode in episodes:
             episode.cancel()

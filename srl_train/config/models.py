@@ -18,7 +18,7 @@ EMBEDDED_TOKENS = 4
 
 
 class AdapterConfig(Section):
-    """LoRA adapters on one shared base (Hu et al. 2021), one per model."""
+    """LoRA adapters (Hu et al. 2021), one per model; those of one base share it."""
 
     rank: Annotated[int, Field(ge=1)] = 16
     """Inner dimension of every pair of adapter matrices."""
@@ -61,7 +61,8 @@ class ModelsConfig(Section):
     openai:gpt-5-mini (docs/agents/api_models.md); `seats` says where they sit
     (docs/training/self_play.md)."""
     adapters: AdapterConfig | None = None
-    """A section makes the models LoRA adapters on one shared base; null trains full models."""
+    """A section makes the models LoRA adapters; models of one base share it. null trains full
+    models."""
     sampling: SamplingConfig = SamplingConfig(max_new_tokens=EMBEDDED_TOKENS)
     """How answers are sampled, in training and evaluation."""
     seat_sampling: Mapping[str, SamplingConfig] = {}

@@ -59,6 +59,9 @@ class RolloutConfig(Section):
     """Starts per round."""
     discount: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Of rewards, per turn."""
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds in which a round's games must be over; else the round is given up and the run stops.
+    null waits for as long as they take."""
 
     @property
     def episodes(self) -> int:

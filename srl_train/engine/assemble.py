@@ -217,6 +217,7 @@ def _with_parts(
         baselines=baselines,
         versions=dict.fromkeys(learners, 0),
         totals={name: ModelTotals() for name in learners},
+        frozen_totals={name: ModelTotals() for name in config.models.frozen_models},
     )
 
 

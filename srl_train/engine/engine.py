@@ -143,6 +143,7 @@ def _settings(
         "names": run.seats,
         "extra": extra,
         "record_states": record_states,
+        "timeout": run.config.rollout.timeout,
     }
 
 

@@ -70,6 +70,7 @@ def _state_of(run: Run, optimizers: Mapping[str, Any]) -> dict[str, Any]:
         "evaluations": run.evaluations,
         "versions": dict(run.versions),
         "totals": {m: dataclasses.asdict(t) for m, t in run.totals.items()},
+        "frozen_totals": {m: dataclasses.asdict(t) for m, t in run.frozen_totals.items()},
         "strategy": run.strategy_state,
         "mode": dict(run.mode_state),
         "credit": dict(run.credit_state),
@@ -149,6 +150,8 @@ def _restore(
         run.totals[model] = ModelTotals(**state["totals"][model])
         run.versions[model] = state["versions"][model]
         run.engine.publish(run, model)
+    for name, totals in state.get("frozen_totals", {}).items():  # older checkpoints have none
+        run.frozen_totals[name] = ModelTotals(**totals)
     run.strategy_state = state["strategy"]
     for name, pool in run.pools.items():
         pool.load_state(state["pools"][name])

@@ -81,6 +81,8 @@ class Run:
     versions: dict[str, int] = field(default_factory=dict)
     """Model -> updates that changed its weights."""
     totals: dict[str, ModelTotals] = field(default_factory=dict)
+    frozen_totals: dict[str, ModelTotals] = field(default_factory=dict)
+    """The same of the frozen models."""
     stages: StageProgress = field(default_factory=StageProgress)
     """What is learned from data before the first round."""
     next_round: int = 0
@@ -153,10 +155,12 @@ class Run:
         for episode in episodes:
             returns = episode.returns()
             best, worst = max(returns.values()), min(returns.values())
-            for seat, model in self.models_of_seats.items():
+            for seat, who in self.seats.items():
+                total = self.totals.get(who) or self.frozen_totals.get(who)
+                if total is None:
+                    continue
                 own = episode.steps_of(seat)
                 choices = [s.decision.action for s in own if "cooperation_ratio" in s.info]
-                total = self.totals[model]
                 total.episodes += 1
                 total.turns += len(own)
                 total.reward += returns[seat]

@@ -1,4 +1,4 @@
-"""The models that learn, as they start: whole models, or adapters on one shared base."""
+"""The models that learn, as they start: whole models, or adapters on bases that they share."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend, source_of
 from srl_agents.llm.backends.huggingface.quantization import shared_states
 from srl_train.checkpoints.adapter_folders import adapter_base, go_on_from, merged
 from srl_train.config.models import ModelsConfig
-from srl_train.errors import ConfigError
 from srl_train.learners.lora import adapter_models, side_by_side
 from srl_train.players.load import load_backend
 from srl_train.players.player_spec import TINY
@@ -39,8 +38,8 @@ def learning_models(
     Training and sampling share one module, or with `play_copies` only those of its tensors that do
     not train, so that a model can be played while it learns. A base that is a PEFT adapter is gone
     on from by a model that trains an adapter, and merged into its own base for one that trains as a
-    whole; `given` are trained as they are. Raises ConfigError for adapters of other settings than
-    `models.adapters`, and for several bases of adapters.
+    whole; `given` are trained as they are. Adapters of one base share it. Raises ConfigError for
+    adapters of other settings than `models.adapters`.
     """
     how, notes = Loading.of(models), configured_notes(models, make_env)
     if models.adapters is None:
@@ -59,24 +58,30 @@ def learning_models(
             own = {n: backend.with_model(copy_to_play(trained[n])) for n, backend in own.items()}
         return own, trained, {name: backend.model for name, backend in own.items()}
     starts = {name: None if base == TINY else adapter_base(base) for name, base in bases.items()}
-    under = {starts[name] or base for name, base in bases.items()}
-    if len(under) > 1:
-        raise ConfigError(
-            f"models.adapters needs one shared base, models.base comes to {sorted(under)}"
+    sharing: dict[str, list[str]] = {}
+    for name, base in bases.items():
+        under = starts[name] or base
+        sharing.setdefault(under if under == TINY else source_of(under)[0], []).append(name)
+    samplers: dict[str, HuggingFaceBackend] = {}
+    trees: dict[str, Any] = {}
+    played: dict[str, Any] = {}
+    for under, names in sharing.items():
+        loaded = load_backend(under, make_env, how, notes=notes)
+        trained = adapter_models(loaded.model, names, models.adapters, seed)
+        for name in names:
+            if starts[name] is not None:
+                go_on_from(trained[name], bases[name])
+        plays = {n: copy_to_play(tree) for n, tree in trained.items()} if play_copies else trained
+        together = HuggingFaceBackend(
+            side_by_side(loaded.model, plays, models.adapters),
+            loaded.tokenizer,
+            name=loaded.name,
+            chat_template_kwargs=models.chat_template_kwargs,
         )
-    base = load_backend(under.pop(), make_env, how, notes=notes)
-    trees = adapter_models(base.model, tuple(bases), models.adapters, seed)
-    for name, start in starts.items():
-        if start is not None:
-            go_on_from(trees[name], bases[name])
-    played = {n: copy_to_play(tree) for n, tree in trees.items()} if play_copies else trees
-    together = HuggingFaceBackend(
-        side_by_side(base.model, played, models.adapters),
-        base.tokenizer,
-        name=base.name,
-        chat_template_kwargs=models.chat_template_kwargs,
-    )
-    return dict.fromkeys(bases, together), trees, played
+        samplers |= dict.fromkeys(names, together)
+        trees |= trained
+        played |= plays
+    return samplers, trees, played
 
 
 def as_it_is(given: ModelObject, how: Loading, name: str) -> HuggingFaceBackend:

@@ -56,7 +56,7 @@ class PlayerWorker:
         self._policies = build_policies(
             config, make_env, seats, self._players, self._view, sampling
         )
-        self._in_flight = in_flight
+        self._in_flight, self._timeout = in_flight, config.rollout.timeout
         mode = MODES[config.mode.name](config.mode)
         self._speaks_first = mode.speaks_first(list(seats), teams)
 
@@ -98,5 +98,6 @@ class PlayerWorker:
             extra=extra,
             record_states=record_states,
             in_flight=self._in_flight,
+            timeout=self._timeout,
         )
         return episodes, {name: one.usage for name, one in self._players.chat_models.items()}

@@ -107,6 +107,9 @@ def build_backends(
             for tree in snapshots.values():
                 tree.requires_grad_(False)
             adapters = frozenset(own) if models.adapters is not None else frozenset()
+            for loaded in own.values():
+                loaded.batched = config.backend.batched
+                loaded.caches.most_tokens = config.backend.kept_tokens
             publisher, backends = InProcessPublisher(own, snapshots, adapters), {**own}
         notes = configured_notes(models, make_env)
         for name, base in still.items():

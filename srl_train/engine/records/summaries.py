@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from srl_train.engine.run_files import versions
-from srl_train.engine.state import Run
+from srl_train.engine.state import ModelTotals, Run
 
 
 def summary(run: Run) -> dict[str, Any]:
@@ -55,21 +55,35 @@ def results(
 
 
 def model_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Model -> what it is and has done so far."""
-    bases = dict(zip(run.config.models.names, run.config.models.bases, strict=True))
+    """Model that learns -> what it is and has done so far."""
     kind = "adapter" if run.config.models.adapters is not None else "full"
+    bases = dict(zip(run.config.models.names, run.config.models.bases, strict=True))
     return {
-        model: {
-            "model_type": kind,
-            "model_name": bases[model],
-            "seats": list(run.seats_of(model)),
-            "avg_reward": _ratio(totals.reward, totals.turns),
-            "win_rate": _ratio(totals.wins, totals.episodes),
-            "total_episodes": totals.episodes,
-            "update_count": run.versions[model],
-            "cooperation_score": _ratio(totals.cooperations, totals.choices),
-        }
+        model: _state(run, model, totals, kind, bases[model], run.versions[model])
         for model, totals in run.totals.items()
+    }
+
+
+def frozen_states(run: Run) -> dict[str, dict[str, Any]]:
+    """Frozen model -> the same."""
+    return {
+        name: _state(run, name, run.frozen_totals[name], "frozen", base, 0)
+        for name, base in run.config.models.frozen_models.items()
+    }
+
+
+def _state(
+    run: Run, name: str, totals: ModelTotals, kind: str, base: str, updates: int
+) -> dict[str, Any]:
+    return {
+        "model_type": kind,
+        "model_name": base,
+        "seats": list(run.seats_of(name)),
+        "avg_reward": _ratio(totals.reward, totals.turns),
+        "win_rate": _ratio(totals.wins, totals.episodes),
+        "total_episodes": totals.episodes,
+        "update_count": updates,
+        "cooperation_score": _ratio(totals.cooperations, totals.choices),
     }
 
 

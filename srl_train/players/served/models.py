@@ -100,6 +100,11 @@ def serve_models(
         starts = servable(config, make_env, {**bases, **frozen})
         learning, frozen = ({name: starts[name] for name in own} for own in (bases, frozen))
         loaded, modules, _ = learning_models(config.models, learning, make_env, config.seed)
+        if config.models.adapters is not None and len({id(one) for one in loaded.values()}) > 1:
+            raise ConfigError(
+                "models.adapters: the servers of backend.name vllm hold adapters of one base, and "
+                f"models.base comes to {sorted(set(learning.values()))}: give one"
+            )
         sources = served_bases(config, learning)
         fleet = open_fleet(config, backend, sources, logs)
         ends.callback(fleet.close)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from srl_agents.errors import BackendError
+from srl_agents.errors import BackendError, EpisodeTimeout
 from srl_agents.rollout import play, play_many, play_many_async
 from srl_agents.rollout.event_loop import finished, run, together
 from tests.srl_agents.rollout.test_rollout import Ledger, Scribe
@@ -70,6 +70,24 @@ def test_at_most_so_many_episodes_are_under_way(in_flight, most):
 def test_in_flight_is_a_number_of_episodes():
     with pytest.raises(ValueError, match="in_flight is 0"):
         play_many(Ledger, dict.fromkeys("ab", Scribe("p")), [1], in_flight=0)
+
+
+def test_games_that_are_not_over_in_time_are_stopped():
+    closed = []
+
+    class Noting(Ledger):
+        def close(self):
+            closed.append(self)
+
+    class Never(Waiting):
+        async def act(self, seen, states):
+            await asyncio.Event().wait()
+
+    with pytest.raises(EpisodeTimeout, match=r"2 games were not all over after 0.01"):
+        play_many(lambda: Noting({"a": 1}), {"a": Never("p")}, [1, 2], timeout=0.01)
+    assert len(closed) == 2
+    assert issubclass(EpisodeTimeout, asyncio.TimeoutError)
+    assert play_many(lambda: Ledger({"a": 1}), {"a": Waiting("p")}, [1], timeout=600.0)
 
 
 def test_nobody_waits_for_a_slow_episode():

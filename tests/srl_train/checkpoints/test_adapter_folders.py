@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM
 
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.sampling import Sampling
+from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
@@ -133,8 +134,15 @@ def test_a_run_that_went_on_from_an_adapter_resumes_to_the_bit(adapter, short_ru
         assert all(torch.equal(own, after[key]) for key, own in learner.weights().items())
 
 
-def test_adapters_of_different_bases_are_refused(adapter, tiny_folder, short_run, tmp_path):
+def test_adapters_of_different_bases_share_theirs_alone(
+    adapter, theirs, tiny_folder, short_run, tmp_path
+):
     (tmp_path / "another").symlink_to(tiny_folder)
-    config = short_run(models__base=[adapter, str(tmp_path / "another")], models__adapters=SAME)
-    with pytest.raises(ConfigError, match="adapters needs one shared base"):
-        started(config, tmp_path)
+    bases = [adapter, str(tmp_path / "another")]
+    config = short_run(models__base=bases, models__adapters=SAME)
+    run = started(config, tmp_path)
+    first, second = run.players.backends.values()
+    assert first.model.get_base_model() is not second.model.get_base_model()
+    torch.testing.assert_close(logprobs(run.players.modules["model_0"].eval()), theirs)
+    row = run_round(run, 0).row
+    assert all(own["updated"] for own in row["models"].values())

@@ -92,6 +92,8 @@ class HuggingFaceBackend:
         self._batcher: Batcher[Request, Completion] = Batcher(self.sample)
         self.caches = KeptCaches()
         """The key-value caches of conversations in play."""
+        self.batched = True
+        """Whether what waits at the same time is sampled together, and kept between turns."""
 
     @classmethod
     def load(
@@ -176,7 +178,9 @@ class HuggingFaceBackend:
         Raises BackendError when the model itself fails (its cause is attached).
         """
         with self.lock:
-            return self._sampled(requests)
+            if self.batched:
+                return self._sampled(requests)
+            return [self._sampled([request])[0] for request in requests]
 
     def _sampled(self, requests: Sequence[Request]) -> list[Completion]:
         rows = [_Row(request, self._chat) for request in requests]
@@ -195,7 +199,7 @@ class HuggingFaceBackend:
             raise BackendError(
                 f"{self.name} failed on {len(requests)} requests: {error}"
             ) from error
-        if kept.keeps:
+        if kept.keeps and self.batched:
             self.caches.keep([request.conversation for request in requests], kept)
         return [row.completion(model) for row, model in zip(rows, models, strict=True)]
 

@@ -47,3 +47,16 @@ def test_answers_are_the_same_whatever_is_kept(backend):
     bounded, _ = converse(backend, rows=4, turns=4, constrained=False)
     assert backend.caches.use().dropped
     assert_same(free, bounded)
+
+
+def test_one_by_one_nothing_is_kept_and_answers_are_the_same(backend, monkeypatch):
+    together, _ = converse(backend, rows=4, turns=2, constrained=False)
+    backend.caches.clear()
+    batches = []
+    forward = backend._sampled
+    monkeypatch.setattr(backend, "_sampled", lambda asked: batches.append(asked) or forward(asked))
+    backend.batched = False
+    alone, _ = converse(backend, rows=4, turns=2, constrained=False)
+    assert_same(together, alone)
+    assert {len(asked) for asked in batches} == {1}
+    assert backend.caches.use().conversations == 0
