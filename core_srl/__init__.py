@@ -60,6 +60,12 @@ _PLACES = {
     "create_areal_integration": "core_srl.integrations.areal",
     "AReaLVERLBridge": "core_srl.integrations.bridge",
     "create_areal_verl_bridge": "core_srl.integrations.bridge",
+    # Monitors.
+    "MonitoringConfig": "core_srl.monitoring.monitor",
+    "UnifiedMonitor": "core_srl.monitoring.monitor",
+    "GraphVisualizer": "core_srl.monitoring.visualizer",
+    "create_unified_monitor": "core_srl.monitoring.monitor",
+    "create_graph_visualizer": "core_srl.monitoring.visualizer",
     # Environments and scripted policies.
     "EnvironmentType": "core_srl.environments",
     "MultiModelTrainingEnvironment": "core_srl.environments",
@@ -78,13 +84,6 @@ _NOT_IN_THIS_RELEASE = {
     "settings objects of algorithms (RunConfig's algorithm, grpo and ppo set up GRPO and PPO)": (
         "RLConfig",
         "RLAlgorithm",
-    ),
-    "monitors (a run writes metrics.jsonl and shows progress; `srl report` draws it)": (
-        "MonitoringConfig",
-        "UnifiedMonitor",
-        "GraphVisualizer",
-        "create_unified_monitor",
-        "create_graph_visualizer",
     ),
 }
 

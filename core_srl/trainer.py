@@ -18,6 +18,7 @@ from pettingzoo import ParallelEnv
 from core_srl.config import MultiModelConfig, TrainingMode
 from core_srl.environments import EnvironmentType, MultiModelTrainingEnvironment
 from core_srl.errors import as_documented
+from core_srl.monitoring.monitor import StartedMonitors
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.episode_stats import cooperation_rate, mean
 from srl_envs.wrappers.reward_function import CustomRewards, RewardFunction
@@ -244,8 +245,9 @@ class MultiModelTrainer(trainer.Trainer):
         run_config = config.to_run_config(ceil(seats / config.num_models))
         watched = config.enable_monitoring
         every = run_config.logging.every
-        sinks = (Progress(run_config.rounds, log_every=every),) if watched else ()
         folder = Path(config.checkpoint_dir)
+        progress = Progress(run_config.rounds, log_every=every)
+        sinks = (progress, StartedMonitors(str(folder))) if watched else ()
         self.files = RunFiles(folder, folder)
         self._recorder = Recorder(self.files, sinks, keep_rows=watched)
         with as_documented():

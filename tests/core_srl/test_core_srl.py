@@ -10,11 +10,7 @@ import pytest
 import core_srl
 
 ROOT = Path(__file__).parents[2]
-NOT_THERE = [
-    "MonitoringConfig", "RLConfig",
-    "create_graph_visualizer",
-    "create_unified_monitor",
-]  # fmt: skip
+NOT_THERE = ["RLConfig"]
 
 
 @pytest.mark.parametrize("name", core_srl.__all__)

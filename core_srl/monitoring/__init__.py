@@ -1,0 +1,1 @@
+"""Monitors of training, and drawings of what they recorded."""
