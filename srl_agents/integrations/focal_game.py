@@ -101,30 +101,36 @@ class FocalGame:
             raise PolicyError(f"{self.agent} is the agent that learns: no partner plays it")
         return env
 
-    def policies(
-        self, env: Any, engine: Callable[[str], Backend], *, trusted: bool = False
-    ) -> dict[str, Policy]:
-        """Agent -> policy; `engine` gives the learning model's backend for an agent.
+    def partner_policies(self, env: Any, *, trusted: bool = False) -> dict[str, Policy]:
+        """Agent -> policy, for those whom `partners` names.
 
         Raises PolicyError for a partner that there is not or that cannot play, BackendError where
         an API's package or key is missing, and UntrustedError for a model behind an API unless the
         game is `trusted`: what is asked of it is sent away, and paid for.
         """
-        view, sampling = env.unwrapped.text_view, Sampling(max_new_tokens=self.max_new_tokens)
         made: dict[str, Policy] = {}
         for name in sorted({str(who) for who in self.partners.values()}):
             if not is_api_name(name):
                 made[name] = classic_policy(name, env)
             elif trusted:
-                long = Sampling(max_new_tokens=PARTNER_TOKENS)
+                view, long = env.unwrapped.text_view, Sampling(max_new_tokens=PARTNER_TOKENS)
                 made[name] = ChatPolicy(api_model(name), view, sampling=long)
             else:
                 raise UntrustedError(
                     f"{name!r:.200} is a model that a row names, and is not asked: {WAY_OUT}"
                 )
+        return {agent: made[str(who)] for agent, who in self.partners.items()}
+
+    def policies(
+        self, env: Any, engine: Callable[[str], Backend], *, trusted: bool = False
+    ) -> dict[str, Policy]:
+        """Agent -> policy; `engine` gives the learning model's backend for an agent. Raises as
+        `partner_policies` does."""
+        view, sampling = env.unwrapped.text_view, Sampling(max_new_tokens=self.max_new_tokens)
+        partners = self.partner_policies(env, trusted=trusted)
         return {
-            agent: made[str(self.partners[agent])]
-            if agent in self.partners
+            agent: partners[agent]
+            if agent in partners
             else TextPolicy(engine(agent), view, sampling=sampling)
             for agent in env.possible_agents
         }

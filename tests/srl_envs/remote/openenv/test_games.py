@@ -201,7 +201,7 @@ def pair_with_tit_for_tat():
 
 
 def test_a_focal_agent_is_one(url):
-    with pytest.raises(EnvError, match="leaves agent_0, agent_1, agent_2 to its clients"):
+    with pytest.raises(EnvError, match="agent_0, agent_1, agent_2 are left to one model"):
         FocalAgent(url)
 
 
