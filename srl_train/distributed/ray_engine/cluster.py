@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import os
+import signal
 import socket
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -126,6 +129,7 @@ class Cluster:
         address = self._config.address
         if address not in (None, "auto"):
             _check_answers(address)
+        before = signal.getsignal(signal.SIGTERM)
         try:
             if address is None:
                 log.info("starting a Ray cluster on this machine")
@@ -140,6 +144,9 @@ class Cluster:
                 f"engine.address: got {address!r} ({told}): `ray start --head` starts a cluster "
                 "here; without an address the run starts its own"
             ) from error
+        finally:
+            _handle_sigterm(_end if before is signal.SIG_DFL else before)
+        self._sigterm = before
 
     def actor(self, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
         """An object of `kind` in an actor at one of the places: the players', then the models'."""
@@ -174,6 +181,19 @@ class Cluster:
     def _disconnect(self) -> None:
         if self._connected:
             ray.shutdown()
+            _handle_sigterm(self._sigterm)
+
+
+def _handle_sigterm(handler: Any) -> None:
+    """Take the place of Ray's handler, which ends the cluster under those who still use it."""
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _end(number: int, frame: object) -> None:
+    """End the program in good order, with the status that the signal itself would have given."""
+    signal.signal(number, signal.SIG_IGN)  # a second one would come between
+    sys.exit(128 + number)
 
 
 def _check_answers(address: str) -> None:

@@ -1,6 +1,9 @@
 """Real clusters on this machine: equal to the bit on one node and two, and through ten kills."""
 
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +131,27 @@ def test_stages_are_trained_in_learners_of_which_one_is_killed(tmp_path):
     found = fitted(config.replaced(engine=RayEngineConfig()), Killer())
     assert len(killed) == 2
     assert same(found, fitted(config))
+
+
+def test_sigterm_ends_a_run_and_its_cluster_in_one_line(tmp_path):
+    out, told = tmp_path / "run", tmp_path / "told"
+    words = ["--set", "engine={name: ray}", "--set", "checkpoints.every=1", "--quiet"]
+    words += ["--set", "logging.evaluation_episodes=0", "--set", "rounds=1000"]
+    with told.open("w") as stderr:
+        command = [sys.executable, "-m", "srl_train.cli", "train", DEMO, "--out", out, *words]
+        run = subprocess.Popen(command, stderr=stderr)
+    try:
+        while not list(out.glob("checkpoints/round_*")):
+            assert run.poll() is None, told.read_text()
+            time.sleep(0.5)
+        cluster = psutil.Process(run.pid).children(recursive=True)
+        run.terminate()
+        assert run.wait() == 143
+    finally:
+        run.kill()
+    last = told.read_text().splitlines()[-1]
+    assert last == f"srl: terminated; to go on: srl train --resume --out {out}"
+    assert cluster and psutil.wait_procs(cluster, 60)[1] == []
 
 
 def test_an_environment_that_cannot_be_sent_is_refused():
