@@ -59,13 +59,14 @@ def assemble(
     """
     torch.set_num_threads(config.threads)
     started = processes.start(config.models.device, config.threads)
-    _check_shares(config, started)
+    on_ray = isinstance(config.engine, RayEngineConfig)
+    _check_shares(config, config.engine.learner_processes if on_ray else started)
     if started > 1 and isinstance(config.backend, VLLMBackendConfig):
         raise ConfigError(
             f"backend.name: got 'vllm' in {started} processes, each of which would publish to the "
             "servers: start one process, or give transformers"
         )
-    if started > 1 and isinstance(config.engine, RayEngineConfig):
+    if started > 1 and on_ray:
         raise ConfigError(
             f"engine.name: got 'ray' in {started} processes: torchrun shares one learner's work, "
             "Ray shares a run's; start one process, or give local"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+import torch
 
 from srl_envs import registry
 from srl_train.config import yaml_file
@@ -131,6 +132,36 @@ def test_stages_are_trained_in_learners_of_which_one_is_killed(tmp_path):
     found = fitted(config.replaced(engine=RayEngineConfig()), Killer())
     assert len(killed) == 2
     assert same(found, fitted(config))
+
+
+@pytest.mark.parametrize("parallel, strategy", [("ddp", "federated"), ("fsdp", "synchronized")])
+def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, parallel, strategy):
+    config = short_run(updates__strategy=strategy, rounds=3, algorithm__trl={"adam_epsilon": 1e-4})
+    engine = RayEngineConfig(learner_processes=2)
+    local, run = assemble(config), assemble(config.replaced(engine=engine, parallel=parallel))
+    try:
+        assert (
+            str(run.learners["model_0"].parallelism())
+            == f"2 processes, {parallel} over gloo on cpu"
+        )
+        assert len(actors()) == 5
+        for number in range(3):
+            for one in (local, run):
+                run_round(one, number)
+                one.next_round = number + 1
+            if number == 0:
+                actors()[-1].kill()  # one of two processes
+        assert (
+            run.learners["model_0"].model.worker.deaths
+            + run.learners["model_1"].model.worker.deaths
+            == 1
+        )
+        assert run.versions == local.versions
+        for name, learner in run.learners.items():
+            for parameter, own in local.learners[name].weights().items():
+                torch.testing.assert_close(learner.weights()[parameter], own, rtol=0, atol=1e-5)
+    finally:
+        run.players.close()
 
 
 def test_sigterm_ends_a_run_and_its_cluster_in_one_line(tmp_path):
