@@ -1,5 +1,6 @@
 """Real clusters on this machine: equal to the bit on one node and two, and through ten kills."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from srl_envs import registry
 from srl_train.config import yaml_file
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import DpoConfig, SftConfig
+from srl_train.distributed.ray_engine.standing import WorkerLost
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
@@ -162,6 +164,40 @@ def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, paralle
                 torch.testing.assert_close(learner.weights()[parameter], own, rtol=0, atol=1e-5)
     finally:
         run.players.close()
+
+
+class Together:
+    """What the actors of a group hold."""
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def index(self):
+        return self.rank.index
+
+    def wrong(self):
+        raise ValueError(f"told by {self.rank.count}")
+
+    def cut_off(self):
+        if self.rank.index == 0:
+            raise RuntimeError("connection closed by peer")
+        time.sleep(1)
+        os._exit(1)
+
+
+def test_what_is_raised_because_another_died_is_a_death():
+    from srl_train.distributed.ray_engine.cluster import Cluster
+
+    cluster = Cluster(RayEngineConfig(learner_processes=2), 1)
+    try:
+        actor = cluster.actor(range(1, 3), Together)
+        with pytest.raises(ValueError, match="told by 2"):
+            actor.call("wrong")
+        assert actor.call("index") == 0
+        with pytest.raises(WorkerLost):
+            actor.call("cut_off")
+    finally:
+        cluster.close()
 
 
 def test_sigterm_ends_a_run_and_its_cluster_in_one_line(tmp_path):
