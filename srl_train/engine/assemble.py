@@ -59,14 +59,13 @@ def assemble(
     """
     torch.set_num_threads(config.threads)
     started = processes.start(config.models.device, config.threads)
-    on_ray = isinstance(config.engine, RayEngineConfig)
-    _check_shares(config, config.engine.learner_processes if on_ray else started)
+    _check_shares(config, started)
     if started > 1 and isinstance(config.backend, VLLMBackendConfig):
         raise ConfigError(
             f"backend.name: got 'vllm' in {started} processes, each of which would publish to the "
             "servers: start one process, or give transformers"
         )
-    if started > 1 and on_ray:
+    if started > 1 and isinstance(config.engine, RayEngineConfig):
         raise ConfigError(
             f"engine.name: got 'ray' in {started} processes: torchrun shares one learner's work, "
             "Ray shares a run's; start one process, or give local"
@@ -161,6 +160,7 @@ def _in_process(
 
 def _on_cluster(config: RunConfig, section: RayEngineConfig, make_env: Callable[[], Any]) -> _Parts:
     """Players and learners in the actors of a Ray cluster."""
+    _check_shares(config, section.learner_processes)
     from srl_train.distributed.ray_engine.engine import start_engine
 
     engine, players = start_engine(config, section, make_env)
