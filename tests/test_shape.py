@@ -18,6 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FLOORS = {
     "srl_envs": 0, "srl_agents": 1, "srl_train": 2, "core_srl": 3, "benchmarks": 4, "examples": 4,
+    "compat": 4,
 }  # fmt: skip
 TORCH_FAMILY = {
     "torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors", "peft", "trl",
@@ -30,6 +31,7 @@ PLACES = dict.fromkeys(
         "srl_agents/llm/tiny/*.py",
         "srl_train/*",
         "core_srl/*",
+        "compat/*",
         "benchmarks/*",
         "examples/*",
         "srl_agents/serving/plugins/*.py",  # vLLM's environment loads them
@@ -37,7 +39,13 @@ PLACES = dict.fromkeys(
     ),
 ) | {
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),
-    "pydantic": ("srl_train/config/*", "core_srl/config.py", "benchmarks/*", "examples/*"),
+    "pydantic": (
+        "srl_train/config/*",
+        "compat/mrlm/mrlm/config/*",
+        "core_srl/config.py",
+        "benchmarks/*",
+        "examples/*",
+    ),
     "typing_extensions": ("srl_train/config/*", "srl_agents/policy.py"),  # which pydantic brings
     "matplotlib": ("srl_train/metrics/report/plots.py", "benchmarks/*"),
     "pickle": (),  # weights are safetensors, the rest is JSON
@@ -48,7 +56,7 @@ PLACES = dict.fromkeys(
 LONGEST = 400  # lines
 MOST_ENTRIES = 14  # files and folders in one folder
 VAGUE = re.compile(r"util|helper|common|misc|manager|^core$|^stuff")
-DOCUMENTED = ("managers", "test_managers")  # what core_srl's documented classes are called
+DOCUMENTED = ("managers", "test_managers", "core")  # what documented parts are called
 BOASTS = re.compile(r"Unified|Advanced|Enhanced|^Base[A-Z]|Base$")
 UNFINISHED = re.compile(
     r"\b(placeholder|mock\w*|dummy|stub(?:bed)?|TODO|FIXME|not (?:yet )?implemented(?: yet)?)\b",
@@ -235,7 +243,7 @@ def installed_packages() -> list[str]:
 def test_what_is_installed_needs_nothing_that_is_not():
     installed = installed_packages()
     assert installed == ["srl_envs", "srl_agents", "srl_train", "core_srl"]
-    apart = set(FLOORS) - set(installed)
+    apart = {*FLOORS, "mrlm"} - set(installed)
     # Modules are also named in tables of text, which are imported when they are asked for.
     named = re.compile(rf"({'|'.join(apart)})(\.\w+)+")
     for path in sources(*installed):
@@ -313,7 +321,11 @@ def test_no_folder_is_crowded():
 def imported_modules() -> dict[str, set[str]]:
     """Module -> the modules of the packages that it imports, anywhere but for type checking."""
     files = {
-        name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        name_of(path)
+        .removeprefix("compat/mrlm/")
+        .removesuffix(".py")
+        .removesuffix("/__init__")
+        .replace("/", "."): path
         for path in PACKAGE_FILES
     }
     found: dict[str, set[str]] = {}

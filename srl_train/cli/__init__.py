@@ -8,7 +8,6 @@ import importlib
 import os
 import re
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -43,8 +42,6 @@ FOLDERS = {
     "pages": ("report", "replay", "watch"),
 }
 """Folder of srl_train/cli -> subcommands whose modules are in it; the others are beside this."""
-TERMINATED = 128 + signal.SIGTERM
-"""The status after SIGTERM, as shells tell it."""
 ERROR_MODULES = (
     "srl_envs.errors",
     "srl_agents.errors",
@@ -57,7 +54,7 @@ keeps its traceback."""
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (0 done, 1 reader gone, 2 refused,
-    130 interrupted). Raises SystemExit where it is told to end (143 terminated)."""
+    130 interrupted)."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(next((word for word in words if word in COMMANDS), None))
     parser.words = words
@@ -69,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with notices.shown(quiet=getattr(args, "quiet", False)) as args.notices:
             code: int = _module(args.command).run(args)
         sys.stdout.flush()
-    except _own_errors() as error:
+    except own_errors() as error:
         told = printable(" ".join(str(error).split()), multiline=False)  # it may quote a file
         print(f"srl: error: {told}", file=sys.stderr)
         return 2
@@ -85,10 +82,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"srl: interrupted{_how_to_go_on(args)}", file=sys.stderr)
         return 130
-    except SystemExit as ended:
-        if ended.code == TERMINATED:
-            print(f"srl: terminated{_how_to_go_on(args)}", file=sys.stderr)
-        raise
     return code
 
 
@@ -147,7 +140,8 @@ def _version() -> str:
         return "(run from a source folder, not installed)"
 
 
-def _own_errors() -> tuple[type[BaseException], ...]:
+def own_errors() -> tuple[type[BaseException], ...]:
+    """All kinds of our own errors, which a command line tells in one line."""
     modules = map(importlib.import_module, ERROR_MODULES)
     return tuple(
         thing

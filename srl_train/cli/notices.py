@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -36,6 +36,10 @@ class Screen(Protocol):
 class Notices(logging.Handler):
     """Warnings stay; everything below tells what is going on, and is left out where quiet."""
 
+    def __init__(self, command: str = "srl") -> None:
+        super().__init__()
+        self._command = command
+
     screen: Screen | None = None
     """Where lines go through, if something is drawn on the terminal."""
 
@@ -46,16 +50,18 @@ class Notices(logging.Handler):
         if warning:
             line = f"warning: {line}"
         if self.screen is None:
-            print(f"srl: {line}", file=sys.stderr, flush=True)
+            print(f"{self._command}: {line}", file=sys.stderr, flush=True)
         else:
-            (self.screen.say if warning else self.screen.status)(f"srl: {line}")
+            (self.screen.say if warning else self.screen.status)(f"{self._command}: {line}")
 
 
 @contextmanager
-def shown(*, quiet: bool) -> Iterator[Notices]:
-    """Show what our packages say within the block."""
-    handler = Notices()
-    loggers = [logging.getLogger(name) for name in PACKAGES]
+def shown(
+    *, quiet: bool, command: str = "srl", packages: Sequence[str] = PACKAGES
+) -> Iterator[Notices]:
+    """Show what the packages say within the block, in the name of the command."""
+    handler = Notices(command)
+    loggers = [logging.getLogger(name) for name in packages]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.addHandler(handler)

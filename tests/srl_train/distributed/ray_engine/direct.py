@@ -34,11 +34,11 @@ class DirectPlaces:
     def __init__(self, dies=lambda method: False):
         self.dies, self.made, self.closed = dies, [], False
 
-    def actor(self, places, kind, *arguments):
+    def actor(self, place, kind, *arguments):
         with ONE_AT_A_TIME:
             if self.closed:
                 raise WorkerLost("the places are closed")
-            self.made.append(places)
+            self.made.append(place)
             return Direct(kind(*pickle.loads(pickle.dumps(arguments))), self.dies)
 
     def put(self, value):

@@ -1,0 +1,52 @@
+"""What the examples share: their options, the policy that learns, and the experiment."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from mrlm.config import ExperimentConfig, TrainingConfig
+from mrlm.core import EnvironmentMode, GenerationConfig, LLMEnvironment
+from srl_agents.llm.hub_names import folder_for
+
+
+def options(purpose: str, output: str, iterations: int = 50) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=purpose)
+    parser.add_argument("--model", default="Qwen/Qwen2.5-0.5B-Instruct", help="hub name or folder")
+    parser.add_argument("--iterations", type=int, default=iterations)
+    parser.add_argument("--episodes", type=int, default=64, help="per iteration")
+    parser.add_argument("--max-new-tokens", type=int, default=256, help="of an answer")
+    parser.add_argument("--learning-rate", type=float, default=5e-6)
+    parser.add_argument("--output", default=output, help="the run's folder")
+    return parser
+
+
+def load(args: argparse.Namespace) -> LLMEnvironment:
+    source = folder_for(args.model) or args.model
+    return LLMEnvironment(
+        AutoModelForCausalLM.from_pretrained(source),
+        AutoTokenizer.from_pretrained(source),
+        mode=EnvironmentMode.SERVER,
+        generation_config=GenerationConfig(max_new_tokens=args.max_new_tokens),
+    )
+
+
+def experiment(args: argparse.Namespace, algorithm: str, **sections: Any) -> ExperimentConfig:
+    training = TrainingConfig(
+        algorithm=algorithm,
+        num_iterations=args.iterations,
+        num_rollouts_per_iteration=args.episodes,
+        batch_size=max(1, args.episodes // 2),
+        learning_rate=args.learning_rate,
+    )
+    return ExperimentConfig(training=training, output_dir=args.output, **sections)
+
+
+def tell(results: dict[str, Any]) -> None:
+    for when, measured in results["evaluation"].items():
+        print(f"{when}: reward {measured['raw_reward']:.4f} in {measured['episodes']} episodes")
+    for stage in results["stages"]:
+        losses = stage["models"]["model_0"]
+        print(f"loss: {losses['first_loss']:.4f} -> {losses['last_loss']:.4f}")

@@ -1,0 +1,32 @@
+"""GRPO in several processes that share the model as `--strategy` says.
+
+torchrun --nproc_per_node=4 train.py --strategy fsdp
+"""
+
+from policy import experiment, load, options, tell
+
+from mrlm.algorithms.grpo import GRPOTrainer
+from mrlm.config import DistributedConfig, GRPOConfig
+from mrlm.environments.math import MathProblemGenerator, MathReasoningEnvironment
+from srl_train.distributed import processes
+
+
+def main() -> None:
+    parser = options(__doc__, "outputs/distributed_grpo")
+    parser.add_argument("--strategy", choices=("ddp", "fsdp"), default="ddp")
+    args = parser.parse_args()
+    environments = [MathReasoningEnvironment(MathProblemGenerator(difficulty_range=(1, 3)))]
+    config = experiment(
+        args,
+        "grpo",
+        grpo=GRPOConfig(group_size=8),
+        distributed=DistributedConfig(enabled=True, strategy=args.strategy),
+    )
+    results = GRPOTrainer(load(args), environments, config).train()
+    if processes.is_main():
+        tell(results)
+    processes.leave()
+
+
+if __name__ == "__main__":
+    main()

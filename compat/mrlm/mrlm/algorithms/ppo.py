@@ -1,0 +1,11 @@
+"""PPO: the clipped surrogate with a critic (Schulman et al. 2017)."""
+
+from typing import ClassVar
+
+from mrlm.algorithms.trainer import PolicyTrainer
+
+
+class PPOTrainer(PolicyTrainer):
+    """PPO with a critic on the model's own backbone, by `config.training` and `config.ppo`."""
+
+    algorithm: ClassVar[str] = "ppo"

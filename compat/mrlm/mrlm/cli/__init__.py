@@ -1,0 +1,78 @@
+"""The `mrlm` command: train, serve, eval, collect, info."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from srl_envs.loading.extras import install_line
+from srl_envs.loading.untrusted import printable
+from srl_train.cli import notices, own_errors
+
+COMMANDS = {
+    "train": "train a model as a YAML file says",
+    "serve": "serve environments over gRPC",
+    "eval": "evaluate a model in an environment",
+    "collect": "play episodes, and write them to learn from",
+    "info": "show this machine, the algorithms and the environments",
+}
+"""Subcommand, which is also its module's name -> what it does."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code (0 done, 2 refused, 130 interrupted)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = _parser(next((word for word in words if word in COMMANDS), None))
+    args, rest = parser.parse_known_args(words)
+    if rest and args.command != "serve":
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if args.command is None:
+        parser.print_help()
+        return 0
+    args.rest = rest
+    packages = (*notices.PACKAGES, "mrlm")
+    try:
+        with notices.shown(quiet=not args.verbose, command="mrlm", packages=packages):
+            code: int = importlib.import_module(f"mrlm.cli.{args.command}").run(args)
+        sys.stdout.flush()
+    except own_errors() as error:
+        told = printable(" ".join(str(error).split()), multiline=False)
+        print(f"mrlm: error: {told}", file=sys.stderr)
+        return 2
+    except ImportError as error:
+        message = install_line(error, f"`mrlm {args.command}`")
+        if message is None:
+            raise
+        print(f"mrlm: error: {message}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("mrlm: interrupted", file=sys.stderr)
+        return 130
+    return code
+
+
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    """The whole parser; only `command`'s own arguments are filled in."""
+    parser = argparse.ArgumentParser(
+        prog="mrlm", description="MRLM's command line, over Core SRL.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"mrlm {_version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, purpose in COMMANDS.items():
+        chosen = commands.add_parser(
+            name, help=purpose, description=f"{purpose.capitalize()}.", allow_abbrev=False
+        )
+        chosen.add_argument("-v", "--verbose", action="store_true", help="tell what is going on")
+        if name == command:
+            importlib.import_module(f"mrlm.cli.{name}").add_arguments(chosen)
+    return parser
+
+
+def _version() -> str:
+    try:
+        return metadata.version("mrlm")
+    except metadata.PackageNotFoundError:
+        return "(run from a source folder, not installed)"

@@ -1,0 +1,16 @@
+"""Core: environments, the language model as one of them, and what they exchange."""
+
+from mrlm.core.environment import EnvironmentMode, SimulatedEnvironment
+from mrlm.core.language_model import LLMEnvironment
+from mrlm.core.types import GenerationConfig, Message, MessageRole, Observation, Reward
+
+__all__ = [
+    "EnvironmentMode",
+    "GenerationConfig",
+    "LLMEnvironment",
+    "Message",
+    "MessageRole",
+    "Observation",
+    "Reward",
+    "SimulatedEnvironment",
+]

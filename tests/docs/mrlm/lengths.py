@@ -1,0 +1,20 @@
+"""An environment of our own whose reward any model can move: how long answers are."""
+
+from mrlm.core import Message, Observation, Reward, SimulatedEnvironment
+
+
+class Lengths(SimulatedEnvironment):
+    """Says a number; an answer earns more the longer it is."""
+
+    max_turns = 2
+
+    def __init__(self, most: int = 9) -> None:
+        self.most = most
+
+    def reset(self) -> Observation:
+        asked = f"Say {self.rng.integers(self.most)}."
+        return Observation([Message("system", "Write."), Message("user", asked)])
+
+    def step(self, action: Message) -> tuple[Observation, Reward]:
+        told = Observation([action, Message("environment", "And again.")])
+        return told, Reward(len(action.content) / 10, {"length": float(len(action.content))})

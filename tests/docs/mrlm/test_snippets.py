@@ -1,0 +1,274 @@
+"""Every piece of code of MRLM's documentation runs as it stands, and does what it says."""
+
+import json
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from mrlm.cli import main
+from mrlm.config import ExperimentConfig, TrainingConfig
+from mrlm.core import Message, SimulatedEnvironment
+from tests.docs.mrlm.conftest import NAMES, SOURCES
+from tests.docs.mrlm.lengths import Lengths
+
+DOCUMENTED = Path(__file__).with_name("snippets.md").read_text(encoding="utf-8")
+NAMED = re.compile(r"^## ([^\n]+)\n\n```\w+\n(.*?)\n```", re.MULTILINE | re.DOTALL)
+SNIPPETS = dict(NAMED.findall(DOCUMENTED))
+SHORTER = {
+    "num_epochs=50)": "num_epochs=50, num_rollouts_per_iteration=8, batch_size=4, eval_episodes=2)",
+    "num_iterations=50": "num_iterations=1",
+    "--num-episodes 20": "--num-episodes 3",
+    "-n 100": "-n 4",
+    "num_epochs: 100": "num_epochs: 1\n  num_rollouts_per_iteration: 4\n  eval_episodes: 2",
+}
+"""Numbers of games, and nothing else."""
+
+
+def shorter(code):
+    for documented, ours in SHORTER.items():
+        code = code.replace(documented, ours)
+    return code
+
+
+def run(name, given=None):
+    names = {"__name__": "__main__", **(given or {})}
+    exec(compile(shorter(SNIPPETS[name]), name, "exec", dont_inherit=True), names)
+    return names
+
+
+def test_the_shortened_numbers_are_those_of_the_documentation():
+    everything = (
+        "\n".join(SNIPPETS.values()) + (SOURCES / "configs/code_generation_ppo.yaml").read_text()
+    )
+    assert all(documented in everything for documented in SHORTER)
+
+
+def test_thirty_seconds(workplace, terse_folder):
+    for name in NAMES:
+        (workplace / name).parent.mkdir(exist_ok=True)
+        (workplace / name).symlink_to(terse_folder)
+    names = run("30-second example")
+    started = AutoModelForCausalLM.from_pretrained(terse_folder).state_dict()
+    learned = names["model"].state_dict()
+    assert any(not torch.equal(started[key], learned[key]) for key in started)
+    saved = AutoModelForCausalLM.from_pretrained(workplace / "outputs/ppo/final").state_dict()
+    assert all(torch.equal(saved[key], learned[key]) for key in saved)
+    [row] = map(json.loads, (workplace / "outputs/ppo/metrics.jsonl").read_text().splitlines())
+    assert row["environment"]["episodes"] == 8
+    record = (workplace / "outputs/ppo/config.yaml").read_text()
+    assert "name: math_v0" in record and "gae_lambda: 0.95" in record and "critic: shared" in record
+    assert names["policy_env"].step(Message("user", "2 + 2?"))[0].messages[-1].content
+
+
+def test_four_trainers(workplace, policy):
+    from mrlm.algorithms.dpo import DPOTrainer, PreferenceDataset, PreferencePair
+    from mrlm.algorithms.grpo import GRPOTrainer
+    from mrlm.algorithms.ppo import PPOTrainer
+    from mrlm.algorithms.sft import SFTTrainer
+
+    pair = PreferencePair([Message("user", "2 + 2?")], chosen="compete", rejected="cooperate")
+    training = TrainingConfig(num_rollouts_per_iteration=8, batch_size=4, eval_episodes=0)
+    given = {
+        "policy_env": policy,
+        "eval_envs": [Lengths()],
+        "preference_dataset": PreferenceDataset([pair] * 4),
+        "config": ExperimentConfig(training=training),
+        **{one.__name__: one for one in (PPOTrainer, GRPOTrainer, DPOTrainer, SFTTrainer)},
+    }
+    names = run("algorithms", given)
+    for algorithm in ("ppo", "grpo", "dpo", "sft"):
+        before = {key: one.clone() for key, one in policy.model.state_dict().items()}
+        results = names[f"{algorithm}_trainer"].train(num_iterations=1)
+        after = policy.model.state_dict()
+        assert any(not torch.equal(before[key], after[key]) for key in before), algorithm
+        assert (workplace / f"outputs/{algorithm}/final/config.json").is_file()
+        assert results["training_completed"]
+
+
+def answered(environment, answer):
+    return environment.step(Message("assistant", answer))
+
+
+def right_answer(environment):
+    game = environment._game.unwrapped
+    return game.attempt("agent_0").problem
+
+
+def test_code_is_run_against_tests():
+    env = run("code environment")["env"]
+    told = env.reset()
+    assert [str(message.role) for message in told.messages] == ["system", "user"]
+    assert "function" in told.messages[-1].content
+    wrong, reward = answered(
+        env, "```python\ndef f(*anything):\n    return 'nothing of the kind'\n```"
+    )
+    assert reward.value < 1 and not wrong.info["success"]
+    solved, reward = answered(env, right_answer(env).data["solution"])
+    assert solved.done and solved.info["success"] and reward.components == {"score": 1.0}
+
+
+def test_mathematics_is_checked():
+    env = run("math environment")["env"]
+    env.reset()
+    assert right_answer(env).difficulty in (1, 2, 3)
+    wrong, reward = answered(env, "Answer: 123456789")
+    assert (reward.value, wrong.done) == (0.0, False)
+    right, reward = answered(env, f"Answer: {right_answer(env).answer}")
+    assert right.done and reward.value == pytest.approx(0.95)
+
+
+def test_debates_are_judged():
+    env = run("debate environment")["env"]
+    env.seed(3)
+    told = env.reset()
+    assert told.info["side"] in ("pro", "con") and told.info["motion"] in told.messages[1].content
+    speech = "This motion matters because {} shows it. For example, {} people said so in {}."
+    for turn in range(6):
+        told, reward = answered(env, speech.format(*[f"thing{turn}{n}" for n in range(3)]))
+        assert told.done == (turn == 5)
+    assert 0 < reward.value <= 1 and reward.components["score"] == reward.value
+    assert "Motion:" in told.messages[-1].content
+
+
+def test_tools_are_real():
+    names = run("tool environment")
+    registry, env = names["registry"], names["env"]
+    assert registry.list_tools() == [
+        "calculator", "read_file", "write_file", "list_files", "search", "python",
+    ]  # fmt: skip
+    assert registry.get("calculator").call(expression="sqrt(16) + sin(pi / 2)") == "5"
+    registry.get("write_file").call(path="a.txt", content="hello")
+    assert registry.get("read_file").call(path="a.txt") == "hello"
+    assert registry.get("python").call(code="print(6 * 7)").strip() == "42"
+    assert registry.get("search").call(query="photosynthesis")
+    env.reset()
+    called = '<tool_call>{"name": "calculator", "arguments": {"expression": "2**10"}}</tool_call>'
+    told, _ = answered(env, called)
+    assert "1024" in told.messages[-1].content and not told.done
+
+
+def test_an_environment_of_ones_own_needs_two_methods():
+    kind = run("custom environment")["MyEnvironment"]
+    assert issubclass(kind, SimulatedEnvironment)
+    assert kind().parallel_env().possible_agents == ["agent_0"]
+
+
+@pytest.fixture(scope="module")
+def commands():
+    """The documented commands, by their first word after `mrlm`."""
+    lines = [line for line in shorter(SNIPPETS["command line"]).splitlines() if line[:4] == "mrlm"]
+    return {line.split()[1]: shlex.split(line)[1:] for line in lines}
+
+
+def with_configs(folder, name="code_generation_ppo.yaml"):
+    (folder / "configs").mkdir()
+    text = shorter((SOURCES / "configs" / name).read_text(encoding="utf-8"))
+    text = text.replace("  num_rollouts_per_iteration: 64\n", "")
+    (folder / "configs" / name).write_text(text, encoding="utf-8")
+
+
+def test_train_then_eval(workplace, commands, capsys):
+    with_configs(workplace)
+    assert main(commands["train"]) == 0
+    assert "the model is in outputs/ppo/final" in capsys.readouterr().out
+    assert main([*commands["eval"], "--output", "results/math.json"]) == 0
+    found = json.loads((workplace / "results/math.json").read_text())
+    assert (found["model"], found["environment"]) == ("outputs/ppo/final", "math")
+    assert len(found["episodes"]) == found["num_episodes"] == 3
+    totals = [sum(step["reward"] for step in one["steps"]) for one in found["episodes"]]
+    assert totals == [one["total_reward"] for one in found["episodes"]]
+    assert found["average_reward"] == pytest.approx(sum(totals) / 3)
+    assert all(one["steps"][-1]["done"] for one in found["episodes"])
+
+
+def test_collect(workplace, commands, capsys):
+    assert main([*commands["collect"]]) == 0
+    found = json.loads((workplace / "data/trajectories.json").read_text())
+    assert found["num_trajectories"] == len(found["trajectories"]) == 4
+    first = found["trajectories"][0]
+    steps = first["metadata"]["num_steps"]
+    assert len(first["observations"]) == len(first["actions"]) == len(first["rewards"]) == steps
+    assert first["observations"][0]["messages"][0]["role"] == "system"
+    if steps > 1:  # the conversation so far, the answer in it
+        assert first["actions"][0] in first["observations"][1]["messages"]
+    few = [*commands["collect"], "--filter-reward", "2"]
+    assert main(few) == 0
+    assert json.loads((workplace / "data/trajectories.json").read_text())["trajectories"] == []
+
+
+def test_info(commands, capsys):
+    assert main(commands["info"]) == 0
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("ppo", "grpo", "dpo", "sft", "code", "math", "debate"))
+
+
+@contextmanager
+def served(words, folder):
+    """A server that was started by the documented command, at a free port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [str(port) if word == "50051" else word for word in words]
+    command = [sys.executable, "-m", "mrlm.cli", *words]
+    path = f"{SOURCES}:{SOURCES.parents[1]}"
+    server = subprocess.Popen(
+        command, cwd=folder, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": path},
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert f"127.0.0.1:{port}" in server.stdout.readline()
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(20)
+        server.stdout.close()
+
+
+def test_serve(workplace, commands):
+    from mrlm.environments import RemoteEnvironment
+    from mrlm.environments.debate import DebateEnvironment
+
+    with served(commands["serve"], workplace) as address:
+        with RemoteEnvironment("math", address) as one, RemoteEnvironment("math", address) as two:
+            one.seed(1)
+            two.seed(2)
+            asked = [env.reset().messages[-1].content for env in (one, two)]
+            assert asked[0] != asked[1]  # sessions apart
+            told, _ = answered(one, "Answer: 0")
+            assert told.info["attempt"] == 1
+            assert answered(two, "Answer: 0")[0].info["attempt"] == 1
+        with DebateEnvironment(max_turns=1, server_address=address) as debate:
+            debate.reset()
+            assert answered(debate, "It is good because it helps.")[0].done
+        with RemoteEnvironment("code", address) as code:
+            assert "function" in code.reset().messages[-1].content
+
+
+def test_the_documented_configuration_trains(workplace, capsys):
+    (workplace / "configs").mkdir()
+    text = shorter(SNIPPETS["configuration"])
+    (workplace / "configs/my_experiment.yaml").write_text(text)
+    assert main(shlex.split(SNIPPETS["training by configuration"])[1:]) == 0
+    told = capsys.readouterr().err
+    assert "bfloat16" in told and "torchrun --nproc_per_node=" in told
+    record = (workplace / "outputs/ppo/config.yaml").read_text()
+    assert "name: code_v0" in record and "max_cycles: 3" in record
+    assert "learning_rate: 5.0e-06" in record and "dtype: bfloat16" in record
+    assert (workplace / "outputs/ppo/final/config.json").is_file()
+
+
+@pytest.mark.parametrize("command", ["train", "serve", "eval", "collect"])
+def test_the_documented_flags_are_there(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    told = capsys.readouterr().out
+    for flag in re.findall(r"--[\w-]+", SNIPPETS[f"{command} flags"]):
+        assert flag in told
