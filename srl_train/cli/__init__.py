@@ -8,6 +8,7 @@ import importlib
 import os
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -42,6 +43,8 @@ FOLDERS = {
     "pages": ("report", "replay", "watch"),
 }
 """Folder of srl_train/cli -> subcommands whose modules are in it; the others are beside this."""
+TERMINATED = 128 + signal.SIGTERM
+"""The status after SIGTERM, as shells tell it."""
 ERROR_MODULES = (
     "srl_envs.errors",
     "srl_agents.errors",
@@ -54,7 +57,7 @@ keeps its traceback."""
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (0 done, 1 reader gone, 2 refused,
-    130 interrupted)."""
+    130 interrupted). Raises SystemExit where it is told to end (143 terminated)."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(next((word for word in words if word in COMMANDS), None))
     parser.words = words
@@ -82,6 +85,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"srl: interrupted{_how_to_go_on(args)}", file=sys.stderr)
         return 130
+    except SystemExit as ended:
+        if ended.code == TERMINATED:
+            print(f"srl: terminated{_how_to_go_on(args)}", file=sys.stderr)
+        raise
     return code
 
 

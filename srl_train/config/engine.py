@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from srl_train.config.section import Section, chosen_by
+from srl_train.errors import ConfigError
 
 
 class EngineSection(Section):
@@ -48,9 +49,22 @@ class RayEngineConfig(EngineSection):
     """CPUs that Ray reserves for each learner, of which every model has one."""
     learner_gpus: Annotated[float, Field(ge=0)] = 0.0
     """GPUs for each learner, or a part of one; 0 learns on CPUs."""
+    learner_processes: Annotated[int, Field(ge=1)] = 1
+    """Processes of each learner, which share its work as `parallel` says
+    (docs/training/processes.md); each has learner_cpus and learner_gpus of its own."""
     placement: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
     """How the actors lie on the cluster's nodes, by Ray's names: together where they fit, or apart
     where there are nodes; the strict forms refuse what does not fit so."""
+
+    @model_validator(mode="after")
+    def _check_whole_gpus(self) -> Self:
+        if self.learner_processes > 1 and self.learner_gpus % 1:
+            raise ConfigError(
+                f"engine.learner_gpus: got {self.learner_gpus:g} where engine.learner_processes is "
+                f"{self.learner_processes}: processes that train together have a GPU each, give 1 "
+                "(or 0, to learn on CPUs)"
+            )
+        return self
 
 
 EngineConfig = Annotated[

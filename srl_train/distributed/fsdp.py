@@ -65,7 +65,7 @@ def full(tensor: Tensor) -> Tensor:
 
 
 def in_full(value: Any) -> Any:
-    """Nested mappings, lists and tuples with whole tensors in place of slices.
+    """Nested mappings, lists and plain tuples with whole tensors in place of slices.
 
     Collective. Only the main process, which writes them, keeps the whole ones, on the CPU; the
     others get empty tensors in their places.
@@ -75,7 +75,7 @@ def in_full(value: Any) -> Any:
         return whole.cpu() if processes.is_main() else whole.new_empty(0)
     if isinstance(value, Mapping):
         return {key: in_full(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
+    if type(value) in (list, tuple):
         return type(value)(in_full(entry) for entry in value)
     return value
 

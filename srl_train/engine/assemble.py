@@ -160,6 +160,7 @@ def _in_process(
 
 def _on_cluster(config: RunConfig, section: RayEngineConfig, make_env: Callable[[], Any]) -> _Parts:
     """Players and learners in the actors of a Ray cluster."""
+    _check_shares(config, section.learner_processes)
     from srl_train.distributed.ray_engine.engine import start_engine
 
     engine, players = start_engine(config, section, make_env)

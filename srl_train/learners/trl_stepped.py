@@ -186,7 +186,8 @@ class SteppedLearner:
         trainer = self._trainer
         for name, gradient in gradients.items():
             # Clipping works in place, and averaged gradients are shared between models.
-            self._parameters[name].grad = gradient.clone()
+            parameter = self._parameters[name]
+            parameter.grad = fsdp.like(gradient, parameter).clone()
         with TURNS.mine():
             norm = fsdp.full(trainer._clip_grad_norm(trainer.model_wrapped))
             trainer._metrics["train"]["grad_norm"].append(float(norm))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import math
 import os
+import signal
 import socket
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from srl_envs.loading.extras import needed_by
 from srl_train.config.engine import RayEngineConfig
+from srl_train.distributed.processes import Rank
 from srl_train.distributed.ray_engine.standing import WorkerLost
 from srl_train.errors import ConfigError, TrainingError
 
@@ -22,7 +26,7 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 with needed_by("engine.name ray", ConfigError):
     import ray
     from ray import cloudpickle
-    from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayActorError, RayTaskError
+    from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
     from ray.util.placement_group import placement_group, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -34,6 +38,10 @@ CONNECTED_WITHIN = 10.0
 """Seconds for the cluster's head to answer."""
 MADE_WITHIN = 1800.0
 """Seconds for an actor to start and load its models."""
+
+
+KNOWN_WITHIN = 60.0
+"""Seconds for the cluster to tell of an actor that died, or of its node."""
 
 
 class Host:
@@ -53,40 +61,86 @@ class Host:
         """What the object's method gives."""
         return getattr(self._held, method)(*arguments)
 
+    def call_along(self, method: str, *arguments: Any) -> None:
+        """The same for an object whose part in the answer is not needed."""
+        self.call(method, *arguments)
+
+    def address(self) -> tuple[str, int]:
+        """(this node's address, a port of it that is free now)."""
+        with socket.socket() as free:
+            free.bind(("", 0))
+            return ray.util.get_node_ip_address(), free.getsockname()[1]
+
 
 class Actor:
-    """A worker (see `standing.Worker`) in an actor of the cluster."""
+    """A worker (see `standing.Worker`) in an actor of the cluster, or in several that do everything
+    together; the first answers."""
 
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
+    def __init__(self, handles: Sequence[Any]) -> None:
+        self._handles = handles
 
     def make(self, kind: Callable[..., Any], *arguments: Any) -> None:
         """Make the object in the actor; raises as `call`, and TrainingError where it takes longer
-        than MADE_WITHIN."""
-        _answer(self._handle.make.remote(kind, *arguments), self.stop, MADE_WITHIN)
+        than MADE_WITHIN.
+
+        Of several, each makes one, and is told its Rank as the last argument.
+        """
+        first, *others = self._handles
+        if not others:
+            self._answer([first.make.remote(kind, *arguments)], MADE_WITHIN)
+            return
+        host, port = self._answer([first.address.remote()], MADE_WITHIN)
+        ranks = [Rank(place, len(self._handles), host, port) for place in range(len(self._handles))]
+        self._answer(
+            [
+                handle.make.remote(kind, *arguments, rank)
+                for handle, rank in zip(self._handles, ranks, strict=True)
+            ],
+            MADE_WITHIN,
+        )
 
     def call(self, method: str, *arguments: Any) -> Any:
         """See Worker."""
-        return _answer(self._handle.call.remote(method, *arguments), self.stop)
+        first, *others = self._handles
+        answer = first.call.remote(method, *arguments)
+        return self._answer(
+            [answer, *(other.call_along.remote(method, *arguments) for other in others)]
+        )
 
     def stop(self) -> None:
         """See Worker."""
         if ray.is_initialized():
-            ray.kill(self._handle)
+            for handle in self._handles:
+                ray.kill(handle)
 
-
-def _answer(reference: Any, stop: Callable[[], None], timeout: float | None = None) -> Any:
-    try:
-        return ray.get(reference, timeout=timeout)
-    except RayTaskError as error:
-        raise getattr(error, "cause", error) from error
-    except GetTimeoutError as error:
-        raise TrainingError(
-            f"an actor was not up after {timeout:g} s: is there room on the cluster? (ray status)"
-        ) from error
-    except (RayActorError, OutOfMemoryError) as error:
-        stop()  # one that could only not be reached must not go on beside its successor
-        raise WorkerLost(str(error).partition("\n")[0]) from error
+    def _answer(self, references: Sequence[Any], timeout: float | None = None) -> Any:
+        """The first one's answer, once all have answered."""
+        answers: dict[Any, Any] = {}
+        raised: Exception | None = None
+        waiting = list(references)
+        while waiting:
+            ready, waiting = ray.wait(waiting, timeout=timeout)
+            if not ready:
+                break
+            try:
+                answers[ready[0]] = ray.get(ready[0])
+            except (RayActorError, OutOfMemoryError) as error:
+                self.stop()  # one that could only not be reached must not go on beside its
+                # successor, nor do the others have anything to go on with
+                raise WorkerLost(str(error).partition("\n")[0]) from error
+            except RayTaskError as error:
+                # Those whom another's death cuts off may tell before it is known.
+                raised, timeout = raised or error, KNOWN_WITHIN
+        if raised is not None:
+            if waiting:
+                self.stop()  # they wait for one that will not come
+            raise getattr(raised, "cause", raised) from raised
+        if waiting:
+            raise TrainingError(
+                f"an actor was not up after {timeout:g} s: is there room on the cluster? "
+                "(ray status)"
+            )
+        return answers[references[0]]
 
 
 class Cluster:
@@ -101,7 +155,8 @@ class Cluster:
         self._config = config
         player = {"CPU": config.player_cpus, "GPU": config.player_gpus}
         learner = {"CPU": config.learner_cpus, "GPU": config.learner_gpus}
-        bundles = [player] * config.players + [learner] * models
+        learners = models * config.learner_processes
+        bundles = [player] * config.players + [learner] * learners
         self._bundles = [{k: v for k, v in one.items() if v} for one in bundles]
         self._open = True
         self._connected = not ray.is_initialized()
@@ -112,11 +167,11 @@ class Cluster:
             if not self._group.wait(PLACED_WITHIN):
                 remove_placement_group(self._group)
                 raise ConfigError(
-                    f"engine: {config.players} player(s) and {models} learner(s) need "
+                    f"engine: {config.players} player(s) and {learners} learner(s) need "
                     f"{self._bundles} ({config.placement}), the cluster has "
                     f"{_offered()}: ask for less, or add nodes"
                 )
-            log.info("%d player(s) and %d learner(s) load torch", config.players, models)
+            log.info("%d player(s) and %d learner(s) load torch", config.players, learners)
         except BaseException:
             self._disconnect()
             raise
@@ -126,6 +181,7 @@ class Cluster:
         address = self._config.address
         if address not in (None, "auto"):
             _check_answers(address)
+        before = signal.getsignal(signal.SIGTERM)
         try:
             if address is None:
                 log.info("starting a Ray cluster on this machine")
@@ -140,13 +196,22 @@ class Cluster:
                 f"engine.address: got {address!r} ({told}): `ray start --head` starts a cluster "
                 "here; without an address the run starts its own"
             ) from error
+        finally:
+            _handle_sigterm(_end if before is signal.SIG_DFL else before)
+        self._sigterm = before
 
-    def actor(self, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
-        """An object of `kind` in an actor at one of the places: the players', then the models'."""
+    def actor(self, places: range, kind: Callable[..., Any], *arguments: Any) -> Actor:
+        """An object of `kind` in an actor at one of the places: the players', then the models'; at
+        several, an object in each, see Actor."""
         if not ray.is_initialized():  # it would start another cluster by itself
             raise WorkerLost("the cluster was left")
+        actor = Actor([self._at(place) for place in places])
+        actor.make(kind, *arguments)
+        return actor
+
+    def _at(self, place: int) -> Any:
         bundle = self._bundles[place]
-        handle = (
+        return (
             ray.remote(Host)
             .options(
                 num_cpus=bundle.get("CPU", 0),
@@ -156,9 +221,6 @@ class Cluster:
             )
             .remote()
         )
-        actor = Actor(handle)
-        actor.make(kind, *arguments)
-        return actor
 
     def put(self, value: Any) -> Any:
         """A reference to the value in the object store, which calls are given in its place."""
@@ -174,6 +236,19 @@ class Cluster:
     def _disconnect(self) -> None:
         if self._connected:
             ray.shutdown()
+            _handle_sigterm(self._sigterm)
+
+
+def _handle_sigterm(handler: Any) -> None:
+    """Take the place of Ray's handler, which ends the cluster under those who still use it."""
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _end(number: int, frame: object) -> None:
+    """End the program in good order, with the status that the signal itself would have given."""
+    signal.signal(number, signal.SIG_IGN)  # a second one would come between
+    sys.exit(128 + number)
 
 
 def _check_answers(address: str) -> None:

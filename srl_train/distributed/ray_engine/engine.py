@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, Protocol, TypeVar
 
 from srl_agents.episode import Episode
@@ -15,6 +15,7 @@ from srl_agents.llm.backends.chat_backend import Usage
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
+from srl_train.distributed.processes import Rank
 from srl_train.distributed.ray_engine.player import PlayerWorker
 from srl_train.distributed.ray_engine.publisher import RayPublisher
 from srl_train.distributed.ray_engine.remote_learner import RemoteLearner, RemoteModel
@@ -35,8 +36,9 @@ T = TypeVar("T")
 class Places(Protocol):
     """Where the workers of a run are made: players first, then a learner for each model."""
 
-    def actor(self, place: int, kind: Callable[..., Any], *arguments: Any) -> Worker:
-        """A worker that holds what `kind` gives for the arguments."""
+    def actor(self, places: range, kind: Callable[..., Any], *arguments: Any) -> Worker:
+        """A worker that holds what `kind` gives for the arguments; of several places, processes
+        that hold one each, for which `kind` is given their Rank besides."""
         ...
 
     def put(self, value: Any) -> Any:
@@ -180,9 +182,11 @@ def engine_on(
     playing = on_device(config, "player_gpus", engine.player_gpus)
     learning = on_device(config, "learner_gpus", engine.learner_gpus)
     bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.players)
+    each = engine.learner_processes
     players = [
         RemotePlayer(
-            f"player {place}", partial(cluster.actor, place, PlayerWorker, playing, make_env, bound)
+            f"player {place}",
+            partial(cluster.actor, range(place, place + 1), PlayerWorker, playing, make_env, bound),
         )
         for place in range(engine.players)
     ]
@@ -191,11 +195,18 @@ def engine_on(
             name,
             RemoteModel(
                 name,
-                partial(cluster.actor, place, make_learner, learning, name, make_env),
+                partial(
+                    cluster.actor,
+                    range(place, place + each),
+                    make_learner,
+                    learning,
+                    name,
+                    make_env,
+                ),
                 cluster.put,
             ),
         )
-        for place, name in enumerate(config.models.names, engine.players)
+        for place, name in zip(count(engine.players, each), config.models.names, strict=False)
     }
     started = RayEngine(players, learners, cluster.close)
     try:
@@ -237,8 +248,12 @@ def on_device(config: RunConfig, setting: str, gpus: float) -> RunConfig:
     return config.replaced(models=config.models.replaced(device="cpu"))
 
 
-def make_learner(config: RunConfig, model: str, make_env: Callable[[], Any]) -> Any:
-    """A LearnerWorker."""
+def make_learner(
+    config: RunConfig, model: str, make_env: Callable[[], Any], rank: Rank | None = None
+) -> Any:
+    """A LearnerWorker, which with a rank is one of several that share a model's work."""
+    if rank is not None:
+        rank.announce()
     from srl_train.distributed.ray_engine.learner import LearnerWorker  # where it runs: takes TRL
 
     return LearnerWorker(config, model, make_env)

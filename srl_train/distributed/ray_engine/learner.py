@@ -13,6 +13,7 @@ from torch import Tensor
 
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
+from srl_train.distributed import fsdp, processes
 from srl_train.engine.builders.learners import build_learner, joint_state
 from srl_train.engine.builders.players import build_sampling
 from srl_train.engine.builders.stage_learners import build_stage_learner
@@ -48,21 +49,30 @@ class LearnerWorker:
     """Trains one model of a run."""
 
     def __init__(self, config: RunConfig, model: str, make_env: Callable[[], Any]) -> None:
-        """Load the model, and no other; raises as `assemble` does."""
+        """Load the model, and no other; raises as `assemble` does.
+
+        In one of several processes all of them make one each, and call the same methods.
+        """
         torch.set_num_threads(config.threads)
+        started = processes.start(config.models.device, config.threads)
         with closing(make_env()) as env:
             seats = players_by_agent(config, env)
         sampling, joint = build_sampling(config, seats), joint_state(config, make_env)
         bases = dict(zip(config.models.names, config.models.bases, strict=True))
-        backends, trees, _ = learning_models(
-            config.models, {model: bases[model]}, make_env, config.seed
-        )
+        with processes.main_first():
+            backends, trees, _ = learning_models(
+                config.models, {model: bases[model]}, make_env, config.seed
+            )
+        processes.check_equal("the weights to start from", trees)
+        if config.parallel == "fsdp" and started > 1:
+            fsdp.shard(model, trees[model])
         self._module, self._tokenizer = trees[model], backends[model].tokenizer
         self._device = next(self._module.parameters()).device
         self._seed = config.seed
         self._learner = build_learner(
             config, model, self._module, self._tokenizer, seats, sampling, joint
         )
+        processes.check_started({model: self._learner.parallelism()}, started, config.parallel)
         self._stage: OpenStage | None = None
 
     def call(self, method: str, *arguments: Any) -> Any:
@@ -105,7 +115,7 @@ class LearnerWorker:
             "reference": own.reference(),
             "stage": None if self._stage is None else self._stage.state(),
         }
-        found: State = moved(kept, torch.device("cpu"))
+        found: State = moved(fsdp.in_full(kept), torch.device("cpu"))
         return found
 
     def restore(self, state: State) -> None:
@@ -129,7 +139,7 @@ class LearnerWorker:
 
     def _called(self, learner: Learner, method: str, arguments: Sequence[Any]) -> Any:
         placed = [moved(one, self._device) for one in arguments]
-        return moved(getattr(learner, method)(*placed), torch.device("cpu"))
+        return moved(fsdp.in_full(getattr(learner, method)(*placed)), torch.device("cpu"))
 
 
 def moved(value: Any, device: torch.device) -> Any:

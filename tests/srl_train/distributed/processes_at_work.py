@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,6 +18,8 @@ from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.distributed import fsdp, processes
+from srl_train.distributed.ray_engine.learner import LearnerWorker
+from srl_train.engine.builders.environment import build_env
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import JointState
 from srl_train.learners.trl_ppo import PpoLearner
@@ -136,6 +139,23 @@ def do_updates(folder):
         (folder / "metrics.json").write_text(json.dumps(metrics))
 
 
+def do_workers(folder):
+    """A Ray learner's update and return to its state, whole in the first process."""
+    processes.start("cpu")
+    config = yaml_file.load(folder / "configs" / "full.yaml")
+    for parallel in ("ddp", "fsdp"):
+        own = config.replaced(parallel=parallel)
+        worker = LearnerWorker(own, "model_0", partial(build_env, config))
+        _, state = worker.learn("call", played(), 3, 0)
+        if not processes.is_main():  # those of a group are all given what the first answered
+            state = None
+        [state, *_] = processes.gather([state])
+        worker.restore(state)
+        assert worker.call("begin_update", played(), 4, 1) == 1
+        worker.call("apply_gradients", processes.gather([worker.call("compute_gradients")])[0])
+        keep(folder / f"worker_{parallel}.safetensors", worker.state()["weights"])
+
+
 def keep(path, tensors):
     whole = fsdp.in_full(tensors)
     if processes.is_main():
@@ -210,7 +230,7 @@ def do_failure(_):
     sys.stdout.write("never reached\n")
 
 
-TASKS = {"updates": do_updates, "runs": do_runs, "failure": do_failure}
+TASKS = {"updates": do_updates, "workers": do_workers, "runs": do_runs, "failure": do_failure}
 
 if __name__ == "__main__":
     assert "RANK" in os.environ, "start it with torchrun"

@@ -105,10 +105,11 @@ def launched(tmp_path_factory, tiny_folder):
     configurations(one, tiny_folder, chosen)
     configurations(two, tiny_folder, {**chosen, "sliced": {**TOGETHER, "parallel": "fsdp"}})
     work.do_updates(one)
+    work.do_workers(one)
     work.do_runs(one)
     for name, source in {"full": "full", "adapters": "adapters", "sliced": "full"}.items():
         shutil.copytree(one / source / "checkpoints", two / "from" / name)
-    code, told = at_work("updates,runs,failure", two)
+    code, told = at_work("updates,workers,runs,failure", two)
     assert code != 0 and "the second process fails" in told, told[-4000:]
     return one, two, told
 
@@ -141,6 +142,12 @@ def test_two_processes_update_as_one(launches, case):
     found, expected = metrics[1][case], metrics[0][case.removeprefix("fsdp_")]
     for name in ("loss", "grad_norm", "reward_std", "learning_rate"):
         assert found[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-6), name
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_learner_of_two_processes_answers_as_one(launches, parallel):
+    [alone, together] = [load_file(f / f"worker_{parallel}.safetensors") for f in launches]
+    assert difference(alone, together) < EXACT
 
 
 def test_the_update_itself_is_the_same(launches):

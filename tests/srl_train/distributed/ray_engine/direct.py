@@ -34,11 +34,11 @@ class DirectPlaces:
     def __init__(self, dies=lambda method: False):
         self.dies, self.made, self.closed = dies, [], False
 
-    def actor(self, place, kind, *arguments):
+    def actor(self, places, kind, *arguments):
         with ONE_AT_A_TIME:
             if self.closed:
                 raise WorkerLost("the places are closed")
-            self.made.append(place)
+            self.made.append(places)
             return Direct(kind(*pickle.loads(pickle.dumps(arguments))), self.dies)
 
     def put(self, value):

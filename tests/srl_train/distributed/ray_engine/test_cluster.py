@@ -1,16 +1,22 @@
 """Real clusters on this machine: equal to the bit on one node and two, and through ten kills."""
 
+import os
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+import torch
 
 from srl_envs import registry
 from srl_train.config import yaml_file
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import DpoConfig, SftConfig
+from srl_train.distributed.ray_engine.standing import WorkerLost
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
@@ -128,6 +134,91 @@ def test_stages_are_trained_in_learners_of_which_one_is_killed(tmp_path):
     found = fitted(config.replaced(engine=RayEngineConfig()), Killer())
     assert len(killed) == 2
     assert same(found, fitted(config))
+
+
+@pytest.mark.parametrize("parallel, strategy", [("ddp", "federated"), ("fsdp", "synchronized")])
+def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, parallel, strategy):
+    config = short_run(updates__strategy=strategy, rounds=3, algorithm__trl={"adam_epsilon": 1e-4})
+    engine = RayEngineConfig(learner_processes=2)
+    local, run = assemble(config), assemble(config.replaced(engine=engine, parallel=parallel))
+    try:
+        assert (
+            str(run.learners["model_0"].parallelism())
+            == f"2 processes, {parallel} over gloo on cpu"
+        )
+        assert len(actors()) == 5
+        for number in range(3):
+            for one in (local, run):
+                run_round(one, number)
+                one.next_round = number + 1
+            if number == 0:
+                actors()[-1].kill()  # one of two processes
+        assert (
+            run.learners["model_0"].model.worker.deaths
+            + run.learners["model_1"].model.worker.deaths
+            == 1
+        )
+        assert run.versions == local.versions
+        for name, learner in run.learners.items():
+            for parameter, own in local.learners[name].weights().items():
+                torch.testing.assert_close(learner.weights()[parameter], own, rtol=0, atol=1e-5)
+    finally:
+        run.players.close()
+
+
+class Together:
+    """What the actors of a group hold."""
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def index(self):
+        return self.rank.index
+
+    def wrong(self):
+        raise ValueError(f"told by {self.rank.count}")
+
+    def cut_off(self):
+        if self.rank.index == 0:
+            raise RuntimeError("connection closed by peer")
+        time.sleep(1)
+        os._exit(1)
+
+
+def test_what_is_raised_because_another_died_is_a_death():
+    from srl_train.distributed.ray_engine.cluster import Cluster
+
+    cluster = Cluster(RayEngineConfig(learner_processes=2), 1)
+    try:
+        actor = cluster.actor(range(1, 3), Together)
+        with pytest.raises(ValueError, match="told by 2"):
+            actor.call("wrong")
+        assert actor.call("index") == 0
+        with pytest.raises(WorkerLost):
+            actor.call("cut_off")
+    finally:
+        cluster.close()
+
+
+def test_sigterm_ends_a_run_and_its_cluster_in_one_line(tmp_path):
+    out, told = tmp_path / "run", tmp_path / "told"
+    words = ["--set", "engine={name: ray}", "--set", "checkpoints.every=1", "--quiet"]
+    words += ["--set", "logging.evaluation_episodes=0", "--set", "rounds=1000"]
+    with told.open("w") as stderr:
+        command = [sys.executable, "-m", "srl_train.cli", "train", DEMO, "--out", out, *words]
+        run = subprocess.Popen(command, stderr=stderr)
+    try:
+        while not list(out.glob("checkpoints/round_*")):
+            assert run.poll() is None, told.read_text()
+            time.sleep(0.5)
+        cluster = psutil.Process(run.pid).children(recursive=True)
+        run.terminate()
+        assert run.wait() == 143
+    finally:
+        run.kill()
+    last = told.read_text().splitlines()[-1]
+    assert last == f"srl: terminated; to go on: srl train --resume --out {out}"
+    assert cluster and psutil.wait_procs(cluster, 60)[1] == []
 
 
 def test_an_environment_that_cannot_be_sent_is_refused():
