@@ -30,8 +30,8 @@ _PLACES = {
     "make_rollout_func": "srl_train.learners.trl_rollout",
     "episode_return_reward": "srl_train.learners.trl_rollout",
     # Models.
-    "MODERN_MODELS": "core_srl.config",
-    "get_available_models": "core_srl.config",
+    "MODERN_MODELS": "core_srl.models",
+    "get_available_models": "core_srl.models",
     "LLMBackend": "core_srl.managers.llm_config",
     "LLMConfig": "core_srl.managers.llm_config",
     "LLMResponse": "core_srl.managers.llm_config",
@@ -78,7 +78,7 @@ _PLACES = {
     "SimplePG": "srl_agents.baselines",
     "OurMethodPolicy": "srl_agents.baselines",
     "run_benchmark": "srl_agents.evaluation.matrix_game.cross_play",
-    "get_version_info": "core_srl.config",
+    "get_version_info": "core_srl.models",
 }
 _NOT_IN_THIS_RELEASE = {
     "settings objects of algorithms (RunConfig's algorithm, grpo and ppo set up GRPO and PPO)": (

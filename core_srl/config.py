@@ -1,35 +1,44 @@
-"""Public API for configuration and environment descriptions, importable without torch.
+"""Public API for configuration, importable without torch.
 
 Each is thin over the parts that do the work. Names that train are in `core_srl.trainer`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from core_srl.managers.llm_config import LLMBackend
+from core_srl.models import (
+    API_MODELS,
+    DOCUMENTED_NAMES,
+    DOCUMENTED_TYPES,
+    MODERN_MODELS,
+    TINY,
+    Here,
+    called,
+    gpus_here,
+    is_large,
+    places_of,
+    player_name,
+    same_weights,
+    types_here,
+)
 from srl_train.config.run import CheckpointsConfig, RunConfig
 from srl_train.config.section import Section
 from srl_train.config.yaml_file import from_tree, section_from_tree
-from srl_train.engine.run_files import versions
 from srl_train.errors import ConfigError
 
-MODERN_MODELS = {
-    "qwen3": "Qwen/Qwen2.5-14B-Instruct",
-    "qwen_coder": "Qwen/Qwen2.5-Coder-14B-Instruct",
-    "qwen_math": "Qwen/Qwen2.5-Math-14B-Instruct",
-    "llama3": "meta-llama/Llama-3.1-8B-Instruct",
-}
-"""Documented model type -> hub name."""
-API_TYPES = ("openai", "claude")  # weights out of reach: they can only play
 EVALUATION_EPISODES = 32
 """Games before and after training where a run is monitored."""
 LARGEST_GROUP = 16  # games; more say little more about which of them went better
+STALENESS = 1  # updates that a sample may be old where play goes on while models learn
 
 
 class TrainingMode(Enum):
@@ -56,29 +65,40 @@ Positive = Annotated[int, Field(ge=1)]
 class MultiModelConfig(Section):
     """The documented settings of a run with several models.
 
-    They may be changed until training begins. One episode is one game. `RunConfig` says more:
-    LoRA adapters, agents, sampling, schedules. Raises ConfigError, a ValueError, for values that
-    are not allowed, and for parts that are not in this release.
+    They may be changed until training begins. One episode is one game. What is left at its default
+    gives way where this machine lacks what it needs, and the trainer says so in one line; what is
+    set is done, or refused. `RunConfig` says more: seats, sampling, schedules. Raises ConfigError,
+    a ValueError, for values that are not allowed.
     """
 
     model_config = ConfigDict(frozen=False)
 
     num_models: int = 4
-    """Models that train together, one agent each in the default environment."""
-    model_types: Annotated[list[str], Field(min_length=1, default_factory=lambda: ["tiny"])]
-    """Keys of `model_names`, dealt to the models in turn; 'tiny' is the embedded model."""
-    model_names: dict[str, str] = Field(default_factory=dict)
-    """Type -> local folder or hub name, beside and before those of MODERN_MODELS."""
+    """Models that play together, one agent each in the default environment."""
+    model_types: Annotated[list[str], Field(min_length=1)] = Field(
+        default_factory=lambda: [*DOCUMENTED_TYPES]
+    )
+    """Keys of `model_names`, dealt to the models in turn; 'tiny' is the embedded model. Left out
+    they are those of model_names; and where that is left out too, the documented four, in whose
+    place 'tiny' learns where one is not on this machine, or its API's key is not."""
+    model_names: dict[str, str] = Field(default_factory=lambda: {**DOCUMENTED_NAMES})
+    """Type -> local folder, hub name or an API's name, beside and before the documented ones.
+    Where it is set to types that model_types lacks, those become model_types."""
+    enable_lora: bool | None = None
+    """Train LoRA adapters, or whole models; None: adapters where a model of the hub has a billion
+    parameters or more by its name."""
     training_mode: Annotated[TrainingMode, Field(strict=False)] = TrainingMode.MIXED
     """A TrainingMode or its value."""
     weight_update_strategy: Annotated[WeightUpdateStrategy, Field(strict=False)] = (
         WeightUpdateStrategy.ASYNCHRONOUS
     )
-    """A WeightUpdateStrategy or its value."""
+    """A WeightUpdateStrategy or its value; models are averaged with those of the same base."""
     max_episodes: Positive = 1000
     """Games in all, rounded up to whole multiples of update_frequency."""
     episode_length: Positive = 32
     """Turns per game, at most."""
+    episode_timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds in which the games between two updates must be over, else "Episode timeout"."""
     update_frequency: Annotated[int, Field(ge=2)] = 10
     """Games between two updates of the models: one round."""
     learning_rate: Annotated[float, Field(gt=0)] = 3e-4
@@ -87,10 +107,14 @@ class MultiModelConfig(Section):
     """Share of the team's mean in each reward, 0 to 1."""
     competition_intensity: Annotated[float, Field(ge=0)] = 0.4
     """Scale of the rank bonus, in units of an episode's return."""
-    base_port: int | None = None
-    """Of model servers, which are not in this release: None."""
-    num_gpus: int | None = None
-    """None takes a GPU where there is one, 0 the CPU, 1 one GPU."""
+    backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
+    """What samples for the models that learn: HUGGINGFACE, in this process, or VLLM, servers that
+    the run starts."""
+    base_port: Annotated[int, Field(ge=1, le=65535)] = 8001
+    """VLLM: port of the first model's server; the next have the following ports."""
+    num_gpus: Annotated[int, Field(ge=0)] = 4
+    """GPUs that are used at most; the CPU where there are none. Several learn in the actors of Ray,
+    where that is installed."""
     batch_size: Positive = 32
     """Samples per optimizer step, at most; a sample is one agent's part of one game."""
     checkpoint_dir: Annotated[str, Field(min_length=1)] | Path = "./checkpoints/multimodel"
@@ -99,12 +123,14 @@ class MultiModelConfig(Section):
     """Games between two checkpoints, rounded down to whole rounds."""
     max_checkpoints: int = 10
     """The newest that are kept; -1 keeps all."""
-    enable_verl: bool = False
-    """Not in this release: False."""
-    enable_areal: bool = False
-    """Not in this release: False."""
-    kv_cache_size: int | None = None
-    """The key-value cache is as large as the games need: None."""
+    enable_verl: bool = True
+    """Sample answers in batches, and keep keys and values of conversations between their turns;
+    False samples one by one. verl itself trains by VERLTrainer."""
+    enable_areal: bool = True
+    """Play on while models learn, with samples that are at most an update old. Left out, so where
+    there is a GPU: on a CPU play and learning take from each other."""
+    kv_cache_size: Positive | None = None
+    """Tokens whose keys and values each model keeps of conversations; None keeps all in play."""
     enable_monitoring: bool = True
     """Write metrics, sample games and evaluations, and show progress."""
     log_metrics_interval: Positive = 10
@@ -114,24 +140,25 @@ class MultiModelConfig(Section):
 
     def __init__(self, /, **fields: Any) -> None:
         super().__init__(**fields)
-        self._run_config(1)
+        if "model_names" in fields and "model_types" not in fields:
+            self.model_types = list(self.model_names) or self.model_types
+        self._run_config(self._as_written(), _agents(max(self.num_models, 1)))
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # as Section's
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name != "model_names" or not isinstance(value, Mapping) or not value:
+            return
+        if set(value) - set(self.model_types) or not self._is_set("model_types"):
+            self.model_types = list(value)
+
     @model_validator(mode="before")
     @classmethod
-    def _refuse_absent_parts(cls, given: dict[str, Any]) -> dict[str, Any]:
-        models, gpus = given.get("num_models", 1), given.get("num_gpus")
+    def _check_number(cls, given: dict[str, Any]) -> dict[str, Any]:
+        models = given.get("num_models", 1)
         if type(models) is not int or models < 1:
             raise ConfigError(f"Invalid number of models: {models!r}: give 1 or more")
-        for name, (default, part) in _ABSENT.items():
-            if given.get(name, default) is not default:
-                raise ConfigError(f"{name} is {given[name]!r}: {part}; leave it out")
-        if type(gpus) not in (int, type(None)) or gpus not in _DEVICES:
-            raise ConfigError(
-                f"num_gpus is {gpus!r}: placement over several devices is not part of this "
-                "release; give None (a GPU where there is one), 0 (the CPU) or 1"
-            )
         return given
 
     @field_validator("max_checkpoints")
@@ -139,14 +166,89 @@ class MultiModelConfig(Section):
     def _check_kept(cls, kept: int) -> int:
         return CheckpointsConfig.check_keep(kept)
 
-    def to_run_config(self, seats_per_model: int = 1) -> RunConfig:
-        """The run these settings describe, for models that hold up to so many agents."""
-        checked = section_from_tree(type(self), dict(self), "")  # it may have been changed
-        return checked._run_config(seats_per_model)
+    def to_run_config(self, agents: Sequence[str] | None = None) -> RunConfig:
+        """The run these settings describe on this machine, in a game of these agents; None: in the
+        default environment."""
+        checked = self._checked()
+        return checked._run_config(checked._here(), agents or _agents(self.num_models))
 
-    def _run_config(self, seats_per_model: int) -> RunConfig:
+    def here(self) -> Here:
+        """What becomes of the settings on this machine."""
+        return self._checked()._here()
+
+    def _checked(self) -> MultiModelConfig:
+        """The same once more, for it may have been changed; what is at its default stays so."""
+        given = {name: value for name, value in self if self._is_set(name)}
+        return section_from_tree(type(self), given, "")
+
+    def _here(self) -> Here:
+        in_process = self.backend is LLMBackend.HUGGINGFACE
+        kinds = self._as_written().kinds
+        gpus, told = gpus_here(self.num_gpus, by_ray=in_process)
+        if not self._is_set("model_types"):
+            kinds, missing = types_here(kinds, {kind: self._name(kind) for kind in kinds})
+            told = (*missing, *told)
+        ahead = self.enable_areal
+        if ahead and not self._is_set("enable_areal"):
+            ahead = bool(gpus) and int(os.environ.get("WORLD_SIZE", "1")) == 1
+            if not ahead:
+                told = (*told, "play waits for learning (enable_areal=True plays on all the same)")
+        if self._is_set("base_port") and in_process:
+            port = (
+                f"base_port {self.base_port} opens no port: models sample in this process "
+                "(backend=LLMBackend.VLLM starts their servers there)"
+            )
+            told = (*told, port)
+        return Here(kinds, gpus, ahead, told)
+
+    def _as_written(self) -> Here:
+        kinds = [self.model_types[i % len(self.model_types)] for i in range(self.num_models)]
+        return Here(tuple(kinds), (), self.enable_areal, ())
+
+    def _is_set(self, name: str) -> bool:
+        return name in self.model_fields_set or getattr(self, name) != self._default(name)
+
+    def _default(self, name: str) -> Any:
+        return type(self).model_fields[name].get_default(call_default_factory=True)
+
+    def _name(self, kind: str) -> str:
+        names = {TINY: TINY, **MODERN_MODELS, **API_MODELS, **self.model_names}
+        if kind not in names:
+            raise ConfigError(
+                f"model_types has {kind!r}: give one of {', '.join(names)}, or a folder or "
+                "hub name for it in model_names"
+            )
+        return names[kind]
+
+    def dealt_types(self) -> dict[str, str]:
+        """Model, as the run calls it -> its type: those that learn, then those behind APIs."""
+        return called(self.here().kinds)
+
+    def _run_config(self, here: Here, agents: Sequence[str]) -> RunConfig:
+        unread = set(self.model_names) - set(self.model_types)
+        if unread and self.model_names != self._default("model_names"):
+            raise ConfigError(
+                f"model_names has {', '.join(sorted(unread))}, which model_types has not: add "
+                "these there, or leave them out here"
+            )
+        players = list(called(here.kinds).items())
+        bases = tuple(self._name(kind) for name, kind in players if kind not in API_MODELS)
+        if not bases:
+            raise ConfigError(
+                f"model_types is {self.model_types}: models behind an API never learn; add one "
+                "that does, such as 'tiny'"
+            )
+        frozen = {
+            name: player_name(kind, self._name(kind))
+            for name, kind in players
+            if kind in API_MODELS
+        }
+        places = places_of(here.kinds)
+        seats = {agent: places[i % len(places)] for i, agent in enumerate(agents)}
+        held = max(list(seats.values()).count(f"model_{i}") for i in range(len(bases)))
         group = _group_size(self.update_frequency)
         watched = self.enable_monitoring
+        adapters = any(map(is_large, bases)) if self.enable_lora is None else self.enable_lora
         return from_tree(
             {
                 "environment": {
@@ -158,19 +260,25 @@ class MultiModelConfig(Section):
                     }
                 },
                 "models": {
-                    "count": self.num_models,
-                    "base": self._bases(),
-                    "device": _DEVICES[self.num_gpus],
+                    "count": len(bases),
+                    "base": bases,
+                    "frozen_models": frozen,
+                    "device": "auto" if self.num_gpus else "cpu",
+                    **({"adapters": {}} if adapters else {}),
                 },
+                **({"seats": seats} if frozen else {}),
+                "backend": self._backend(here),
+                "engine": self._engine(here, len(bases)),
                 "mode": self._mode(),
-                "updates": {"strategy": self.weight_update_strategy.value},
+                "updates": self._updates(here, bases),
                 "rollout": {
                     "group_size": group,
                     "groups_per_round": self.update_frequency // group,
+                    "timeout": self.episode_timeout,
                 },
                 "algorithm": {
                     "learning_rate": self.learning_rate,
-                    "minibatches": self._minibatches(group, seats_per_model),
+                    "minibatches": self._minibatches(group, held),
                 },
                 "checkpoints": {
                     "every": max(1, self.save_interval // self.update_frequency),
@@ -186,25 +294,56 @@ class MultiModelConfig(Section):
             }
         )
 
-    def _bases(self) -> tuple[str, ...]:
-        names = {"tiny": "tiny", **MODERN_MODELS, **self.model_names}
-        for kind in self.model_types:
-            if kind in API_TYPES:
+    def _backend(self, here: Here) -> dict[str, Any]:
+        if self.backend is LLMBackend.HUGGINGFACE:
+            if self.kv_cache_size is not None and not self.enable_verl:
                 raise ConfigError(
-                    f"model_types has {kind!r}: models behind an API can play "
-                    "(models.frozen_models of a RunConfig) but never train; give one of "
-                    f"{', '.join(names)}"
+                    f"kv_cache_size is {self.kv_cache_size} where enable_verl is False, and "
+                    "nothing is kept: leave out one of them"
                 )
-            if kind not in names:
+            return {
+                "name": "transformers",
+                "batched": self.enable_verl,
+                "kept_tokens": self.kv_cache_size,
+            }
+        if self.backend is not LLMBackend.VLLM:
+            raise ConfigError(
+                f"Unsupported LLM backend: {self.backend} samples for no model that learns: give "
+                "LLMBackend.HUGGINGFACE or LLMBackend.VLLM"
+            )
+        for name, usual in (("kv_cache_size", None), ("enable_verl", True)):
+            if getattr(self, name) != usual:
                 raise ConfigError(
-                    f"model_types has {kind!r}: give one of {', '.join(names)}, or a folder or "
-                    "hub name for it in model_names"
+                    f"{name} is {getattr(self, name)}: a vLLM server sizes its cache and batches "
+                    "by itself; leave it out"
                 )
-        return tuple(names[kind] for kind in self.dealt_types())
+        gpus = {"gpus": here.gpus} if here.gpus else {}
+        return {"name": "vllm", "managed": {"base_port": self.base_port, **gpus}}
 
-    def dealt_types(self) -> list[str]:
-        """The type of each model, in order."""
-        return [self.model_types[i % len(self.model_types)] for i in range(self.num_models)]
+    def _engine(self, here: Here, learners: int) -> dict[str, Any]:
+        if len(here.gpus) < 2 or self.backend is LLMBackend.VLLM:
+            return {"play_ahead": here.play_ahead}
+        share = 1 / ceil(
+            (learners + 1) / len(here.gpus)
+        )  # of a GPU: for each learner, and who plays
+        return {
+            "name": "ray",
+            "play_ahead": here.play_ahead,
+            "learner_gpus": share,
+            "player_gpus": share,
+        }
+
+    def _updates(self, here: Here, bases: Sequence[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {"strategy": self.weight_update_strategy.value}
+        if here.play_ahead:
+            found["max_staleness"] = STALENESS
+        averaging = (WeightUpdateStrategy.SYNCHRONIZED, WeightUpdateStrategy.FEDERATED)
+        groups: dict[str, list[str]] = {}
+        for index, base in enumerate(bases):
+            groups.setdefault(same_weights(base), []).append(f"model_{index}")
+        if self.weight_update_strategy in averaging and len(groups) > 1:
+            found["groups"] = [*groups.values()]
+        return found
 
     def _mode(self) -> dict[str, Any]:
         """The mode, with those of the strengths that it reads: here both stand in every mode."""
@@ -233,13 +372,8 @@ class MultiModelConfig(Section):
         )
 
 
-_DEVICES: Mapping[int | None, Literal["auto", "cpu", "cuda"]] = {None: "auto", 0: "cpu", 1: "cuda"}
-_ABSENT = {  # field -> its only value, and why
-    "enable_verl": (False, "VERL is not part of this release"),
-    "enable_areal": (False, "AReaL is not part of this release"),
-    "base_port": (None, "model servers are not part of this release"),
-    "kv_cache_size": (None, "the key-value cache sizes itself"),
-}
+def _agents(number: int) -> list[str]:
+    return [f"agent_{index}" for index in range(number)]
 
 
 def _group_size(games: int) -> int:
@@ -254,14 +388,3 @@ def _group_size(games: int) -> int:
 
 def _divisors(number: int) -> list[int]:
     return [d for d in range(1, number + 1) if number % d == 0]
-
-
-def get_available_models() -> dict[str, list[str]]:
-    """Model type -> names it stands for."""
-    return {"tiny": ["tiny"]} | {kind: [name] for kind, name in MODERN_MODELS.items()}
-
-
-def get_version_info() -> dict[str, str]:
-    """'version' of Core SRL, and package -> installed version of what decides a run's numbers."""
-    found = versions()
-    return {"version": found.get("core-srl", "not installed"), **found}

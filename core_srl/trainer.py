@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from pettingzoo import ParallelEnv
 from core_srl.config import MultiModelConfig, TrainingMode
 from core_srl.environments import EnvironmentType, MultiModelTrainingEnvironment
 from core_srl.errors import as_documented
+from core_srl.models import TINY
 from core_srl.monitoring.monitor import StartedMonitors
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.episode_stats import cooperation_rate, mean
@@ -126,6 +126,24 @@ class MultiModelTrainer(trainer.Trainer):
             self._built_from = self.config.model_copy(deep=True)  # type: ignore[assignment]
         return super().run
 
+    def fit(self) -> dict[str, Any]:
+        """See Trainer; where play had gone ahead of a failure, from the last checkpoint on."""
+        self._go_back()
+        return super().fit()
+
+    def _go_back(self) -> None:
+        """Where models have learned ahead of what is told of: back to the last checkpoint, or to
+        the beginning."""
+        if not self._torn:
+            return
+        last = self.checkpoints_saved[-1] if self.checkpoints_saved else None
+        _LOG.warning("models had learned ahead: going on from %s", last or "the beginning")
+        if last is not None:
+            self.load_checkpoint(last)
+            return
+        self._end_servers()
+        self._run, self._torn = None, False
+
     def _may_go_on(self) -> bool:
         """Whether settings have changed, and only such as may."""
         was, now = dict(self._built_from or ()), dict(self.config)
@@ -151,11 +169,16 @@ class MultiModelTrainer(trainer.Trainer):
         }
 
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
-        """Model -> model_type, model_name, avg_reward (raw, per turn), win_rate, ..., gpu_id."""
-        summary = super().get_model_performance_summary()
-        for (name, entry), kind in zip(summary.items(), self.config.dealt_types(), strict=True):
-            device = next(iter(self.run.learners[name].weights().values())).device
-            entry |= {"model_type": kind, "gpu_id": device.index}
+        """Model -> model_type, model_name, avg_reward (raw, per turn), win_rate, ..., gpu_id.
+
+        Models behind an API have an update_count of 0.
+        """
+        summary = super().get_model_performance_summary() | summaries.frozen_states(self.run)
+        kinds = self.config.dealt_types()
+        for name, entry in summary.items():
+            learner = self.run.learners.get(name)
+            device = next(iter(learner.weights().values())).device if learner else None
+            entry |= {"model_type": kinds[name], "gpu_id": device.index if device else None}
         return summary
 
     async def _save_checkpoint(self, episode: int, final: bool = False) -> str:
@@ -163,7 +186,9 @@ class MultiModelTrainer(trainer.Trainer):
 
         Games of a round that is not whole yet are not in it: they are played again.
         """
-        if episode != self.current_episode:
+        if self._torn:  # nothing whole is there to be saved but what was
+            self._go_back()
+        elif episode != self.current_episode:
             raise TrainingError(f"episode is {episode}: only {self.current_episode} can be saved")
         return self.save_checkpoint(final=final)
 
@@ -238,11 +263,13 @@ class MultiModelTrainer(trainer.Trainer):
             make_env = _one_more(
                 partial(copy.deepcopy, self.environment), self._paid_by, config.episode_length
             )
-        seats = config.num_models
+        agents = None
         if make_env is not None:
             with closing(make_env()) as env:
-                seats = len(env.possible_agents)
-        run_config = config.to_run_config(ceil(seats / config.num_models))
+                agents = list(env.possible_agents)
+        run_config = config.to_run_config(agents)
+        if told := config.here().told:
+            _LOG.warning("%s", "; ".join(told))
         watched = config.enable_monitoring
         every = run_config.logging.every
         folder = Path(config.checkpoint_dir)
@@ -258,8 +285,8 @@ class MultiModelTrainer(trainer.Trainer):
 
 
 FREE = frozenset({
-    "batch_size", "max_episodes", "save_interval", "max_checkpoints", "enable_monitoring",
-    "log_metrics_interval",
+    "batch_size", "kv_cache_size", "episode_timeout", "max_episodes", "save_interval",
+    "max_checkpoints", "enable_monitoring", "log_metrics_interval",
 })  # fmt: skip
 """Settings that may be changed between two rounds: they change nothing of what was learned."""
 
@@ -309,20 +336,20 @@ def create_competitive_multimodel_trainer(num_models: int = 4) -> MultiModelTrai
 async def quick_start_multimodel_training(
     num_models: int = 4, max_episodes: int = 100, *, checkpoint_dir: str = CHECKPOINT_DIR
 ) -> dict[str, Any]:
-    """Train the embedded model's copies together, at a learning rate that suits them.
+    """Train the documented models together, or the embedded one where they are not here.
 
     Returns training_results (see `MultiModelTrainer.fit`), model_performance and status,
     "completed" or "stopped".
     """
-    trainer_ = MultiModelTrainer(
-        MultiModelConfig(
-            num_models=num_models,
-            max_episodes=max_episodes,
-            update_frequency=max(2, min(10, max_episodes)),
-            learning_rate=3e-3,
-            checkpoint_dir=checkpoint_dir,
-        )
+    config = MultiModelConfig(
+        num_models=num_models,
+        max_episodes=max_episodes,
+        update_frequency=max(2, min(10, max_episodes)),
+        checkpoint_dir=checkpoint_dir,
     )
+    if set(config.here().kinds) == {TINY}:
+        config.learning_rate = 3e-3  # which suits it
+    trainer_ = MultiModelTrainer(config)
     results = await trainer_.train()
     return {
         "training_results": results,

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import psutil
 
 from core_srl.arguments import text, whole
-from core_srl.config import MODERN_MODELS
 from core_srl.managers.api_conversations import response_of
 from core_srl.managers.llm_config import ANSWER_TOKENS, LLMConfig, LLMResponse, overridden
+from core_srl.models import MODERN_MODELS
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest

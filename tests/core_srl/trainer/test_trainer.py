@@ -25,9 +25,11 @@ from core_srl.trainer import (
 )
 from srl_train.config.run import RunConfig
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
+from tests.servers.chat_server import chat_server
 
 SMALL = {
     "num_models": 2,
+    "model_types": ["tiny"],
     "max_episodes": 8,
     "update_frequency": 4,
     "episode_length": 8,
@@ -220,6 +222,31 @@ def test_with_monitoring_progress_is_shown(trained, small, capsys):
     assert "round 1/1 | raw reward" in capsys.readouterr().err
 
 
+def test_models_behind_an_api_play_and_do_not_learn(small):
+    with chat_server() as server:
+        server.answer = lambda body: "compete"
+        settings = {"num_models": 4, "model_types": ["tiny", "openai", "tiny", "claude"]}
+        trainer = MultiModelTrainer(small(**settings, max_episodes=4, enable_monitoring=False))
+        asyncio.run(trainer.train())
+    asked = {body["model"] for body in server.bodies}
+    assert asked == {"gpt-4o", "claude-3-5-sonnet-20241022"}
+    summary = trainer.get_model_performance_summary()
+    assert {name: entry["model_type"] for name, entry in summary.items()} == {
+        "model_0": "tiny", "model_1": "tiny", "openai_1": "openai", "claude_3": "claude",
+    }  # fmt: skip
+    assert [entry["update_count"] for entry in summary.values()] == [1, 1, 0, 0]
+    assert [entry["total_episodes"] for entry in summary.values()] == [4, 4, 4, 4]
+    assert summary["openai_1"]["cooperation_score"] == 0.0
+    assert summary["openai_1"]["avg_reward"] > 0
+
+
+def test_what_cannot_be_loaded_is_told_so(small, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    broken = {"model_types": ["mine"], "model_names": {"mine": str(tmp_path)}}
+    with pytest.raises(RuntimeError, match="Model loading failed: "):
+        MultiModelTrainer(small(**broken)).get_training_status()
+
+
 # Its environment.
 
 
@@ -301,61 +328,6 @@ def test_what_is_no_environment_is_refused(small, given):
     trainer = MultiModelTrainer(small())
     with pytest.raises(ConfigError, match="environment is 5: give a PettingZoo ParallelEnv"):
         trainer.environment = given
-
-
-# What is undone, and what may change between two rounds.
-
-
-def weights_of(trainer):
-    return {
-        (model, name): tensor.clone()
-        for model, learner in trainer.run.learners.items()
-        for name, tensor in learner.weights().items()
-    }
-
-
-def test_a_round_in_which_memory_runs_out_is_played_again_with_smaller_steps(small, monkeypatch):
-    """As the documents recover: fewer samples in a step, and on."""
-    kept = MultiModelTrainer(small(enable_monitoring=False))
-    asyncio.run(kept.train())
-    trainer = MultiModelTrainer(small(enable_monitoring=False))
-    trainer.train_round()
-    before = weights_of(trainer)
-    learner = trainer.run.learners["model_1"]
-
-    def too_much():
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(learner, "end_update", too_much)  # model_0 has learned by then
-    with pytest.raises(RuntimeError, match="GPU memory insufficient") as caught:
-        asyncio.run(trainer.train())
-    assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
-    now = weights_of(trainer)
-    assert all(torch.equal(now[name], tensor) for name, tensor in before.items())
-    assert trainer.get_training_status()["current_episode"] == 4
-
-    trainer.config.batch_size //= 8
-    results = asyncio.run(trainer.train())
-    assert trainer.run.config.algorithm.minibatches == 1
-    assert results["total_episodes"] == 8
-    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
-    # Four samples fitted into one step before, too: so nothing is lost and nothing counted twice.
-    assert [*map(torch.sum, weights_of(trainer).values())] == [
-        *map(torch.sum, weights_of(kept).values())
-    ]
-
-
-def test_smaller_steps_after_the_first_round_are_taken(small):
-    trainer = MultiModelTrainer(small(enable_monitoring=False))
-    trainer.train_round()
-    after = weights_of(trainer)
-    trainer.config.batch_size = 2
-    assert trainer.get_training_status()["current_episode"] == 4
-    now = weights_of(trainer)
-    assert all(torch.equal(now[name], tensor) for name, tensor in after.items())
-    assert trainer.run.config.algorithm.minibatches == 2
-    results = asyncio.run(trainer.train())
-    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
 
 
 # Functions.
