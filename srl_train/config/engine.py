@@ -6,6 +6,11 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from srl_train.config.backend import (
+    ManagedServersConfig,
+    TransformersBackendConfig,
+    VLLMBackendConfig,
+)
 from srl_train.config.section import Section, chosen_by
 from srl_train.errors import ConfigError
 
@@ -52,6 +57,11 @@ class RayEngineConfig(EngineSection):
     learner_processes: Annotated[int, Field(ge=1)] = 1
     """Processes of each learner, which share its work as `parallel` says
     (docs/training/processes.md); each has learner_cpus and learner_gpus of its own."""
+    server_cpus: Annotated[float, Field(gt=0)] = 1.0
+    """CPUs that Ray reserves for each model server of backend.managed."""
+    server_gpus: Annotated[float, Field(ge=0)] = 0.0
+    """GPUs for each model server, all of which it computes on, or a part of one; 0 serves on
+    CPUs."""
     placement: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
     """How the actors lie on the cluster's nodes, by Ray's names: together where they fit, or apart
     where there are nodes; the strict forms refuse what does not fit so."""
@@ -65,6 +75,28 @@ class RayEngineConfig(EngineSection):
                 "(or 0, to learn on CPUs)"
             )
         return self
+
+    def check_backend(self, backend: TransformersBackendConfig | VLLMBackendConfig) -> None:
+        """Raise ConfigError where models cannot sample there, and for settings of servers that are
+        not placed."""
+        if not isinstance(backend, VLLMBackendConfig):
+            for name in ("server_cpus", "server_gpus"):
+                if (got := getattr(self, name)) != type(self).model_fields[name].default:
+                    raise ConfigError(
+                        f"engine.{name}: got {got:g}, for model servers where backend.name is "
+                        f"'vllm', it is {backend.name!r}: leave it out"
+                    )
+        elif (managed := backend.managed) is None:
+            raise ConfigError(
+                "backend.servers: got addresses where engine.name is 'ray', whose players could "
+                "ask a server that was started anew before the driver has published to it again: "
+                "give backend.managed, for servers that Ray places"
+            )
+        elif managed.host != ManagedServersConfig().host or managed.gpus is not None:
+            raise ConfigError(
+                "backend.managed: got host or gpus where engine.name is 'ray', which places "
+                "servers on nodes and GPUs itself: leave them out, and see engine.server_gpus"
+            )
 
 
 EngineConfig = Annotated[

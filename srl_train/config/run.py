@@ -292,14 +292,11 @@ class RunConfig(Section):
                 )
 
     def _check_backend(self) -> None:
+        if isinstance(self.engine, RayEngineConfig):
+            self.engine.check_backend(self.backend)
         if not isinstance(self.backend, VLLMBackendConfig):
             return
         models, backend = self.models, self.backend
-        if isinstance(self.engine, RayEngineConfig):
-            raise ConfigError(
-                "engine.name: got 'ray' where backend.name is 'vllm': models in actors sample "
-                "there; give backend.name transformers, or engine.name local"
-            )
         if self.parallel == "fsdp":
             raise ConfigError("backend.name: got 'vllm', for models of one process: see parallel")
         if models.quantization is not None:

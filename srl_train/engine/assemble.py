@@ -100,7 +100,7 @@ def _assembled(
     refuse_levels(config.environment, env)
     seats = players_by_agent(config, env)
     if isinstance(config.engine, RayEngineConfig):
-        parts = _on_cluster(config, config.engine, make_env)
+        parts = _on_cluster(config, config.engine, make_env, server_logs)
     else:
         parts = _in_process(config, make_env, env, seats, started, server_logs, models)
     with ExitStack() as ends:
@@ -158,12 +158,17 @@ def _in_process(
     return _Parts(ProcessesEngine() if started > 1 else Engine(), players, policies, learners)
 
 
-def _on_cluster(config: RunConfig, section: RayEngineConfig, make_env: Callable[[], Any]) -> _Parts:
-    """Players and learners in the actors of a Ray cluster."""
+def _on_cluster(
+    config: RunConfig,
+    section: RayEngineConfig,
+    make_env: Callable[[], Any],
+    server_logs: Path | None,
+) -> _Parts:
+    """Players, learners and model servers in the actors of a Ray cluster."""
     _check_shares(config, section.learner_processes)
     from srl_train.distributed.ray_engine.engine import start_engine
 
-    engine, players = start_engine(config, section, make_env)
+    engine, players = start_engine(config, section, make_env, server_logs)
     return _Parts(engine, players, {}, engine.learners)
 
 

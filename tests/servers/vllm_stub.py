@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Completion, Request
 from srl_agents.llm.sampling import Sampling
+from srl_agents.serving.plugins.gate import Gate
 from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.servers.faulty_http import Body, Faults, HTTPServer, serving
 
@@ -37,8 +38,11 @@ class Refusal(Exception):
 class VLLMStub:
     """A server of one base and its adapters. It forgets the adapters when it is started again."""
 
-    def __init__(self, folder: Path, served_name: str):
-        self.folder, self.served_name = folder, served_name
+    def __init__(
+        self, folder: Path, served_name: str, port: int = 0, keys: Mapping[str, str] | None = None
+    ):
+        """`keys`: the environment of a gate."""
+        self.folder, self.served_name, self.keys = folder, served_name, keys
         self.faults, self.keeps_connections, self.text_type = Faults(), True, "text/plain"
         self.struck_paths = {COMPLETIONS}
         self.counts: Counter[str] = Counter()
@@ -55,7 +59,7 @@ class VLLMStub:
         """Served name -> folder."""
         self._http: HTTPServer | None = None
         self._stack = ExitStack()
-        self._port = 0
+        self._port = port
         self._model_is_mine = threading.Lock()
         self._running = threading.Event()
         self._rng = np.random.default_rng(0)
@@ -68,6 +72,7 @@ class VLLMStub:
         """Listen, at the same port as before, with the base of the folder and no adapters."""
         self._places: dict[str, str] = {}
         self.adapters, self.healthy = {}, True
+        self._gate = Gate(None, self.keys) if self.keys else None
         self._backend = HuggingFaceBackend.load(self.folder, device="cpu", name=self.served_name)
         self._running.set()
         self._http = self._stack.enter_context(serving(self, self._port))
@@ -87,6 +92,8 @@ class VLLMStub:
         return path in self.struck_paths
 
     def reply(self, path: str, body: Body, headers: dict[str, str]) -> tuple[int, Any]:
+        if self._gate and (status := self._gate._status(_scope(path, headers))):
+            return status, {}
         self.counts[path] += 1
         self.headers.append(headers)
         answers = {
@@ -229,6 +236,11 @@ class VLLMStub:
         values = logits.log_softmax(-1)[torch.arange(len(prompt) - 1), prompt[1:]].tolist()
         pairs = zip(prompt[1:], values, strict=True)
         return [None, *({str(token): {"logprob": value}} for token, value in pairs)]
+
+
+def _scope(path: str, headers: dict[str, str]) -> Body:
+    authorization = headers.get("authorization", "").encode()
+    return {"path": path, "headers": [(b"authorization", authorization)]}
 
 
 def _written(answer: list[int], chat: Any) -> int:

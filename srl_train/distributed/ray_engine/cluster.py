@@ -27,11 +27,16 @@ with needed_by("engine.name ray", ConfigError):
     import ray
     from ray import cloudpickle
     from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
-    from ray.util.placement_group import placement_group, remove_placement_group
+    from ray.util.placement_group import (
+        placement_group,
+        placement_group_table,
+        remove_placement_group,
+    )
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 log = logging.getLogger(__name__)
 
+LOOPBACK = "127.0.0.1"
 PLACED_WITHIN = 120.0
 """Seconds for the cluster to find room for all actors of a run."""
 CONNECTED_WITHIN = 10.0
@@ -146,17 +151,19 @@ class Actor:
 class Cluster:
     """The cluster that a run uses, and a place in it for each of its actors."""
 
-    def __init__(self, config: RayEngineConfig, models: int) -> None:
-        """Start a cluster on this machine, or attach to one, and reserve what the players and the
-        learners of `models` models take.
+    def __init__(self, config: RayEngineConfig, models: int, servers: int = 0) -> None:
+        """Start a cluster on this machine, or attach to one, and reserve what the players, the
+        learners of `models` models and so many model servers take.
 
         Raises ConfigError where there is no cluster at the address, or no room in it.
         """
         self._config = config
         player = {"CPU": config.player_cpus, "GPU": config.player_gpus}
         learner = {"CPU": config.learner_cpus, "GPU": config.learner_gpus}
+        server = {"CPU": config.server_cpus, "GPU": config.server_gpus}
         learners = models * config.learner_processes
-        bundles = [player] * config.players + [learner] * learners
+        bundles = [player] * config.players + [learner] * learners + [server] * servers
+        who = f"{config.players} player(s), {learners} learner(s) and {servers} model server(s)"
         self._bundles = [{k: v for k, v in one.items() if v} for one in bundles]
         self._open = True
         self._connected = not ray.is_initialized()
@@ -167,11 +174,10 @@ class Cluster:
             if not self._group.wait(PLACED_WITHIN):
                 remove_placement_group(self._group)
                 raise ConfigError(
-                    f"engine: {config.players} player(s) and {learners} learner(s) need "
-                    f"{self._bundles} ({config.placement}), the cluster has "
+                    f"engine: {who} need {self._bundles} ({config.placement}), the cluster has "
                     f"{_offered()}: ask for less, or add nodes"
                 )
-            log.info("%d player(s) and %d learner(s) load torch", config.players, learners)
+            log.info("%s load torch", who)
         except BaseException:
             self._disconnect()
             raise
@@ -201,8 +207,8 @@ class Cluster:
         self._sigterm = before
 
     def actor(self, places: range, kind: Callable[..., Any], *arguments: Any) -> Actor:
-        """An object of `kind` in an actor at one of the places: the players', then the models'; at
-        several, an object in each, see Actor."""
+        """An object of `kind` in an actor at one of the places: the players', the models', then the
+        servers'; at several, an object in each, see Actor."""
         if not ray.is_initialized():  # it would start another cluster by itself
             raise WorkerLost("the cluster was left")
         actor = Actor([self._at(place) for place in places])
@@ -221,6 +227,15 @@ class Cluster:
             )
             .remote()
         )
+
+    def host(self, place: int) -> str:
+        """The address at which all nodes reach what listens on the node of that place: loopback
+        where the cluster is this machine alone."""
+        addresses = {n["NodeID"]: n["NodeManagerAddress"] for n in ray.nodes() if n["Alive"]}
+        if set(addresses.values()) <= {ray.util.get_node_ip_address(), LOOPBACK}:
+            return LOOPBACK
+        nodes = placement_group_table(self._group)["bundles_to_node_id"]
+        return str(addresses[nodes[place]])
 
     def put(self, value: Any) -> Any:
         """A reference to the value in the object store, which calls are given in its place."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import concurrent.futures
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from itertools import count, pairwise
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from srl_agents.episode import Episode
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import Usage
+from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
@@ -20,7 +24,7 @@ from srl_train.distributed.ray_engine.player import PlayerWorker
 from srl_train.distributed.ray_engine.publisher import RayPublisher
 from srl_train.distributed.ray_engine.remote_learner import RemoteLearner, RemoteModel
 from srl_train.distributed.ray_engine.remote_player import RemotePlayer
-from srl_train.distributed.ray_engine.standing import Worker
+from srl_train.distributed.ray_engine.standing import Places
 from srl_train.engine.builders.players import Players
 from srl_train.engine.engine import Engine
 from srl_train.engine.state import Run
@@ -28,26 +32,15 @@ from srl_train.errors import ConfigError
 from srl_train.learners.learner import StageLearner
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.players.player_spec import TINY
+from srl_train.players.publisher import WeightPublisher
 from srl_train.players.trained_models import configured_notes
 
+if TYPE_CHECKING:
+    from srl_train.distributed.ray_engine.served import Serving
+
 T = TypeVar("T")
-
-
-class Places(Protocol):
-    """Where the workers of a run are made: players first, then a learner for each model."""
-
-    def actor(self, places: range, kind: Callable[..., Any], *arguments: Any) -> Worker:
-        """A worker that holds what `kind` gives for the arguments; of several places, processes
-        that hold one each, for which `kind` is given their Rank besides."""
-        ...
-
-    def put(self, value: Any) -> Any:
-        """Something that may be given to calls in the value's place, once or more often."""
-        ...
-
-    def close(self) -> None:
-        """End all of it."""
-        ...
+CHECKED_EVERY = 1.0
+"""Seconds between two looks at what ends all play."""
 
 
 class RayEngine(Engine):
@@ -58,11 +51,13 @@ class RayEngine(Engine):
         players: Sequence[RemotePlayer],
         learners: Mapping[str, RemoteLearner],
         close: Callable[[], None],
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`close` ends what the workers run on."""
+        """`close` ends what the workers run on; `check` raises what ends all play, and is called
+        now and then while games are played."""
         self.players = players
         self.learners = learners
-        self._close = close
+        self._close, self._check = close, check
         self._threads = ThreadPoolExecutor(max(1, len(learners)), thread_name_prefix="each")
 
     def rollout(
@@ -78,6 +73,10 @@ class RayEngine(Engine):
     ) -> list[Episode]:
         """See Engine; each player plays a contiguous share."""
         asked = self._asked(run, env_seeds, policy_seeds, options, extra, record_states, in_words)
+        waiting: Collection[Future[list[Episode]]] = asked
+        while waiting:
+            done, waiting = concurrent.futures.wait(waiting, CHECKED_EVERY, FIRST_EXCEPTION)
+            self._check_play(done)
         return [episode for played in asked for episode in played.result()]
 
     async def rollout_async(
@@ -94,8 +93,13 @@ class RayEngine(Engine):
         """See Engine; a player plays its share of one round after that of another, and bounds the
         games under way by itself, so that there is nothing to do for `in_flight`."""
         asked = self._asked(run, env_seeds, policy_seeds, options, extra, record_states)
-        played = await asyncio.gather(*map(asyncio.wrap_future, asked))
-        return [episode for share in played for episode in share]
+        waiting: Collection[asyncio.Future[list[Episode]]] = [*map(asyncio.wrap_future, asked)]
+        while waiting:
+            done, waiting = await asyncio.wait(
+                waiting, timeout=CHECKED_EVERY, return_when=FIRST_EXCEPTION
+            )
+            self._check_play(done)
+        return [episode for share in asked for episode in share.result()]
 
     def _asked(
         self,
@@ -117,6 +121,12 @@ class RayEngine(Engine):
             for player, own in zip(self.players, shares, strict=True)
             if own.start < own.stop
         ]
+
+    def _check_play(self, done: Iterable[Any]) -> None:
+        """Raise what a player's games raised, and what ends all play."""
+        for share in done:
+            share.result()
+        self._check()
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
         """See Engine; of all models at once."""
@@ -158,10 +168,14 @@ def shares_of(episodes: int, players: int, group: int) -> list[slice]:
 
 
 def start_engine(
-    config: RunConfig, engine: RayEngineConfig, make_env: Callable[[], Any]
+    config: RunConfig,
+    engine: RayEngineConfig,
+    make_env: Callable[[], Any],
+    server_logs: Path | None,
 ) -> tuple[RayEngine, Players]:
     """(players and learners of the run, all of them up; what the run knows of who plays).
 
+    `server_logs` is where model servers write, on the nodes that have the folder that it is in.
     Raises ConfigError where Ray is not installed, for what cannot be sent to actors, and where
     there is no cluster or no room in it, and what loading the models raises.
     """
@@ -171,25 +185,32 @@ def start_engine(
     models = config.models
     if TINY in (*models.bases, *models.frozen_models.values()):
         # It is made once, before all actors of this machine would make it.
-        tiny.folder(make_env, notes=configured_notes(models, make_env))
-    return engine_on(Cluster(engine, models.count), config, engine, make_env)
+        size = tiny.SERVABLE if servers_of(config) else tiny.TinySize()
+        tiny.folder(make_env, size=size, notes=configured_notes(models, make_env))
+    cluster = Cluster(engine, models.count, servers_of(config))
+    return engine_on(cluster, config, engine, make_env, server_logs)
+
+
+def servers_of(config: RunConfig) -> int:
+    """Model servers that a run places: for each base that is served, its replicas."""
+    if not isinstance(config.backend, VLLMBackendConfig) or config.backend.managed is None:
+        return 0
+    bases = 1 if config.models.adapters else config.models.count
+    return bases * config.backend.managed.replicas
 
 
 def engine_on(
-    cluster: Places, config: RunConfig, engine: RayEngineConfig, make_env: Callable[[], Any]
+    cluster: Places,
+    config: RunConfig,
+    engine: RayEngineConfig,
+    make_env: Callable[[], Any],
+    server_logs: Path | None = None,
 ) -> tuple[RayEngine, Players]:
     """`start_engine` on a cluster that is there."""
     playing = on_device(config, "player_gpus", engine.player_gpus)
     learning = on_device(config, "learner_gpus", engine.learner_gpus)
     bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.players)
     each = engine.learner_processes
-    players = [
-        RemotePlayer(
-            f"player {place}",
-            partial(cluster.actor, range(place, place + 1), PlayerWorker, playing, make_env, bound),
-        )
-        for place in range(engine.players)
-    ]
     learners = {
         name: RemoteLearner(
             name,
@@ -208,20 +229,56 @@ def engine_on(
         )
         for place, name in zip(count(engine.players, each), config.models.names, strict=False)
     }
-    started = RayEngine(players, learners, cluster.close)
+    with ExitStack() as ends:
+        ends.callback(cluster.close)
+        serving, asked = None, None
+        if isinstance(config.backend, VLLMBackendConfig):
+            # Only here: it takes the client of servers, which is an extra.
+            from srl_train.distributed.ray_engine.served import Serving
+
+            with ThreadPoolExecutor(len(learners)) as at_once:
+                loading = [at_once.submit(one.parallelism) for one in learners.values()]
+                serving = Serving(config, engine, config.backend, cluster, make_env, server_logs)
+                ends.callback(serving.close)
+            for loaded in loading:
+                loaded.result()
+            asked = serving.asked(learners)
+        players = [
+            RemotePlayer(
+                f"player {place}",
+                partial(
+                    cluster.actor,
+                    range(place, place + 1),
+                    PlayerWorker,
+                    playing,
+                    make_env,
+                    bound,
+                    asked,
+                ),
+            )
+            for place in range(engine.players)
+        ]
+        check = serving.fleet.check if serving else lambda: None
+        started = RayEngine(players, learners, ends.pop_all().close, check)
     try:
-        return started, _players_of(config, started, cluster.put)
+        return started, _players_of(config, started, cluster.put, serving)
     except BaseException:
         started.close()
         raise
 
 
-def _players_of(config: RunConfig, engine: RayEngine, put: Callable[[Any], Any]) -> Players:
+def _players_of(
+    config: RunConfig, engine: RayEngine, put: Callable[[Any], Any], serving: Serving | None
+) -> Players:
     """What a run knows of who plays, from the players themselves, once all workers are up."""
     introduced = [player.introduction() for player in engine.players]
     engine.each(lambda model: engine.learners[model].parallelism(), engine.learners)
     known, *_ = [one.result() for one in introduced]
-    publisher = RayPublisher(engine.players, known.identities, put)
+    publisher: WeightPublisher
+    if serving is not None:
+        publisher = serving.publisher(engine.players, engine.learners)
+    else:
+        publisher = RayPublisher(engine.players, known.identities, put)
     return Players(
         backends={},
         modules={},

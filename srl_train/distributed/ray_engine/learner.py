@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
@@ -21,6 +22,9 @@ from srl_train.learners.learner import Learned, Learner
 from srl_train.learners.trl_offline import OfflineLearner
 from srl_train.players.assignment import players_by_agent
 from srl_train.players.learning_models import learning_models
+from srl_train.players.served.models import TokenFacts, probe_of
+from srl_train.players.served.publisher import write_weights
+from srl_train.players.served.server_specs import servable
 
 State = Mapping[str, Any]
 """weights, optimizer, counters and reference of a learner, and of the stage under way its section,
@@ -59,6 +63,8 @@ class LearnerWorker:
             seats = players_by_agent(config, env)
         sampling, joint = build_sampling(config, seats), joint_state(config, make_env)
         bases = dict(zip(config.models.names, config.models.bases, strict=True))
+        if isinstance(config.backend, VLLMBackendConfig):
+            bases = servable(config, make_env, bases)
         with processes.main_first():
             backends, trees, _ = learning_models(
                 config.models, {model: bases[model]}, make_env, config.seed
@@ -66,11 +72,12 @@ class LearnerWorker:
         processes.check_equal("the weights to start from", trees)
         if config.parallel == "fsdp" and started > 1:
             fsdp.shard(model, trees[model])
-        self._module, self._tokenizer = trees[model], backends[model].tokenizer
+        self._module, self._loaded = trees[model], backends[model]
+        self._make_env = make_env
         self._device = next(self._module.parameters()).device
         self._seed = config.seed
         self._learner = build_learner(
-            config, model, self._module, self._tokenizer, seats, sampling, joint
+            config, model, self._module, self._loaded.tokenizer, seats, sampling, joint
         )
         processes.check_started({model: self._learner.parallelism()}, started, config.parallel)
         self._stage: OpenStage | None = None
@@ -95,7 +102,12 @@ class LearnerWorker:
         """Train in the stage of this section from now on, and in no other that was left open."""
         self.close_stage()
         learner = build_stage_learner(
-            section, self._learner.name, self._module, self._tokenizer, planned_steps, self._seed
+            section,
+            self._learner.name,
+            self._module,
+            self._loaded.tokenizer,
+            planned_steps,
+            self._seed,
         )
         self._stage = OpenStage(section, planned_steps, learner)
 
@@ -134,12 +146,34 @@ class LearnerWorker:
         """Relative path -> content of the files of the model, as its users load it."""
         with tempfile.TemporaryDirectory() as folder:
             self._learner.save_model(Path(folder))
-            files = [path for path in Path(folder).rglob("*") if path.is_file()]
-            return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+            return _files(Path(folder))
+
+    def token_facts(self) -> TokenFacts:
+        """What has to be known of its base to ask servers for it."""
+        return TokenFacts.of(self._loaded)
+
+    def probe(self) -> list[int]:
+        """Token ids that publications are checked on."""
+        return probe_of(self._make_env, self._loaded)
+
+    def publication(
+        self, weights: Mapping[str, Tensor], probes: Sequence[Sequence[int]]
+    ) -> tuple[dict[str, bytes], Tensor]:
+        """(name -> content of the files that servers load of a model like this one with these
+        weights, its log-probabilities; see `write_weights`)."""
+        with tempfile.TemporaryDirectory() as folder:
+            expected = write_weights(self._module, weights, probes, Path(folder))
+            return _files(Path(folder)), expected
 
     def _called(self, learner: Learner, method: str, arguments: Sequence[Any]) -> Any:
         placed = [moved(one, self._device) for one in arguments]
         return moved(fsdp.in_full(getattr(learner, method)(*placed)), torch.device("cpu"))
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Relative path -> content of all files under the folder."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def moved(value: Any, device: torch.device) -> Any:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.rollout import play_many
 from srl_train.advantages.reward_modes import MODES
 from srl_train.config.run import RunConfig
@@ -24,15 +26,18 @@ from srl_train.engine.builders.players import (
 )
 from srl_train.players.assignment import players_by_agent
 
+if TYPE_CHECKING:
+    from srl_train.players.served.models import AskedServers  # takes the client of servers
+
 
 @dataclass(frozen=True)
 class Introduction:
     """What a run needs to know of models that others hold."""
 
     identities: Mapping[str, ModelVersion]
-    """Model, frozen model or pool -> what its answers are marked with."""
+    """Model, frozen model or pool that is loaded -> what its answers are marked with."""
     texts: Mapping[str, ModelText]
-    """The same -> how it reads and writes."""
+    """Model, frozen model or pool -> how it reads and writes."""
     adapters: frozenset[str]
     """Those that are adapters of their backend's model."""
 
@@ -41,10 +46,14 @@ class PlayerWorker:
     """Plays games with weights that are published to it."""
 
     def __init__(
-        self, config: RunConfig, make_env: Callable[[], Any], in_flight: int | None = None
+        self,
+        config: RunConfig,
+        make_env: Callable[[], Any],
+        in_flight: int | None = None,
+        servers: AskedServers | None = None,
     ) -> None:
-        """Load every model that plays; `in_flight` is the most games under way at once. Raises as
-        `assemble` does."""
+        """Load every model that plays, but for those that `servers` hold; `in_flight` is the most
+        games under way at once. Raises as `assemble` does."""
         torch.set_num_threads(config.threads)
         with closing(make_env()) as env:
             seats = players_by_agent(config, env)
@@ -52,7 +61,7 @@ class PlayerWorker:
         sampling = build_sampling(config, seats)
         self._make_env = make_env
         self._seats = seats
-        self._players = build_backends(config, make_env, trained_here=False)
+        self._players = build_backends(config, make_env, trained_here=False, servers=servers)
         self._policies = build_policies(
             config, make_env, seats, self._players, self._view, sampling
         )
@@ -67,6 +76,7 @@ class PlayerWorker:
             {
                 name: backend.identity(name if name in players.adapters else None)
                 for name, backend in players.backends.items()
+                if isinstance(backend, HuggingFaceBackend)
             },
             players.texts,
             players.adapters,
@@ -75,6 +85,14 @@ class PlayerWorker:
     def publish(self, name: str, version: int | str, weights: Mapping[str, Tensor]) -> None:
         """From now on `name` plays with these weights."""
         self._players.publisher.publish(name, version, weights)
+
+    def serve(self, name: str, version: ModelVersion, served_as: str) -> None:
+        """From now on `name` plays with this version, which its servers have under that name."""
+        self._asking(name).serve(version.adapter, version, served_as)
+
+    def withdraw(self, name: str) -> None:
+        """From now on nobody answers for `name`, until it is served again."""
+        self._asking(name).withdraw(name if name in self._players.adapters else None)
 
     def play(
         self,
@@ -101,3 +119,8 @@ class PlayerWorker:
             timeout=self._timeout,
         )
         return episodes, {name: one.usage for name, one in self._players.chat_models.items()}
+
+    def _asking(self, name: str) -> VLLMBackend:
+        backend = self._players.backends[name]
+        assert isinstance(backend, VLLMBackend)
+        return backend

@@ -34,7 +34,7 @@ class RayPublisher:
         weights = without_critic(tensors)
         laid = self._put(weights)
         for player in self._players:
-            player.publish(name, version, laid)
+            player.tell(name, "publish", name, version, laid)
         return dataclasses.replace(
             self._identities[name], version=version, digest=weights_digest(weights)
         )

@@ -26,19 +26,36 @@ class RemotePlayer:
         self.usages: list[Mapping[str, Usage]] = []
         """Of each worker so far, frozen model behind an API -> what it has asked it."""
         self._queue = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._held: dict[str, tuple[int | str, Any]] = {}
+        self._held: dict[str, tuple[Any, ...]] = {}
         self._failed: BaseException | None = None
 
     def introduction(self) -> Future[Introduction]:
         """Whom it plays with."""
         return self._queue.submit(self.worker.call, "introduction")
 
-    def publish(self, name: str, version: int | str, weights: Any) -> None:
-        """From what is asked next on, `name` plays with these weights; returns at once.
+    def tell(self, name: str, method: str, *arguments: Any) -> Future[None]:
+        """From what is asked next on, `name` plays as this method of PlayerWorker's has it; returns
+        at once. It takes the place of what was told of `name` before.
 
         What goes wrong with it is raised by the next game.
         """
-        self._queue.submit(self._publish, name, version, weights)
+        return self._queue.submit(self._tell, name, method, *arguments)
+
+    def hold(self, name: str, over: Future[tuple[Any, ...]]) -> Future[None]:
+        """Do nothing more, once what was asked for is done, until it is over, which gives what is
+        then told of `name`, as for `tell`; the returned future says when it is so."""
+        reached: Future[None] = Future()
+
+        def wait() -> None:
+            reached.set_result(None)
+            self._tell(name, *over.result())
+
+        def give_up(held: Future[None]) -> None:
+            if held.cancelled():
+                reached.cancel()
+
+        self._queue.submit(wait).add_done_callback(give_up)
+        return reached
 
     def play(self, *arguments: Any) -> Future[list[Episode]]:
         """The games, as `PlayerWorker.play` takes them."""
@@ -49,13 +66,13 @@ class RemotePlayer:
         self._queue.shutdown(wait=False, cancel_futures=True)
         self.worker.close()
 
-    def _publish(self, name: str, version: int | str, weights: Any) -> None:
+    def _tell(self, name: str, *told: Any) -> None:
         try:
-            self.worker.call("publish", name, version, weights)
+            self.worker.call(*told)
         except BaseException as error:
             self._failed = error
             raise
-        self._held[name] = version, weights
+        self._held[name] = told
 
     def _play(self, *arguments: Any) -> list[Episode]:
         if self._failed is not None:
@@ -66,5 +83,5 @@ class RemotePlayer:
 
     def _bring_back(self, worker: Worker) -> None:
         self.usages.append({})
-        for name, (version, weights) in self._held.items():
-            worker.call("publish", name, version, weights)
+        for told in self._held.values():
+            worker.call(*told)

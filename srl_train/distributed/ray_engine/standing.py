@@ -31,6 +31,28 @@ class Worker(Protocol):
         ...
 
 
+class Places(Protocol):
+    """Where the workers of a run are made: players first, then a learner for each model, then model
+    servers."""
+
+    def actor(self, places: range, kind: Callable[..., Any], *arguments: Any) -> Worker:
+        """A worker that holds what `kind` gives for the arguments; of several places, processes
+        that hold one each, for which `kind` is given their Rank besides."""
+        ...
+
+    def host(self, place: int) -> str:
+        """The address at which all workers reach what listens there."""
+        ...
+
+    def put(self, value: Any) -> Any:
+        """Something that may be given to calls in the value's place, once or more often."""
+        ...
+
+    def close(self) -> None:
+        """End all of it."""
+        ...
+
+
 class StandingWorker:
     """A worker that is made anew when it dies, and asked again what it did not answer."""
 
@@ -46,6 +68,11 @@ class StandingWorker:
         self._worker: Worker | None = None
         self._closed = False
         self._lock = threading.RLock()
+
+    @property
+    def stands(self) -> bool:
+        """Whether there is one now, as far as was heard."""
+        return self._worker is not None and not self._closed
 
     def call(self, method: str, *arguments: Any) -> Any:
         """What the worker's method gives, one call at a time.

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.chat_backend import ChatModel
@@ -29,6 +29,9 @@ from srl_train.players.player_spec import PlayerSpec
 from srl_train.players.publisher import InProcessPublisher, WeightPublisher
 from srl_train.players.resolver import Resolver
 from srl_train.players.trained_models import Loading, ModelSettings, configured_notes
+
+if TYPE_CHECKING:
+    from srl_train.players.served.models import AskedServers
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,14 @@ def build_backends(
     server_logs: Path | None = None,
     *,
     trained_here: bool = True,
+    servers: AskedServers | None = None,
     given: Mapping[str, ModelObject] = MappingProxyType({}),
 ) -> Players:
     """Load every model once; raises BackendError where one cannot be loaded or asked.
 
     `server_logs` is where servers that are started write (None: the cache folder). Where models
-    are not `trained_here`, publications bring their weights. `given` are taken instead of loaded.
+    are not `trained_here`, publications bring their weights. `servers` are asked instead of
+    started. `given` are taken instead of loaded.
     """
     models = config.models
     chat_models = {
@@ -88,9 +93,12 @@ def build_backends(
     with ExitStack() as ends:
         if isinstance(config.backend, VLLMBackendConfig):
             # Only here: it takes the client of servers, which is an extra.
-            from srl_train.players.served.models import serve_models
+            from srl_train.players.served.models import ask_servers, serve_models
 
-            served = serve_models(config, config.backend, make_env, bases, still, server_logs)
+            if servers is not None:
+                served = ask_servers(config, config.backend, servers)
+            else:
+                served = serve_models(config, config.backend, make_env, bases, still, server_logs)
             ends.callback(served.close)
             backends = {**served.backends}
             trees, publisher = served.modules, served.publisher
@@ -119,7 +127,7 @@ def build_backends(
         pools = {
             name: OpponentPool(name, own, publisher) for name, own in config.opponent_pools.items()
         }
-        modules = {name: trees[name] for name in models.names}
+        modules = {name: trees[name] for name in models.names if name in trees}
         texts = {n: ModelText(one.name, one.chat, one.positions) for n, one in backends.items()}
         close = ends.pop_all().close
     return Players(backends, modules, pools, publisher, adapters, texts, close, chat_models)

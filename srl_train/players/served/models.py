@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from srl_agents.episode import ModelVersion
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.text_policy import turn_of
@@ -22,8 +23,9 @@ from srl_agents.serving.scheduler import Scheduler
 from srl_agents.serving.server import logs_folder
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.run import RunConfig
-from srl_train.errors import ConfigError
+from srl_train.errors import ConfigError, TrainingError
 from srl_train.players.learning_models import learning_models
+from srl_train.players.publisher import WeightPublisher
 from srl_train.players.served.publications import (
     OTHER_TOLERANCE,
     TOLERANCES,
@@ -66,15 +68,58 @@ class TokenFacts:
 
 @dataclass(frozen=True)
 class ServedModels:
-    """Models that learn in this process and sample in servers."""
+    """Models that sample in servers."""
 
     modules: Mapping[str, Any]
-    """Model -> the module that its learner trains."""
+    """Model -> the module that its learner trains, where it learns in this process."""
     backends: Mapping[str, VLLMBackend]
     """Model, pool, and frozen model on the adapters' base -> what samples for it."""
-    publisher: ServedPublisher
+    publisher: WeightPublisher
     close: Callable[[], None]
     """Unloads what was published, and ends the servers that were started."""
+
+
+@dataclass(frozen=True)
+class AskedServers:
+    """Servers that somebody else runs and publishes to, as those are told who ask them."""
+
+    urls: Mapping[str, Sequence[str]]
+    """Served base -> its servers' addresses."""
+    facts: Mapping[str, TokenFacts]
+    """Of each served base."""
+    still: Sequence[str]
+    """Frozen models that play there, as adapters of zeros."""
+    concurrency: int
+    """Calls under way at once to each server."""
+    key: str = field(repr=False)
+    """The guests'."""
+
+
+class PublishedElsewhere:
+    """In the place of a publisher where somebody else publishes."""
+
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> ModelVersion:
+        """Raises TrainingError."""
+        raise TrainingError(f"{name} is published by whoever runs its servers, and not from here")
+
+
+def ask_servers(
+    config: RunConfig, backend: VLLMBackendConfig, servers: AskedServers
+) -> ServedModels:
+    """Ask servers that somebody else runs, without loading a model, once they let guests in.
+
+    Raises BackendError where one does not within backend.managed.start_timeout.
+    """
+    fleet = Fleet.attached(
+        servers.urls,
+        concurrency=servers.concurrency,
+        deadline=backend.deadline,
+        key=servers.key,
+        patience=backend.managed.start_timeout if backend.managed else 0.0,
+    )
+    own = asking(config, backend, fleet.scheduler, servers.facts)
+    backends = by_player(config, own, servers.still)
+    return ServedModels({}, backends, PublishedElsewhere(), fleet.close)
 
 
 def serve_models(
@@ -99,13 +144,8 @@ def serve_models(
         folder = ends.enter_context(folder_for_weights(backend.folder))
         starts = servable(config, make_env, {**bases, **frozen})
         learning, frozen = ({name: starts[name] for name in own} for own in (bases, frozen))
-        loaded, modules, _ = learning_models(config.models, learning, make_env, config.seed)
-        if config.models.adapters is not None and len({id(one) for one in loaded.values()}) > 1:
-            raise ConfigError(
-                "models.adapters: the servers of backend.name vllm hold adapters of one base, and "
-                f"models.base comes to {sorted(set(learning.values()))}: give one"
-            )
         sources = served_bases(config, learning)
+        loaded, modules, _ = learning_models(config.models, learning, make_env, config.seed)
         fleet = open_fleet(config, backend, sources, logs)
         ends.callback(fleet.close)
         # Of adapters all are one.
@@ -205,10 +245,15 @@ def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
     try:
         return TemporaryDirectory(prefix="published-", dir=folder, ignore_cleanup_errors=True)
     except OSError as error:
-        raise ConfigError(
-            f"backend.folder: no weights can be written to {folder!r} ({error.strerror}): give a "
-            "folder that is there and may be written to"
-        ) from error
+        raise no_folder(folder, error) from error
+
+
+def no_folder(folder: str | None, error: OSError) -> ConfigError:
+    """For a folder that weights cannot be written to."""
+    return ConfigError(
+        f"backend.folder: no weights can be written to {folder!r} ({error.strerror}): give a "
+        "folder that is there and may be written to"
+    )
 
 
 def open_fleet(

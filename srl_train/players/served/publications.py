@@ -39,6 +39,10 @@ class Servers(Protocol):
         """Those of this base that take requests now."""
         ...
 
+    def check(self) -> None:
+        """Raise ServingError where one was given up."""
+        ...
+
     async def lay(self, endpoint: Endpoint, folder: Path) -> Path:
         """Where the server finds the files of a folder of this machine."""
         ...
@@ -226,6 +230,7 @@ class Publications:
                     there = ()  # its supervisor restarts it
             if there:
                 return
+            self._servers.check()
             if time.monotonic() > latest:
                 raise BackendError(
                     f"{one.served_as}: no server took it within {self._deadline:g} s "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ import psutil
 
 from srl_agents.errors import PlacementError, ServingError
 from srl_agents.llm import tiny
-from srl_agents.llm.backends.huggingface.backend import folder_of
+from srl_agents.llm.backends.huggingface.backend import folder_of, source_of
 from srl_agents.serving import placement
 from srl_agents.serving.command import ServerSpec, program
-from srl_agents.serving.gpus import find_gpus
+from srl_agents.serving.gpus import Gpu, find_gpus
 from srl_agents.serving.model_size import needs_of
 from srl_agents.serving.server import free_port
 from srl_train.checkpoints.adapter_folders import adapter_base
@@ -51,11 +51,16 @@ def served_bases(config: RunConfig, starts: Mapping[str, str]) -> dict[str, str]
     learns -> what is loaded for it.
 
     Adapters share one; of whole models each has its own, whose weights are published before it is
-    asked for the first time.
+    asked for the first time. Raises ConfigError for adapters of several bases.
     """
+    under = {name: adapter_base(start) or start for name, start in starts.items()}
     adapters = config.models.adapters
-    named = {BASE if adapters else name: starts[name] for name in config.models.names}
-    return {name: adapter_base(start) or start for name, start in named.items()}
+    if adapters and len({source_of(base)[0] for base in under.values()}) > 1:
+        raise ConfigError(
+            "models.adapters: the servers of backend.name vllm hold adapters of one base, and "
+            f"models.base comes to {sorted(set(under.values()))}: give one"
+        )
+    return {BASE if adapters else name: under[name] for name in config.models.names}
 
 
 def check_python(managed: ManagedServersConfig) -> None:
@@ -91,13 +96,14 @@ def server_specs(
     *,
     keep_versions: int,
     log_folder: Path,
+    gpus: Sequence[Gpu] | None = None,
 ) -> list[ServerSpec]:
     """A server for each replica of each of `sources` (served base -> where it is loaded from), on
-    the GPUs that are there, else on the CPU.
+    `gpus` (None: this machine's), else on the CPU.
 
     Raises PlacementError for what does not fit, BackendError for a base that cannot be read.
     """
-    there, chosen = find_gpus(), managed.gpus
+    there, chosen = find_gpus() if gpus is None else gpus, managed.gpus
     gpus = [gpu for gpu in there if chosen is None or gpu.index in chosen]
     if chosen and len(gpus) < len(set(chosen)):
         raise PlacementError(

@@ -36,3 +36,15 @@ def test_gpus_that_are_not_there_are_refused(monkeypatch, tmp_path, there, told)
         server_specs.server_specs(
             config, config.backend.managed, {}, keep_versions=1, log_folder=tmp_path
         )
+
+
+def test_adapters_of_several_bases_are_refused(tiny_folder, tmp_path):
+    config = from_tree(
+        {"models": {"adapters": {}, "count": 2}, "backend": {"name": "transformers"}}
+    )
+    starts = {"model_0": tiny_folder, "model_1": str(tmp_path)}
+    with pytest.raises(ConfigError, match=r"hold adapters of one base, and models.base comes to"):
+        server_specs.served_bases(config, starts)
+    assert server_specs.served_bases(config, dict.fromkeys(starts, tiny_folder)) == {
+        server_specs.BASE: tiny_folder
+    }

@@ -1,0 +1,152 @@
+"""Server worker: a vLLM server on a worker's own node, and the files that are published to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from srl_agents.errors import PlacementError
+from srl_agents.serving.command import Keys, ServerSpec
+from srl_agents.serving.gpus import find_gpus
+from srl_agents.serving.process import guard
+from srl_agents.serving.process.loopback import is_own
+from srl_agents.serving.process.records import is_claimed
+from srl_agents.serving.server import ModelServer, free_port, logs_folder
+from srl_train.config.backend import ManagedServersConfig, VLLMBackendConfig
+from srl_train.config.run import RunConfig
+from srl_train.errors import TrainingError
+from srl_train.players.served.models import no_folder
+from srl_train.players.served.server_specs import (
+    FIRST_PORT,
+    check_python,
+    servable,
+    served_bases,
+    server_specs,
+)
+
+LEFT_BEHIND = guard.GRACE + guard.INTERVAL + 5.0
+"""Seconds in which a server ends whose worker was killed."""
+
+
+class ServerWorker:
+    """Runs one server of a run."""
+
+    def __init__(
+        self, config: RunConfig, gpus: float, make_env: Callable[[], Any], name: str
+    ) -> None:
+        """`gpus` is how many of its node's are the worker's, which sees no others where there are
+        any; `name`, which nobody can guess, is that of its folder, which it takes over from a
+        worker before it. Raises ConfigError for what is not on this node."""
+        assert isinstance(config.backend, VLLMBackendConfig) and config.backend.managed is not None
+        self._config, self._make_env, self._gpus = config, make_env, gpus
+        self._backend: VLLMBackendConfig = config.backend
+        self._managed: ManagedServersConfig = config.backend.managed
+        check_python(self._managed)
+        self._folder = Path(self._backend.folder or tempfile.gettempdir(), name)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            self._folder.mkdir(mode=0o700)
+        except OSError as error:
+            raise no_folder(self._backend.folder, error) from error
+        self._server: ModelServer | None = None
+
+    def specified(
+        self, base: str, host: str, first_port: int | None, keys: Keys, logs: Path | None
+    ) -> ServerSpec:
+        """How the server of this base is started here, with all of the worker's GPUs, at the first
+        free port from `first_port` on (None: the configuration's).
+
+        `logs` is the folder of its log where its parent is on this node, else the cache folder has
+        it. Raises PlacementError for what does not fit, BackendError for a base that cannot be
+        read.
+        """
+        models = self._config.models
+        bases = dict(zip(models.names, models.bases, strict=True))
+        sources = served_bases(self._config, servable(self._config, self._make_env, bases))
+        gpus = find_gpus() if self._gpus else []
+        if len(gpus) < self._gpus:
+            raise PlacementError(
+                f"engine.server_gpus: got {self._gpus:g}, and nvidia-smi lists {len(gpus)} here: "
+                "is the driver installed on this node?"
+            )
+        port = free_port(host, first_port or self._managed.base_port or FIRST_PORT)
+        fraction = self._managed.memory_fraction * min(1.0, self._gpus or 1.0)
+        own = self._managed.replaced(
+            host=host, replicas=1, base_port=port, memory_fraction=fraction
+        )
+        [spec] = server_specs(
+            self._config,
+            own,
+            {base: sources[base]},
+            gpus=gpus,
+            keep_versions=self._backend.keep_versions,
+            log_folder=logs if logs is not None and logs.parent.is_dir() else logs_folder(),
+        )
+        return replace(spec, keys=keys, gpus=tuple(gpu.index for gpu in gpus))
+
+    def start(self, spec: ServerSpec) -> None:
+        """Start the server; raises ServingError as ModelServer does, and TrainingError where it was
+        on another node."""
+        if not is_own(spec.host):
+            raise TrainingError(
+                f"the node of the model server at {spec.url} was lost: resume the run, whose "
+                "servers are placed anew then"
+            )
+        if self._server is None:
+            # One that a worker before this one has left ends by itself.
+            latest = time.monotonic() + LEFT_BEHIND
+            while is_claimed(spec.url) and time.monotonic() < latest:
+                time.sleep(guard.INTERVAL)
+            self._server = ModelServer(spec)
+        self._server.start()
+
+    def alive(self) -> bool:
+        """Whether the server's process runs."""
+        return self._server is not None and self._server.alive
+
+    def stop(self, drain: float) -> None:
+        """End the server, with so many seconds for the answers under way, and remove its files."""
+        if self._server is not None:
+            asyncio.run(self._server.stop(drain))
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End the server at once."""
+        if self._server is not None:
+            self._server.kill()
+
+    def cause_of_death(self) -> str:
+        """Why the server ended, as its log tells."""
+        if self._server is None:
+            return "the actor that ran it died"
+        return self._server.cause_of_death()
+
+    def log(self) -> str:
+        """The server's log."""
+        return "none" if self._server is None else str(self._server.log)
+
+    def laid(self, name: str) -> Path | None:
+        """Where the files are that were laid under this name; None where none were."""
+        folder = self._folder / name
+        return folder if folder.is_dir() else None
+
+    def lay(self, name: str, files: Mapping[str, bytes]) -> Path:
+        """The folder of these files (name -> content), where the server finds them."""
+        folder = self._folder / name
+        part = folder.with_name(f"{name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        for file, content in files.items():
+            (part / os.path.basename(file)).write_bytes(content)
+        return part.rename(folder)
+
+    def clear(self, name: str) -> None:
+        """Remove what was laid under this name."""
+        shutil.rmtree(self._folder / name, ignore_errors=True)

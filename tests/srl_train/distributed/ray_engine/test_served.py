@@ -1,0 +1,235 @@
+"""Runs on Ray whose models sample in servers that it places, by direct calls and stand-ins."""
+
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from srl_agents.errors import BackendError, ServingError
+from srl_agents.llm.backends import background_loop
+from srl_agents.serving import fleet, supervisor
+from srl_agents.serving.endpoint import Endpoint
+from srl_train.config.engine import RayEngineConfig
+from srl_train.distributed.ray_engine import server as server_worker
+from srl_train.engine.assemble import assemble
+from srl_train.engine.evaluation import evaluate
+from srl_train.engine.play_ahead import rounds_of
+from srl_train.engine.rounds import run_round
+from srl_train.errors import ConfigError
+from srl_train.players.publisher import weights_digest
+from tests.servers.vllm_program import interpreter
+from tests.srl_train.distributed.ray_engine.direct import DirectPlaces, direct_engine
+from tests.srl_train.distributed.ray_engine.stub_servers import StubServer
+
+ADAPTERS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch):
+    monkeypatch.setattr(StubServer, "made", [])
+    monkeypatch.setattr(server_worker, "ModelServer", StubServer)
+    monkeypatch.setattr(server_worker, "is_claimed", lambda url: False)
+    monkeypatch.setattr(supervisor, "LOOK", 0.05)
+    monkeypatch.setattr(fleet, "LOOK", 0.05)
+
+
+@pytest.fixture
+def served(short_run, monkeypatch, tmp_path):
+    """Makes runs on direct workers; `dies` as for DirectPlaces, `engine` is the section's."""
+    runs = []
+    published = tmp_path / "published"
+    published.mkdir()
+
+    def make(*, dies=lambda method: False, engine=None, managed=None, **settings):
+        places = DirectPlaces(dies)
+        direct_engine(monkeypatch, places)
+        own = {"python": interpreter(tmp_path), **(managed or {})}
+        backend = {"name": "vllm", "managed": own, "deadline": 30.0, "folder": str(published)}
+        config = short_run(**{**ADAPTERS, "backend": backend, **settings})
+        run = assemble(config.replaced(engine=RayEngineConfig(**(engine or {}))))
+        runs.append(run)
+        return run
+
+    yield make
+    for run in runs:
+        run.players.close()
+    assert not any(one.alive for one in StubServer.made)
+    assert not any(published.iterdir())
+
+
+def sampled_by(episodes):
+    """Agent -> the versions that its turns were sampled from."""
+    found = {}
+    for episode in episodes:
+        assert episode.failure is None
+        for step in (step for turn in episode.turns for step in turn):
+            if step.decision.tokens is not None:
+                found.setdefault(step.agent, set()).add(step.decision.tokens.model)
+    return found
+
+
+def play(run, rounds, before=lambda number: None):
+    """Rounds, each of whose turns has to be of the newest version of its model."""
+    for number in range(run.next_round, run.next_round + rounds):
+        digests = {m: weights_digest(own.weights()) for m, own in run.learners.items()}
+        versions = dict(run.versions)
+        before(number)
+        result = run_round(run, number)
+        run.next_round = number + 1
+        for agent, found in sampled_by(result.episodes).items():
+            [one] = found
+            model = run.seats[agent]
+            assert (one.version, one.digest) == (versions[model], digests[model])
+        for row in result.row["models"].values():
+            assert row["sampler_divergence_max"] < 1e-4
+            assert row["staleness"]["max"] == 0
+
+
+def test_players_ask_servers_for_the_newest_version(served, tmp_path):
+    run = served(engine={"players": 2}, managed={"replicas": 2})
+    play(run, 3)
+    assert run.versions == {"model_0": 3, "model_1": 3}
+    for one in StubServer.made:
+        assert len(one.stub.adapters) == 4  # of each model the newest and the one before
+        folders = [folder.parent.parent for folder in one.stub.adapters.values()]
+        assert set(folders) == {tmp_path / "published"}, "brought to where its worker is"
+        assert one.stub.counts["/v1/completions"] > 8, "both are asked"
+    assert len(StubServer.made) == 2 and len(list((tmp_path / "published").iterdir())) == 2
+
+
+def test_nobody_without_a_key_is_answered(served):
+    served()
+    [server] = StubServer.made
+
+    async def ask(key, call):
+        endpoint = Endpoint(server.url, deadline=2.0, api_key=key)
+        try:
+            return await call(endpoint)
+        finally:
+            await endpoint.close()
+
+    guest = server.spec.keys.guest
+    assert background_loop.run(ask(guest, lambda one: one.models()))
+    with pytest.raises(BackendError, match="401"):
+        background_loop.run(ask(None, lambda one: one.models()))
+    for change in (
+        lambda one: one.update_weights(Path("/")),
+        lambda one: one.load_adapter("x", Path("/")),
+    ):
+        with pytest.raises(BackendError, match="403"):
+            background_loop.run(ask(guest, change))
+        with pytest.raises(BackendError, match="401"):
+            background_loop.run(ask("", change))
+
+
+@pytest.mark.parametrize("adapters", [{"rank": 4}, None], ids=["adapters", "whole models"])
+def test_a_server_that_dies_is_started_again_with_what_was_published(served, adapters):
+    run = served(models__adapters=adapters)
+    server = StubServer.made[0]
+
+    def kill(number):
+        if number == 1:
+            server.kill()  # between rounds
+        if number == 2:
+            threading.Timer(0.05, server.kill).start()  # under its answers
+
+    play(run, 4, kill)
+    assert server.alive
+
+
+def test_so_is_one_whose_actor_dies(served):
+    struck = []  # the next call of one of these
+
+    def dies(method):
+        return method in struck and not struck.clear()
+
+    run = served(dies=dies)
+    play(run, 3, lambda number: struck.append(["alive", "lay", "clear"][number]))
+    assert not struck and len(StubServer.made) == 4
+    assert [one.alive for one in StubServer.made] == [False, False, False, True]
+    assert len({one.url for one in StubServer.made}) == 1
+
+
+def test_a_player_that_dies_asks_for_the_version_that_its_games_are_for(served):
+    struck = []
+
+    def dies(method):
+        return method in struck and not struck.clear()
+
+    run = served(dies=dies)
+    play(run, 3, lambda number: struck.append(["play", "serve", "play"][number]))
+    assert not struck and run.engine.players[0].worker.deaths == 3
+
+
+@pytest.mark.parametrize(
+    ("adapters", "staleness"),
+    [({"rank": 4}, 0), ({"rank": 4}, 3), (None, 1)],
+    ids=["adapters in step", "adapters", "whole models"],
+)
+def test_play_goes_ahead_of_learning(served, adapters, staleness):
+    run = served(
+        engine={"play_ahead": True, "players": 2},
+        models__adapters=adapters,
+        updates__max_staleness=staleness,
+        rounds=5,
+    )
+    with closing(rounds_of(run, None, lambda number: False)) as rounds:
+        results = [rounds.next_round() for _ in range(5)]
+    assert run.versions == {"model_0": 5, "model_1": 5}
+    for result in results:
+        assert all(len(versions) == 1 for versions in sampled_by(result.episodes).values())
+        for row in result.row["models"].values():
+            assert row["staleness"]["max"] <= staleness
+            assert row.get("sampler_divergence_max", 0.0) < 1e-4  # there where newest play
+
+
+def test_past_versions_and_frozen_models_play_as_adapters(served, tiny_folder):
+    run = served(
+        models__count=1,
+        models__frozen_models={"still": tiny_folder},
+        opponent_pools={"past": {"every": 1}},
+        environment__options={"num_agents": 3, "max_cycles": 2},
+        seats={"agent_1": "past", "agent_2": "still"},
+    )
+    for number in range(2):
+        found = sampled_by(run_round(run, number).episodes)
+        run.next_round = number + 1
+    [past], [still] = found["agent_1"], found["agent_2"]
+    assert past.adapter == "past" and past.version in ("model_0@0", "model_0@1")
+    assert still.adapter == "still" and run.learners.keys() == {"model_0"}
+
+
+def test_weights_are_taken_back_where_they_bring_no_gain(served):
+    run = served(backend__publish={"when": "gain", "min_gain": 1e9, "episodes": 2})
+    run_round(run, 0)
+    versions = {one.version for own in sampled_by(evaluate(run, 2)[1]).values() for one in own}
+    assert versions == {0} and run.versions == {"model_0": 1, "model_1": 1}
+
+
+def test_a_server_that_is_given_up_ends_the_run(served):
+    run = served(managed={"max_restarts": 0})
+    [server] = StubServer.made
+    threading.Timer(0.05, server.kill).start()
+    began = time.monotonic()
+    with pytest.raises(ServingError, match="0 restarts are allowed and were not enough"):
+        for number in range(20):
+            run_round(run, number)
+    assert time.monotonic() - began < 30.0  # seconds, which requests would wait
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"backend": {"name": "vllm", "servers": ["http://10.0.0.1:1"]}}, "give backend.managed"),
+        ({"managed": {"host": "10.0.0.1"}}, "places servers on nodes and GPUs itself"),
+        ({"managed": {"gpus": [0]}}, "see engine.server_gpus"),
+        ({"backend": {}, "engine": {"server_gpus": 1.0}}, "engine.server_gpus: got 1"),
+        ({"engine": {"play_ahead": True}, "opponent_pools": {"past": {"every": 1}},
+          "seats": {"agent_1": "past"}}, "true beside opponent_pools"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(served, settings, words):
+    with pytest.raises(ConfigError, match=words):
+        served(**settings)
