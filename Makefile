@@ -8,6 +8,7 @@
 # make clean     what the other targets made
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
 # make test-openenv      our games on OpenEnv's servers, theirs for our models, and TRL on them
+# make test-verifiers    our games in verifiers' own runner (downloads it)
 # make test-verl, test-areal   our games under verl's and AReaL's own classes (downloads each, 2 GB)
 # make test-ray       rounds on actors of a Ray cluster on this machine (downloads Ray)
 # make test-vllm      models played through a real vLLM server on a CPU (downloads it, 3.5 GB)
@@ -28,6 +29,7 @@ VLLM := .venv-vllm
 VERL := .venv-verl
 AREAL := .venv-areal
 DOCS := .venv-docs
+VERIFIERS := .venv-verifiers
 # torch for CPUs has an index of its own.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 FRAMEWORKS := stable-baselines3 supersuit "ray[rllib]" torchrl tianshou mpe2 pygame-ce open-spiel cvxpy
@@ -36,9 +38,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test-docs test test-slow test-ray test-interop test-openenv test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
+.PHONY: help demo docs test-docs test-verifiers test test-slow test-ray test-interop test-openenv test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,16p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,17p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -113,6 +115,17 @@ $(VERL)/.installed $(AREAL)/.installed: .venv-%/.installed: pyproject.toml const
 test-verl test-areal: test-%: .venv-%/.installed
 	.venv-$*/bin/python -m pytest -m $* tests/interop/test_$*.py
 
+# verifiers pins an older SDK of OpenAI's. Its programs are run by uv, which has to be on PATH.
+$(VERIFIERS)/.installed: pyproject.toml constraints-verifiers.txt
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VERIFIERS)
+	$(VERIFIERS)/bin/python -m pip install --quiet --no-deps -r constraints-verifiers.txt
+	$(VERIFIERS)/bin/python -m pip install --quiet --no-deps -e .
+	@touch $@
+
+test-verifiers: $(VERIFIERS)/.installed
+	PATH="$(abspath $(VERIFIERS))/bin:$$PATH" $(VERIFIERS)/bin/python -m pytest -m verifiers tests/interop/test_verifiers.py
+
 test-vllm: $(VENV)/.installed-dev $(VLLM)/.installed
 	$(BIN)/python -m pytest -m vllm tests/serving_vllm
 
@@ -161,5 +174,5 @@ bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed
 
 clean:
-	rm -rf $(VENV) $(INTEROP) $(OPENENV) $(VLLM) $(VERL) $(AREAL) $(DOCS) $(DEMO) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) $(OPENENV) $(VLLM) $(VERL) $(AREAL) $(DOCS) $(VERIFIERS) $(DEMO) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

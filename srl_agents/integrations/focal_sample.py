@@ -69,10 +69,8 @@ async def play_focal(
 
 
 def sample_of(episode: Episode, agent: str, parse_penalty: float) -> FocalSample | None:
-    """What is learned from the agent's part of the game; None where it was never asked.
-
-    Raises RolloutError for a reward that is not finite, which a learner would not see.
-    """
+    """What is learned from the agent's part of the game; None where it was never asked. Raises
+    RolloutError for answers without tokens, and as `paid` does."""
     prompt: list[int] = []
     response: list[int] = []
     mask: list[int] = []
@@ -92,6 +90,18 @@ def sample_of(episode: Episode, agent: str, parse_penalty: float) -> FocalSample
         response += tokens.completion_ids
         mask += [1] * len(tokens.completion_ids)
         logprobs += tokens.logprobs
+    reward, unread = paid(episode, agent, parse_penalty)
+    if not answers:
+        return None
+    return FocalSample(prompt, response, mask, logprobs, answers, reward, unread / len(answers))
+
+
+def paid(episode: Episode, agent: str, parse_penalty: float) -> tuple[float, int]:
+    """What the agent was paid in all, undiscounted, less the penalty for each answer that could not
+    be read, and how many those were.
+
+    Raises RolloutError for a reward that is not finite, which a learner would not see.
+    """
     reward, unread = 0.0, 0
     for step in reversed(episode.steps_of(agent)):
         failed = step.decision.parse_failure is not None
@@ -102,6 +112,4 @@ def sample_of(episode: Episode, agent: str, parse_penalty: float) -> FocalSample
             f"{agent} was paid {reward} in the game from seed {episode.seed}: rewards must be "
             "finite numbers, look at the environment"
         )
-    if not answers:
-        return None
-    return FocalSample(prompt, response, mask, logprobs, answers, reward, unread / len(answers))
+    return reward, unread

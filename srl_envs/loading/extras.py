@@ -23,6 +23,7 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "websockets": "openenv",
     "verl": "verl",
     "areal": "areal",
+    "verifiers": "verifiers",
     "grpc": "grpc",
     "grpc_health": "grpc",
     "grpc_reflection": "grpc",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -53,7 +54,11 @@ class ChatServer:
         text, ending = said if isinstance(said, tuple) else (said, None)
         shape = _as_openai if path.endswith("/chat/completions") else _as_anthropic
         assert shape is _as_openai or path.endswith("/v1/messages"), path
-        return 200, shape(body, text, ending)
+        answer = shape(body, text, ending)
+        if body.get("stream"):
+            self.text_type = "text/event-stream"
+            return 200, _streamed(answer)
+        return 200, answer
 
 
 def _as_openai(body: Body, text: Any, ending: str | None) -> Body:
@@ -68,6 +73,16 @@ def _as_openai(body: Body, text: Any, ending: str | None) -> Body:
         }],
         "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
     }  # fmt: skip
+
+
+def _streamed(answer: Body) -> str:
+    """OpenAI's answer as events: all that was said in one, and its end."""
+    [choice] = answer["choices"]
+    head = {**answer, "object": "chat.completion.chunk"}
+    said = {**head, "choices": [{"index": 0, "delta": choice["message"], "finish_reason": None}]}
+    end = {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+    del said["usage"]
+    return "".join(f"data: {json.dumps(event)}\n\n" for event in (said, end)) + "data: [DONE]\n\n"
 
 
 def _as_anthropic(body: Body, text: Any, ending: str | None) -> Body:

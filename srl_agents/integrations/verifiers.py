@@ -1,0 +1,146 @@
+"""Games as a verifiers environment: the model plays one agent, partners play the others.
+
+vf-eval srl-games --env.taskset.environment team_battle_v0 ...    (compat/srl_games has the name)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from srl_agents.errors import BackendError, PolicyError, RolloutError
+from srl_agents.integrations.focal_game import FocalGame
+from srl_agents.integrations.focal_sample import paid
+from srl_agents.integrations.game_rows import rows
+from srl_agents.llm.backends.chat_backend import ChatAnswer, ChatRequest, Usage
+from srl_agents.llm.chat_policy import ChatPolicy
+from srl_agents.llm.sampling import Sampling
+from srl_agents.rollout import play_many_async
+from srl_envs.loading.extras import needed_by
+
+with needed_by("games as a verifiers environment"):
+    import verifiers.v1 as vf
+    from verifiers.v1.harnesses.null import NullHarnessConfig
+
+
+class GameTasksetConfig(vf.TasksetConfig):
+    """Which game is played, by whom, and from which seeds."""
+
+    environment: str = "coop_compete_pair_v0"
+    """A name of the catalogue, or 'module:function' of your own."""
+    agent: str = "agent_0"
+    """Who the model plays."""
+    partners: dict[str, str] = {"agent_1": "tit_for_tat"}  # noqa: RUF012  pydantic copies it
+    """Every other agent -> a scripted policy, or a model behind an API ('openai:MODEL')."""
+    options: dict[str, Any] = {}  # noqa: RUF012  likewise
+    """Arguments of the environment."""
+    games: int = 100
+    """Tasks: games from as many seeds."""
+    first_seed: int = 0
+    """Of the seeds, which follow one another."""
+    evaluation: bool = False
+    """Whether held-out partners and levels are allowed."""
+
+
+class GameData(vf.TaskData):
+    """A game's task: the rules as system prompt, and where the game begins."""
+
+    seed: int
+    """Of the environment and the partners."""
+
+
+class GameTask(vf.Task[GameData, vf.State, vf.TaskConfig]):
+    """One game from one seed."""
+
+
+class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
+    """The games of a configuration, one for each seed."""
+
+    @property
+    def game(self) -> FocalGame:
+        """The game that all tasks play. Raises PolicyError for one that cannot be."""
+        config = self.config
+        return FocalGame(config.environment, config.agent, config.partners, config.options)
+
+    def load(self) -> Iterator[GameTask]:
+        """A task for every seed. Raises PolicyError and EnvConfigError for a game that cannot be
+        made, and for what is held out unless this is an `evaluation`."""
+        first = self.config.first_seed
+        seeds = range(first, first + self.config.games)
+        made = rows([self.game], seeds, evaluation=self.config.evaluation)
+        for seed, row in zip(seeds, made, strict=True):
+            rules, _ = row["prompt"]
+            name = f"{self.config.environment}#{seed}"
+            # No prompt: the game opens the conversation once the agent is to move.
+            data = GameData(name=name, system_prompt=rules["content"].strip(), seed=seed)
+            yield GameTask(data, self.config.task)
+
+
+class GameEnvConfig(vf.EnvConfig):
+    """Who plays: one model, which only talks."""
+
+    player: vf.AgentConfig = vf.AgentConfig(
+        harness=NullHarnessConfig(id="null"), runtime=vf.SubprocessConfig()
+    )
+    """The model that is trained or evaluated. It runs no code, so it needs no sandbox."""
+
+
+class GameEnv(vf.Env[GameEnvConfig]):
+    """A game of one focal agent among partners; its reward is that of our own training.
+
+    Recorded are the reward `episode_return` (undiscounted, less the text view's penalty for each
+    answer that could not be read) and the metric `unreadable_answers`, their share. A run that
+    ends before the game does, at a limit of the run, is paid for what was played.
+    """
+
+    taskset: GameTaskset
+
+    async def run(self, task: vf.Task, agents: vf.Agents) -> None:
+        """Play the task's game."""
+        game: FocalGame = self.taskset.game  # the run's own, whatever a task's data say
+        make = partial(game.make, trusted=True)
+        with closing(make()) as env:
+            view = env.unwrapped.text_view
+            policies = game.partner_policies(env, trusted=True)
+            alone = [a for a in env.possible_agents if a not in policies and a != game.agent]
+        if alone:
+            raise PolicyError(f"nobody plays {', '.join(alone)}: name them in `partners`")
+        async with agents.player.interaction(task) as interaction:
+            model = _Player(interaction)
+            policies[game.agent] = ChatPolicy(model, view)
+            [episode] = await play_many_async(make, policies, [task.data.seed])
+        if episode.failure is not None and not model.over:
+            raise RolloutError(f"the game of {task.data.name} failed: {episode.failure}")
+        reward, unread = paid(episode, game.agent, view.parse_penalty)
+        interaction.trace.record_reward("episode_return", reward)
+        asked = len(list(episode.asked_of(game.agent)))
+        interaction.trace.record_metric("unreadable_answers", unread / max(asked, 1))
+
+
+class _Player:
+    """The run's model as a ChatModel: each request is the next turn of its interaction."""
+
+    name = "player"
+    takes_seed = False
+
+    def __init__(self, interaction: vf.Interaction) -> None:
+        self._interaction = interaction
+        self.usage = Usage()  # the run counts its own
+        self.over = False
+        """The run ended before the game did."""
+
+    def check(self, sampling: Sampling) -> None:
+        """How it is sampled is the run's."""
+
+    async def answer(self, request: ChatRequest) -> ChatAnswer:
+        """The model's reply; raises BackendError where the run is over."""
+        segment = await self._interaction.turn(request.messages[-1]["content"])
+        if segment.terminated:
+            self.over = True
+            raise BackendError(f"the run ended: {self._interaction.trace.stop_condition}")
+        return ChatAnswer(segment.last_reply, "stop", ended=True, model=self.name)
+
+
+__all__ = ["GameEnv", "GameEnvConfig", "GameTaskset", "GameTasksetConfig"]

@@ -1,0 +1,105 @@
+"""Our games as a verifiers environment: its own runner, a server on this machine as the model."""
+
+import asyncio
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from srl_agents.errors import PolicyError
+from srl_agents.llm.backends.chat_backend import ChatAnswer
+from srl_agents.llm.chat_policy import ChatPolicy
+from srl_agents.rollout import play
+from srl_agents.scripted.registry import classic_policy
+from srl_envs import make
+from tests.servers.chat_server import chat_server
+
+pytestmark = [pytest.mark.verifiers, pytest.mark.filterwarnings("ignore")]
+NAME = Path(__file__).parents[2] / "compat" / "srl_games"
+SAID = ("cooperate", "I cannot decide", "compete")
+OPTIONS = {"max_cycles": 3}
+
+
+@pytest.fixture(autouse=True)
+def found_by_name(monkeypatch):
+    monkeypatch.syspath_prepend(str(NAME))
+
+
+@pytest.fixture
+def server():
+    said = cycle(SAID)
+    with chat_server() as made:
+        made.answer = lambda body: next(said)
+        yield made
+
+
+def environment(**taskset):
+    import verifiers.v1 as vf
+    from verifiers.v1.utils.loaders import resolve_env_config
+
+    named = {"id": "srl-games", "options": OPTIONS, "games": 2, "first_seed": 5} | taskset
+    return vf.load_environment(resolve_env_config({"taskset": named}))
+
+
+def episodes(env, server):
+    import verifiers.v1 as vf
+
+    async def played():
+        client = vf.EvalClientConfig(base_url=f"{server.url}/v1", api_key_var="NO_SUCH_KEY")
+        context = vf.ModelContext(client=client, model="m", sampling=vf.SamplingConfig())
+        async with env.serving():
+            slots = [slot for task in env.taskset for slot in env.slots(task)]
+            return [await env.run_slot(slot, context) for slot in slots]
+
+    return asyncio.run(played())
+
+
+def test_reward_and_words_are_those_of_our_own_games(server):
+    games = episodes(environment(), server)
+    assert [episode.ok for episode in games] == [True, True], [e.errors for e in games]
+    for number, episode in enumerate(games):
+        [trace] = episode.traces
+        ours, heard = played_here(seed=5 + number)
+        penalty = make("coop_compete_pair_v0").unwrapped.text_view.parse_penalty
+        paid = ours.returns()["agent_0"] - penalty
+        assert trace.rewards["episode_return"].score == pytest.approx(paid)
+        assert trace.metrics["unreadable_answers"] == pytest.approx(1 / 3)
+        bodies = server.bodies[3 * number : 3 * number + 3]
+        assert [words(body["messages"]) for body in bodies] == heard
+
+
+def words(messages):
+    return [(message["role"], message["content"]) for message in messages]
+
+
+def played_here(seed):
+    """Our own game with the same answers, and what the model was sent at each of them."""
+    env = make("coop_compete_pair_v0", **OPTIONS)
+    heard, said = [], cycle(SAID)
+
+    class Told:
+        name, takes_seed = "told", False
+
+        def check(self, sampling):
+            pass
+
+        async def answer(self, request):
+            heard.append(words(request.messages))
+            return ChatAnswer(next(said), "stop", ended=True, model="told")
+
+    policies = {
+        "agent_0": ChatPolicy(Told(), env.unwrapped.text_view),
+        "agent_1": classic_policy("tit_for_tat", env),
+    }
+    return play(env, policies, seed=seed), heard
+
+
+def test_what_is_held_out_is_refused_for_training(server):
+    with pytest.raises(PolicyError, match="kept for evaluation"):
+        list(environment(partners={"agent_1": "pavlov"}).taskset)
+    assert len(list(environment(partners={"agent_1": "pavlov"}, evaluation=True).taskset)) == 2
+
+
+def test_an_agent_that_nobody_plays_fails_the_episode(server):
+    [episode, _] = episodes(environment(partners={}), server)
+    assert not episode.ok and "nobody plays agent_1" in episode.errors[0].message
