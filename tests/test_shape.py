@@ -55,6 +55,7 @@ PLACES = dict.fromkeys(
 }
 LONGEST = 400  # lines
 MOST_ENTRIES = 14  # files and folders in one folder
+UNCOUNTED = ("__pycache__", "py.typed")  # the marker has its place by PEP 561
 VAGUE = re.compile(r"util|helper|common|misc|manager|^core$|^stuff")
 DOCUMENTED = ("managers", "test_managers", "core")  # what documented parts are called
 BOASTS = re.compile(r"Unified|Advanced|Enhanced|^Base[A-Z]|Base$")
@@ -312,7 +313,7 @@ def folders() -> list[Path]:
 def test_no_folder_is_crowded():
     crowded = {}
     for folder in folders():
-        entries = [each for each in folder.iterdir() if each.name != "__pycache__"]
+        entries = [each for each in folder.iterdir() if each.name not in UNCOUNTED]
         if len(entries) > MOST_ENTRIES:
             crowded[name_of(folder)] = len(entries)
     assert not crowded, f"more than {MOST_ENTRIES} entries in a folder: split it"

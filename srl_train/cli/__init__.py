@@ -34,6 +34,7 @@ COMMANDS = {
     "play": "play one agent yourself, in the terminal",
     "replay": "play recorded episodes again: check them, or make an animation",
     "schema": "print the settings of a configuration as a JSON Schema, for editors",
+    "doctor": "tell what is installed, which device there is, and what installs what is missing",
     "info": "show versions, environments, strategies and this machine",
 }
 """Subcommand, which is also its module's name -> what it does. Each module has

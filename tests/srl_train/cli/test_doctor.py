@@ -1,0 +1,73 @@
+"""`srl doctor` tells what is missing, what does not fit, and the line that helps."""
+
+from importlib import metadata
+
+import pytest
+
+from srl_train.cli import doctor, main
+
+REQUIRES = (
+    "numpy>=1.26",
+    'torch>=2.6; extra == "train"',
+    'pyseccomp>=0.1.2; extra == "sandbox"',
+    'vllm>=0.22; extra == "vllm"',
+    'ruff>=0.14; extra == "dev"',
+)
+INSTALLED = {"numpy": "2.4.6", "torch": "2.13.0+cpu"}
+
+
+class Package:
+    """core-srl as it may be installed."""
+
+    version, requires = "0.1.0", REQUIRES
+
+    class metadata:
+        @staticmethod
+        def get_all(name):
+            return ["train", "sandbox", "vllm", "dev"]
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    there = dict(INSTALLED)
+
+    def version(name):
+        if name not in there:
+            raise metadata.PackageNotFoundError(name)
+        return there[name]
+
+    monkeypatch.setattr(doctor.metadata, "distribution", lambda name: Package)
+    monkeypatch.setattr(doctor.metadata, "version", version)
+    monkeypatch.setattr(doctor, "accelerators", lambda: {"cuda:0": "a GPU, 78.0 GiB"})
+    return there
+
+
+def test_what_is_there_and_what_installs_the_rest(installed, capsys):
+    assert main(["doctor"]) == 0
+    told = capsys.readouterr().out
+    assert "base          ok: numpy 2.4.6" in told
+    assert "train         ok: torch 2.13.0+cpu" in told
+    assert 'pyseccomp is missing: pip install "core-srl[sandbox]"\n' in told
+    assert '"core-srl[vllm]" in an environment of its own (docs/agents/serving.md)' in told
+    assert "cuda:0        a GPU, 78.0 GiB" in told
+    assert "ruff" not in told
+
+
+def test_the_status_is_that_of_what_was_asked_for(installed, capsys):
+    assert main(["doctor", "sandbox"]) == 1
+    assert main(["doctor", "flying"]) == 2
+    assert "no extra 'flying': there are base, sandbox, train, vllm" in capsys.readouterr().err
+    installed["torch"] = "2.5.1"
+    assert main(["doctor"]) == 1
+    assert "torch is 2.5.1, wanted is >=2.6: pip install" in capsys.readouterr().out
+    del installed["numpy"]
+    assert main(["doctor", "vllm"]) == 1
+
+
+def test_a_source_folder_is_told(monkeypatch, capsys):
+    def nowhere(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor.metadata, "distribution", nowhere)
+    assert main(["doctor"]) == 1
+    assert "pip install -e ." in capsys.readouterr().out
