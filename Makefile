@@ -6,6 +6,7 @@
 # make protos    environments_pb2.py, from environments.proto
 # make docs      the documentation as a site, in site/     make test-docs   the site, in a browser
 # make clean     what the other targets made
+# make test-browser   reports and the live page in Chromium, beside a real run
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
 # make test-openenv      our games on OpenEnv's servers, theirs for our models, and TRL on them
 # make test-verifiers    our games in verifiers' own runner (downloads it)
@@ -38,9 +39,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test-docs test-verifiers test test-slow test-ray test-interop test-openenv test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
+.PHONY: help demo docs test-docs test-verifiers test test-slow test-browser test-ray test-interop test-openenv test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,17p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,18p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -66,6 +67,11 @@ test: $(VENV)/.installed-dev
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
+
+# The browser is the system's: apt install chromium.
+test-browser: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[browser]"
+	$(BIN)/python -m pytest -m browser tests/srl_train/metrics
 
 test-ray: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[ray]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
@@ -207,6 +207,19 @@ def from_json(line: str) -> Episode:
         raise EpisodeError(
             f"an episode record lacks or mistypes a field: {type(error).__name__}: {error!s:.200}"
         ) from error
+
+
+def turn_to_json(turn: Sequence[AgentStep]) -> str:
+    """One turn as one line of JSON."""
+    return json.dumps([_step_record(step) for step in turn], ensure_ascii=True)
+
+
+def turn_from_json(line: str) -> tuple[AgentStep, ...]:
+    """Read one turn. Raises EpisodeError for what is none."""
+    try:
+        return tuple(map(_step, checked(list, read_json(line, constants=True))))
+    except (DocumentError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise EpisodeError(f"not a turn: {type(error).__name__}: {error!s:.200}") from error
 
 
 def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:

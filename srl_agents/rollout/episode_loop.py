@@ -30,6 +30,9 @@ SpeaksFirst = Mapping[str, Collection[str]]
 """Leader -> the agents that hear its words before they decide."""
 ALL_AT_ONCE: SpeaksFirst = MappingProxyType({})
 Messages = tuple[tuple[str, str], ...]
+Spectator = Callable[[Episode, bool], None]
+"""Given a game's record as far as it goes, and whether the game is over: at its start, after every
+turn, and at its end."""
 
 
 class PlaySettings(TypedDict, total=False):
@@ -55,6 +58,8 @@ class PlaySettings(TypedDict, total=False):
     in_flight: int | asyncio.Semaphore | None
     """The most episodes under way at once; None plays all of them. A semaphore bounds those of
     several calls in one event loop."""
+    spectator: Spectator | None
+    """Watches the first game; what it raises ends the rollout."""
 
 
 def play(
@@ -121,6 +126,7 @@ async def play_many_async(
                 extra=dict(settings.get("extra") or {}),
                 states=[] if settings.get("record_states") else None,
                 at_turn=lambda turn: work.at(f"turn {turn}, {over} are over"),
+                spectator=settings.get("spectator") if index == 0 else None,
             )
             return await game.play()
         finally:
@@ -172,6 +178,7 @@ class _Game:
     extra: dict[str, Any] = field(default_factory=dict)
     states: list[np.ndarray] | None = None
     at_turn: Callable[[int], None] = lambda turn: None
+    spectator: Spectator | None = None
     observations: dict[str, Any] = field(default_factory=dict)
     infos: dict[str, Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
@@ -186,6 +193,7 @@ class _Game:
         """From the environment's reset to the end."""
         try:
             self.begin()
+            self.show()
             while self.failure is None and self.env.agents:
                 decisions: dict[str, Decision] = {}
                 if self.speaks_first:
@@ -193,13 +201,20 @@ class _Game:
                 await self.ask(decisions, leaders=False)
                 self.advance(decisions)
                 self.at_turn(len(self.turns))
+                self.show()
         except (BackendError, EnvError) as error:
             self.failure = f"{type(error).__name__}: {error}"
         finally:
             for agent, memory in self.memories.items():
                 if agent in self.waiting:
                     self.waiting[agent].leave(memory)
+        self.show(over=True)
         return self.episode()
+
+    def show(self, *, over: bool = False) -> None:
+        """To whom watches, if anybody does."""
+        if self.spectator is not None:
+            self.spectator(self.episode(), over)
 
     def begin(self) -> None:
         """Reset the environment and start the policies."""

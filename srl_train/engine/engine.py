@@ -144,6 +144,7 @@ def _settings(
         "extra": extra,
         "record_states": record_states,
         "timeout": run.config.rollout.timeout,
+        "spectator": None if run.playing is None else run.playing.spectator(),
     }
 
 

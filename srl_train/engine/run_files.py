@@ -1,7 +1,7 @@
 """Files of a run's folder beside its checkpoints, written atomically.
 
-RUN/config.yaml  metrics.jsonl  stages.jsonl  summary.json  episodes/  data/  models/model_0/
-server-logs/
+RUN/config.yaml  metrics.jsonl  stages.jsonl  playing.jsonl  summary.json  episodes/  data/
+models/model_0/  server-logs/
 """
 
 from __future__ import annotations
@@ -50,6 +50,11 @@ class RunFiles:
         return self.folder / "activity.jsonl"
 
     @property
+    def playing(self) -> Path:
+        """The game under way, turn by turn."""
+        return self.folder / "playing.jsonl"
+
+    @property
     def data(self) -> Path:
         """The games that were played to be learned from, stage by stage."""
         return self.folder / "data"
@@ -89,7 +94,7 @@ class RunFiles:
         Only what a run writes is moved. None where there is no run.
         """
         own = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
-               "activity.jsonl", "report.html")  # fmt: skip
+               "activity.jsonl", "playing.jsonl", "report.html")  # fmt: skip
         found = [self.folder / name for name in (*own, "episodes", "data", "models", "server-logs")]
         saved = [manifest.parent for manifest in self.checkpoints.glob("*/manifest.json")]
         if self.checkpoints != self.folder:

@@ -27,6 +27,7 @@ from srl_train.updates import UpdateStrategy
 if TYPE_CHECKING:
     from srl_train.engine.builders.players import Players
     from srl_train.engine.engine import Engine
+    from srl_train.engine.records.playing import GameUnderWay
 
 
 @dataclass
@@ -90,6 +91,8 @@ class Run:
     """Time spent in rounds, over all resumptions."""
     warnings: dict[str, str] = field(default_factory=dict)
     """Cause -> what was warned of; once each."""
+    playing: GameUnderWay | None = None
+    """Where a game under way is recorded for those who watch."""
     evaluations: dict[str, Any] = field(default_factory=dict)
     """When ("before", "after_sft", "after_dpo", "after") -> what was measured then."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from srl_train.distributed import processes
+from srl_train.engine.records.playing import GameUnderWay
 from srl_train.engine.records.summaries import summary
 from srl_train.engine.rounds import RoundResult
 from srl_train.engine.run_files import RunFiles
@@ -36,6 +37,7 @@ class Recorder:
         if self.keeps_rows:
             self._files.write_config(run.config)
             rows = (JsonlSink(self._files.metrics, resume_from_round=run.next_round),)
+            run.playing = GameUnderWay(self._files.playing)
         self._rounds = Tee(*rows, *self._sinks)
 
     @contextmanager

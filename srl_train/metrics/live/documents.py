@@ -26,6 +26,7 @@ from srl_train.metrics.report.document import (
     table,
 )
 from srl_train.metrics.report.headline import edges
+from srl_train.metrics.report.transcript import newest
 from srl_train.metrics.run_folder import number_at
 from srl_train.metrics.seeds import Entry
 
@@ -33,14 +34,15 @@ MOST_COMPARED = 12
 """Runs in one set of axes: the newest."""
 
 
-def of_run(name: str, run: WatchedRun) -> Document:
-    """A run as far as it goes."""
+def of_run(name: str, run: WatchedRun, *, trusted: bool = False) -> Document:
+    """A run as far as it goes; `trusted` as in srl_train.metrics.report.build.report."""
     parts = [
-        Section("Games", _games(name, run)),
         Section("Reward", [
             *_curves(run, "reward", "Mean per agent and step; shaped is after the mode's mixing."),
             *_curves(run, "environments"),
         ]),
+        Section("The game under way", _playing(run, trusted)),
+        Section("Sample games", _games(name, run)),
         Section("The models", _models(run)),
         Section("Who updated when", _updates(run)),
         Section("How they played", _curves(run, "behaviour")),
@@ -146,6 +148,16 @@ def _curves(run: WatchedRun, name: str, caption: str = "") -> list[Block]:
     thinned = f" Each point is the mean of {stride} rounds." if stride > 1 else ""
     drawn_as = f"{caption} {build.how_drawn(rounds)}{thinned}".strip()
     return figures.figure(figures.FIGURES[name](run), drawn_as)
+
+
+def _playing(run: WatchedRun, trusted: bool) -> list[Block]:
+    if run.playing is None:
+        return []
+    number = run.playing.extra.get("round")
+    played_in = "Evaluation" if number is None else f"Round {number}"
+    state = "over" if run.playing_is_over else f"turn {len(run.playing.turns) + 1} is under way"
+    shown = build.sample_episode(run.playing, run, trusted=trusted, drawn=newest)
+    return [Text(f"{played_in}: {state}. The newest turns stand first."), *shown]
 
 
 def _games(name: str, run: WatchedRun) -> list[Block]:

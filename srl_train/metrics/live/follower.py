@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import read_json
 from srl_train.metrics.errors import MetricsError, RunFolderError
 from srl_train.metrics.live.tail import Tail, open_inside
-from srl_train.metrics.live.watched_run import Passes, RoundsSoFar, Spans, WatchedRun
+from srl_train.metrics.live.watched_run import GameSoFar, Passes, RoundsSoFar, Spans, WatchedRun
 from srl_train.metrics.run_folder import read_config, read_summary
 
 MOST_SAMPLES = 200
@@ -33,10 +34,12 @@ class Follower:
         self.root = root
         self.version = 0
         """How often something was found to be new."""
+        self.behind = False
+        """Whether there may be more to read right now."""
         self._rounds, self._passes, self._spans = RoundsSoFar(), Passes(), Spans()
-        self._tails = {
-            name: Tail(folder / f"{name}.jsonl", root) for name in ("metrics", "stages", "activity")
-        }
+        self._game = GameSoFar()
+        names = ("metrics", "stages", "activity", "playing")
+        self._tails = {name: Tail(folder / f"{name}.jsonl", root) for name in names}
         self._damaged = dict.fromkeys(self._tails, 0)
         self._seen: dict[str, object] = {}
         self._config: tuple[str, Mapping[str, Any]] = ("", {})
@@ -53,6 +56,7 @@ class Follower:
     def refresh(self, seconds: float = 0.1) -> bool:
         """Read what is new, for about so many seconds; whether there was anything."""
         with self._lock:
+            self.behind = False
             news = self._refresh(time.monotonic() + seconds)
             self.version += news
             return news
@@ -89,6 +93,8 @@ class Follower:
             ),
             activity=tuple(self._spans.spans),
             so_far=self._rounds,
+            playing=self._game.episode,
+            playing_is_over=self._game.over,
             files=self._files,
         )
 
@@ -103,7 +109,10 @@ class Follower:
                 for line in lines:
                     self._take(name, line)
                 news = news or anew or bool(lines)
-                if not lines or time.monotonic() > until:
+                if not lines:
+                    break
+                if time.monotonic() > until:
+                    self.behind = True
                     break
         except (RunFolderError, OSError) as error:
             return self._trouble(f"{name}.jsonl", error)
@@ -117,23 +126,28 @@ class Follower:
             self._rounds = RoundsSoFar()
         elif name == "stages":
             self._passes = Passes()
-        else:
+        elif name == "activity":
             self._spans = Spans()
+        else:
+            self._game = GameSoFar()
 
     def _take(self, name: str, line: bytes) -> None:
-        take: Callable[[dict[str, Any]], None] = {
-            "metrics": self._rounds.take,
-            "stages": self._passes.take,
-            "activity": self._spans.take,
-        }[name]
         if not line.strip():
             return
         try:
+            if name == "playing":
+                self._game.take(line)
+                return
             row = read_json(line)
             if not isinstance(row, dict):
                 raise DocumentError("not a row")
-            take(row)
-        except (DocumentError, MetricsError, RunFolderError):
+            takers: dict[str, RoundsSoFar | Passes | Spans] = {
+                "metrics": self._rounds,
+                "stages": self._passes,
+                "activity": self._spans,
+            }
+            takers[name].take(row)
+        except (DocumentError, EpisodeError, MetricsError, RunFolderError):
             self._damaged[name] += 1
 
     def _reread(self, name: str) -> bool:

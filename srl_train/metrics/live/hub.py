@@ -28,7 +28,8 @@ KEPT = 120.0
 class Hub:
     """The feeds of the runs in several folders. Nothing is read while nobody watches."""
 
-    def __init__(self, given: Sequence[Path]) -> None:
+    def __init__(self, given: Sequence[Path], *, trusted: bool = False) -> None:
+        self.trusted = trusted
         self.folders = Folders(given)
         self._feeds: dict[str, Feed] = {OVERVIEW: Feed()}
         self._looked = 0.0
@@ -68,14 +69,16 @@ class Hub:
     async def keep_up(self) -> None:
         """Read and publish until cancelled."""
         while True:
+            behind = False
             for name, feed in list(self._feeds.items()):
                 if feed.readers:
-                    await self._serve(name, feed)
+                    behind |= await self._serve(name, feed)
                 elif not feed.empty and time.monotonic() - feed.left > KEPT:
                     feed.forget()
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(0 if behind else POLL)
 
-    async def _serve(self, name: str, feed: Feed) -> None:
+    async def _serve(self, name: str, feed: Feed) -> bool:
+        """Publish what is new; whether there is more to read right now."""
         if time.monotonic() - self._looked > LOOK:
             await asyncio.to_thread(self.look)
         runs = self.folders.runs
@@ -91,6 +94,7 @@ class Hub:
             feed.publish(await asyncio.to_thread(self._plain, name))
             feed.built = time.monotonic()
             self._shown[name], self._took[name] = versions, feed.built - began
+        return any(follower.behind for follower in watched)
 
     def _plain(self, name: str) -> Any:
         return plain(self._document(name))
@@ -101,4 +105,8 @@ class Hub:
             runs = {run: follower.run() for run, follower in known.items() if follower.there}
             return documents.overview(runs, self.folders.given, self.folders.left_out)
         follower = known[name]
-        return documents.of_run(name, follower.run()) if follower.there else documents.gone(name)
+        return (
+            documents.of_run(name, follower.run(), trusted=self.trusted)
+            if follower.there
+            else documents.gone(name)
+        )

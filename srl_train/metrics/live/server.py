@@ -74,7 +74,7 @@ def app(
     localhost and its addresses. Code and files that the runs' configurations name are touched only
     where they are `trusted`.
     """
-    hub, state = Hub(folders), State()
+    hub, state = Hub(folders, trusted=trusted), State()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

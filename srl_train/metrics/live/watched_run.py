@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from srl_agents.episode import AgentStep, Episode, from_json, turn_from_json
 from srl_train.metrics.activity import Span, span
 from srl_train.metrics.live.columns import Columns
 from srl_train.metrics.run_folder import Run, check_row, number_at
 
 RECENT_ROUNDS = 20
 """Pace and throughput are means over these."""
-MOST_SPANS, MOST_PASSES, MOST_WARNINGS = 3000, 200, 30
-"""Of activity, and of passes of stages: the newest; of warnings: the first."""
+MOST_SPANS, MOST_PASSES, MOST_WARNINGS, MOST_TURNS = 3000, 200, 30, 200
+"""Of activity, of passes of stages and of a game's turns: the newest; of warnings: the first."""
 
 
 class RoundsSoFar:
@@ -77,11 +78,38 @@ class Spans:
         self.spans.append(span("activity.jsonl", len(self.spans) + 1, row))
 
 
+class GameSoFar:
+    """The game that playing.jsonl records: a record without turns, then turn by turn."""
+
+    def __init__(self) -> None:
+        self._start: Episode | None = None
+        self._turns: list[tuple[AgentStep, ...]] = []
+        self.over = False
+
+    def take(self, line: bytes) -> None:
+        """Take a line. Raises EpisodeError for what is none of a record."""
+        text = line.decode("utf-8", "replace")
+        if self._start is None:
+            self._start = from_json(text)
+        elif turn := turn_from_json(text):
+            self._turns = [*self._turns[1 - MOST_TURNS :], turn]
+        else:
+            self.over = True
+
+    @property
+    def episode(self) -> Episode | None:
+        """As far as it goes; None where no game is recorded."""
+        return None if self._start is None else replace(self._start, turns=tuple(self._turns))
+
+
 @dataclass(frozen=True)
 class WatchedRun(Run):
     """A run under way. `rows` holds its last row only; the numbers of all are in columns."""
 
     so_far: RoundsSoFar = field(default_factory=RoundsSoFar)
+    playing: Episode | None = None
+    """The game under way, or that was last."""
+    playing_is_over: bool = False
     files: tuple[Path, ...] = ()
     """The newest files of sample episodes, in order."""
 

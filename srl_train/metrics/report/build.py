@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from srl_agents.episode import Episode
 from srl_envs.errors import UntrustedError
+from srl_envs.text.view import TextView
 from srl_train.metrics.report import figures, page, tables
 from srl_train.metrics.report.document import (
     MISSING,
@@ -19,6 +20,7 @@ from srl_train.metrics.report.document import (
     Section,
     Table,
     Text,
+    Transcript,
     number,
     share,
     smoothing_window,
@@ -230,7 +232,13 @@ def _sample(run: Run, sample: Sample, trusted: bool) -> Sequence[Block]:
     return title, *sample_episode(sample.episodes[0], run, trusted=trusted)
 
 
-def sample_episode(episode: Episode, run: Run, *, trusted: bool) -> Sequence[Block]:
+def sample_episode(
+    episode: Episode,
+    run: Run,
+    *,
+    trusted: bool,
+    drawn: Callable[[Episode, TextView | None], Transcript] = transcript,
+) -> Sequence[Block]:
     """The transcript of an episode of the run, and what is missing in it."""
     named = run.config.get("environment")
     options = (named.get("options") if isinstance(named, Mapping) else None) or {}
@@ -238,8 +246,8 @@ def sample_episode(episode: Episode, run: Run, *, trusted: bool) -> Sequence[Blo
         view = view_of(episode, run.environment, options, trusted=trusted)
     except UntrustedError as error:
         told = Text(f"Agents are shown without their words: {error}.")
-        return told, transcript(episode, None)
-    return (transcript(episode, view),)
+        return told, drawn(episode, None)
+    return (drawn(episode, view),)
 
 
 def _configuration(run: Run) -> list[Block]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from srl_envs.text.view import TextView
 from srl_train.metrics.report.document import Step, Transcript, Turn, cut
 
 SHOWN_TURNS = 40
+NEWEST_TURNS = 4
 SHOWN_CHARACTERS = 1500
 """Of one answer or observation; the rest stays in the episode's file."""
 
@@ -47,6 +49,15 @@ def transcript(episode: Episode, view: TextView | None) -> Transcript:
     """The episode's first turns. Without a view, observations stand as the numbers they are."""
     shown = min(SHOWN_TURNS, len(episode.turns))
     return _transcript(episode, view, dict.fromkeys(range(1, shown + 1)))
+
+
+def newest(episode: Episode, view: TextView | None) -> Transcript:
+    """The last turns of an episode under way, the newest first."""
+    last = len(episode.turns)
+    return replace(
+        _transcript(episode, view, dict.fromkeys(range(last, max(0, last - NEWEST_TURNS), -1))),
+        left_out=0,
+    )
 
 
 def animation(

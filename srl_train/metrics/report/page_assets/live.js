@@ -1,6 +1,7 @@
 "use strict";
 // The page of runs under way: the report's own blocks (page.js), drawn from a document that the server
 // sends once and then changes (srl_train/metrics/live).
+(() => {
 
 const AGAIN = 2000;  // milliseconds until a server that is gone is asked again
 const search = new URLSearchParams(location.search);
@@ -192,3 +193,5 @@ function alive() {
 
 setInterval(alive, 1000);
 connect();
+
+})();
