@@ -1,4 +1,4 @@
-"""Two stages: the model imitates its own best games, then goes on by PPO.
+"""Two stages: the model learns from games that it played, then goes on by PPO.
 
 python examples/train_hybrid_sft_ppo.py --model Qwen/Qwen2.5-0.5B-Instruct
 """
@@ -15,7 +15,7 @@ def main() -> None:
     args = options(__doc__, "outputs/hybrid", iterations=20).parse_args()
     policy = load(args)
     environments = [MathReasoningEnvironment(MathProblemGenerator(difficulty_range=(1, 2)))]
-    imitation = experiment(args, "sft", sft=SFTConfig(mode="behavioral_cloning"))
+    imitation = experiment(args, "sft", sft=SFTConfig(mode="combined"))
     imitation = imitation.replaced(output_dir=f"{args.output}/sft")
     tell(SFTTrainer(policy, environments, imitation).train(num_iterations=1))
     reinforcement = experiment(args, "ppo").replaced(output_dir=f"{args.output}/ppo")

@@ -33,4 +33,4 @@ class ConfigParser:
     def save(config: ExperimentConfig, path: str | Path) -> None:
         """Write an experiment with all its settings."""
         with whole_file(Path(path)) as file:
-            file.write(yaml.safe_dump(to_tree(config), sort_keys=False).encode())
+            file.write(yaml.safe_dump(to_tree(config), sort_keys=False))

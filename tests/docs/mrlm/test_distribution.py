@@ -1,0 +1,91 @@
+"""The distribution: its examples, what it takes from the documentation, and its wheel."""
+
+import os
+import runpy
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+import pytest
+
+from tests.docs.mrlm.conftest import SOURCES
+
+ROOT = SOURCES.parents[1]
+EXAMPLES = (
+    "quickstart/simple_ppo.py", "train_code_ppo.py", "train_math_ppo.py", "train_grpo_math.py",
+    "train_dpo_preferences.py", "train_sft_world_model.py", "train_tool_use_ppo.py",
+    "train_distributed_ppo.py", "train_multi_environment.py", "train_hybrid_sft_ppo.py",
+    "train_from_config.py",
+)  # fmt: skip
+"""As documented."""
+FEW = ["--iterations", "1", "--episodes", "8"]
+
+
+def test_the_documented_examples_are_there_and_listed():
+    index = (SOURCES / "examples/README.md").read_text(encoding="utf-8")
+    assert all(
+        (SOURCES / "examples" / name).is_file() and f"`{name}`" in index for name in EXAMPLES
+    )
+    assert all(f"`{path.name}`" in index for path in (SOURCES / "configs").glob("*"))
+
+
+def test_our_own_wheel_has_no_part_of_it():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    for target in ("wheel", "sdist"):
+        kept = settings["targets"][target].get("packages") or settings["targets"][target]["include"]
+        assert not any("compat" in one or "mrlm" in one for one in kept)
+
+
+def run_example(monkeypatch, name, *words):
+    monkeypatch.syspath_prepend(str(SOURCES / "examples"))
+    monkeypatch.setattr(sys, "argv", [name, *words])
+    runpy.run_path(str(SOURCES / "examples" / name), run_name="__main__")
+
+
+def test_an_example_trains(workplace, monkeypatch, capsys):
+    run_example(monkeypatch, "train_dpo_preferences.py", *FEW)
+    assert "loss: " in capsys.readouterr().out
+    assert (workplace / "outputs/dpo/final/config.json").is_file()
+    assert (workplace / "data/preferences.json").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in EXAMPLES if n != "train_from_config.py"])
+def test_every_example_trains(workplace, monkeypatch, capsys, name):
+    few = FEW[:2] if "simple" in name else FEW
+    run_example(monkeypatch, name, *few, "--episodes", "8")
+    assert "before: reward" in capsys.readouterr().out
+    assert list((workplace / "outputs").glob("**/final"))
+
+
+@pytest.mark.slow
+def test_several_processes_share_the_model(workplace):
+    for path in (SOURCES / "examples").glob("*.py"):
+        (workplace / path.name).write_text(path.read_text())
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "train.py"]
+    done = subprocess.run(
+        [*command, "--strategy", "fsdp", *FEW, "--max-new-tokens", "4"],
+        capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": f"{SOURCES}:{ROOT}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "after: reward" in done.stdout
+    assert "parallel: fsdp" in (workplace / "outputs/distributed_grpo/config.yaml").read_text()
+
+
+@pytest.mark.slow
+def test_the_wheel_is_installed_by_pip(tmp_path):
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", str(tmp_path), str(SOURCES)]
+    subprocess.run(build, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("mrlm-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "mrlm/py.typed" in names and "mrlm/environments/tools/builtin_tools.py" in names
+    place = tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--target", str(place)]
+    subprocess.run([*install, str(wheel)], check=True, capture_output=True)
+    told = subprocess.run(
+        [place / "bin" / "mrlm", "--version"], check=True, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": f"{place}:{ROOT}"},
+    )  # fmt: skip
+    assert told.stdout.strip() == "mrlm 0.1.0"

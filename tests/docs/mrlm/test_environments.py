@@ -1,0 +1,162 @@
+"""Environments in messages: of one's own, as games, with models, and side by side."""
+
+import itertools
+
+import pytest
+
+from mrlm.algorithms import games
+from mrlm.algorithms.grpo import GRPOTrainer
+from mrlm.config import ExperimentConfig
+from mrlm.core import EnvironmentMode, Message, Observation, Reward, SimulatedEnvironment
+from mrlm.core.written_game import WrittenGame
+from mrlm.environments import make
+from mrlm.environments.code import CodeExecutionEnvironment
+from mrlm.environments.debate import DebateEnvironment
+from mrlm.environments.math import MathProblemGenerator, MathReasoningEnvironment
+from mrlm.environments.tools import Tool, ToolRegistry, ToolUseEnvironment, ToolUseTask
+from srl_envs.env_checker import check_environment
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_train.errors import TrainingError
+from tests.docs.mrlm.lengths import Lengths
+
+
+def say(text):
+    return Message("assistant", text)
+
+
+def test_an_environment_of_ones_own_keeps_the_contract():
+    check_environment(Lengths().parallel_env)
+
+
+def test_a_game_is_the_environment_turn_by_turn():
+    game = Lengths().parallel_env()
+    seen, _ = game.reset(seed=7)
+    again, _ = Lengths().parallel_env().reset(seed=7)
+    assert seen["agent_0"]["text"] == again["agent_0"]["text"]
+    assert seen["agent_0"]["text"].startswith("Write.\n\nSay ")
+    seen, rewards, ended, _, infos = game.step({"agent_0": "four"})
+    assert seen["agent_0"]["text"] == "And again."  # what is new, not the answer itself
+    assert rewards["agent_0"] == pytest.approx(0.4) and not ended["agent_0"]
+    assert infos["agent_0"]["length"] == 4.0
+    *_, cut, _ = game.step({"agent_0": "x"})
+    assert cut["agent_0"] and not game.agents  # max_turns
+
+
+class Wrong(Lengths):
+    def __init__(self, told):
+        super().__init__()
+        self.told = told
+
+    def step(self, action):
+        return self.told
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (None, "give \\(Observation, Reward\\)"),
+        ((Observation([]), 1.0), "give a Reward"),
+        (("text", Reward(1.0)), "give an Observation"),
+    ],
+    ids=["nothing", "number", "text"],
+)
+def test_what_is_no_step_is_refused(told, message):
+    game = WrittenGame(Wrong(told))
+    game.reset(seed=0)
+    with pytest.raises(EnvError, match=message):
+        game.step({"agent_0": "x"})
+
+
+def test_roles_are_checked():
+    with pytest.raises(EnvConfigError, match="system, user, assistant, environment"):
+        Message("wizard", "x")
+    message = Message("user", "x", {"n": 1})
+    assert Message.from_dict(message.to_dict()) == message
+
+
+def test_several_environments_are_played_in_turn():
+    generator = MathProblemGenerator(difficulty_range=(1, 1))
+    environments = [MathReasoningEnvironment(generator), MathReasoningEnvironment(generator)]
+    assert games.named(environments, 512) == (
+        "math_v0",
+        {"max_cycles": 2, "difficulty": (1, 1)},
+    )  # two of a kind are one
+    game = games.make_env([*environments, Lengths(), Lengths(5)], longest=1)()
+    assert sorted(game.environments) == ["Lengths_0", "Lengths_1", "math"]
+    assert game.max_cycles == 1
+    drawn = [game.reset(seed=seed)[1]["agent_0"]["environment"] for seed in range(60)]
+    assert drawn.count("math") > drawn.count("Lengths_0") > 0
+
+
+def test_environments_that_are_none_are_refused():
+    with pytest.raises(EnvConfigError, match="there are none"):
+        games.make_env([], 4)
+    with pytest.raises(EnvConfigError, match="give environments"):
+        games.make_env(["math"], 4)
+    with pytest.raises(EnvConfigError, match="did you mean 'math'"):
+        make("maths")
+    with pytest.raises(EnvConfigError, match="nothing in this environment learns"):
+        MathReasoningEnvironment(mode=EnvironmentMode.SERVER)
+    with pytest.raises(EnvConfigError, match="gsm8k"):
+        MathReasoningEnvironment(dataset="gsm8k").reset()
+    with pytest.raises(EnvError):
+        CodeExecutionEnvironment().step(say("x"))
+
+
+def test_the_model_talks_and_freezes(policy):
+    asked = Message("user", "cooperate or compete?")
+    told, reward = policy.step(asked)
+    assert [str(one.role) for one in told.messages] == ["user", "assistant"]
+    assert reward.value == 0.0
+    policy.set_reward_function(lambda messages: float(len(messages)))
+    assert policy.step(asked)[1].value == 4.0
+    assert policy.reply([asked], seed=5) == policy.reply([asked], seed=5)
+    policy.set_mode("client")
+    assert not any(one.requires_grad for one in policy.model.parameters())
+    with pytest.raises(EnvConfigError, match="client mode, which is frozen"):
+        GRPOTrainer(policy, [Lengths()])
+
+
+def test_a_model_may_be_the_opponent(policy):
+    with DebateEnvironment(max_turns=1, opponent_model=policy) as debate:
+        debate.seed(0)
+        debate.reset()
+        told, _ = debate.step(say("I say so because it is so."))
+        assert told.done and policy.get_conversation() == []
+
+
+def test_tools_of_ones_own(tmp_path):
+    def double(number: int) -> int:
+        return 2 * number
+
+    schema = {
+        "type": "object",
+        "properties": {"number": {"type": "integer"}},
+        "required": ["number"],
+    }
+    registry = ToolRegistry([Tool("double", "Twice a number.", schema, double)])
+    assert registry.get("double").call(number=3) == 6
+    assert registry.get_schemas()[0]["function"]["name"] == "double"
+    with pytest.raises(EnvConfigError, match="did you mean 'double'"):
+        registry.get("duoble")
+    tasks = [ToolUseTask("What is 21 doubled?", ["double"], "42", hints=["Use double."])]
+    with ToolUseEnvironment(registry, tasks) as env:
+        assert "Hint: Use double." in env.reset().messages[-1].content
+        call = '<tool_call>{"name": "double", "arguments": {"number": 21}}</tool_call>'
+        told, earned = env.step(say(call))
+        assert "42" in told.messages[-1].content and earned.value > 0
+        told, reward = env.step(say("Answer: 42"))
+        assert told.done and reward.components == {"score": 1.0}
+
+
+class Restless(Lengths):
+    asked = itertools.count()
+
+    def reset(self) -> Observation:
+        return Observation([Message("user", f"Say {next(self.asked)}.")])
+
+
+def test_groups_need_one_start(policy):
+    assert issubclass(Restless, SimulatedEnvironment)
+    with pytest.raises(TrainingError, match=r"Restless.*self\.rng"):
+        GRPOTrainer(policy, [Restless()], ExperimentConfig()).train(1)
