@@ -3,6 +3,7 @@
 from srl_agents.evaluation.interactions.games import Observed, observe
 from srl_agents.evaluation.interactions.graph import MEASURES, Edge, Graph, Measure
 from srl_agents.evaluation.interactions.measures import Interactions, graphs, interactions
+from srl_agents.evaluation.interactions.silence import heeded
 
 __all__ = [
     "MEASURES",
@@ -12,6 +13,7 @@ __all__ = [
     "Measure",
     "Observed",
     "graphs",
+    "heeded",
     "interactions",
     "observe",
 ]

@@ -64,6 +64,13 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({
             "less that with the words of other games. It has no direction of cause: the hearer "
             "may have seen what the words were about.",
         ),
+        Measure(
+            "heeded",
+            "Whose words were acted on",
+            "share of turns",
+            "Counterfactual: the hearer was asked again with these words taken out of what it saw, "
+            "its memory and random numbers the same. An edge is how often it then acted otherwise.",
+        ),
     )
 })  # fmt: skip
 """Name -> measure. Formulas and sources: docs/agents/interactions.md."""
