@@ -21,6 +21,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from srl_agents.episode import AgentStep, Episode
+from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.interactions.graph import Pair
 from srl_agents.evaluation.replay import SAME, replay
 from srl_agents.rollout import played_action
@@ -76,7 +77,7 @@ def effects(episode: Episode, env: Any, rng: np.random.Generator) -> dict[Pair, 
 
     `env` is the episode's environment, made anew, and can be deep-copied. Turns in which i had one
     action only are left out, and so are pairs without any other turn. Raises EpisodeError as
-    `replay`.
+    `replay`, and where the environment cannot be copied.
     """
     watched = Watched(env)
     count = len(episode.turns)
@@ -111,5 +112,9 @@ def _rewards(env: Any, turn: tuple[AgentStep, ...], agent: str, action: int) -> 
     # What says how a game is played, not where it stands, is shared by the copies: half the time.
     game = env.unwrapped
     fixed = [getattr(game, name, None) for name in FIXED] if isinstance(game, RoundGame) else []
-    _, rewards, *_ = copy.deepcopy(env, {id(one): one for one in fixed}).step(actions)
+    try:
+        copied = copy.deepcopy(env, {id(one): one for one in fixed})
+    except (TypeError, copy.Error) as error:  # what holds connections or locks
+        raise EpisodeError(f"{env.metadata['name']} cannot be copied: {error}") from error
+    _, rewards, *_ = copied.step(actions)
     return {other: float(reward) for other, reward in rewards.items()}

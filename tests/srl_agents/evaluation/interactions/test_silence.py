@@ -4,28 +4,17 @@ from functools import partial
 
 import pytest
 
-from srl_agents.episode import Decision
 from srl_agents.evaluation.interactions import heeded
 from srl_agents.evaluation.interactions.silence import without
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.policy import AgentObservation, PerAgentPolicy
+from srl_agents.policy import AgentObservation
 from srl_envs import make
 from srl_envs.games.cheap_talk import spoken
 from tests.fakes import ScriptedBackend
+from tests.srl_agents.evaluation.interactions.known_players import SEEDS, Does, deaf
 
 GAME = partial(make, "social_trading_v0", num_agents=3, max_cycles=6, messages=True, obs_mode="llm")
 AGENTS = ("agent_0", "agent_1", "agent_2")
-
-
-class Does(PerAgentPolicy):
-    """Does and says what a function of the observation and a generator gives."""
-
-    def __init__(self, choose):
-        self.choose = choose
-
-    def decide(self, seen, state):
-        action, words = self.choose(seen, state)
-        return Decision(action, None if words is None else f"{words}\n{action}")
 
 
 def speaker(seen, rng):
@@ -36,11 +25,7 @@ def follower(seen, rng):
     return int("yes" in dict(spoken(seen.observation)).get("agent_0", "")), None
 
 
-def deaf(seen, rng):
-    return int(rng.integers(2)), None
-
-
-@pytest.mark.parametrize("seed", [0, 100, 200])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_follower_heeds_and_the_one_who_draws_at_random_does_not(seed):
     players = dict(zip(AGENTS, map(Does, (speaker, follower, deaf)), strict=True))
     names = dict(zip(AGENTS, ("speaker", "follower", "deaf"), strict=True))
