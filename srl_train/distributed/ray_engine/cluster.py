@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,7 +27,13 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 with needed_by("engine.name ray", ConfigError):
     import ray
     from ray import cloudpickle
-    from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
+    from ray.exceptions import (
+        GetTimeoutError,
+        ObjectLostError,
+        OutOfMemoryError,
+        RayActorError,
+        RayTaskError,
+    )
     from ray.util.placement_group import (
         placement_group,
         placement_group_table,
@@ -129,7 +136,7 @@ class Actor:
                 break
             try:
                 answers[ready[0]] = ray.get(ready[0])
-            except (RayActorError, OutOfMemoryError) as error:
+            except (RayActorError, ObjectLostError, OutOfMemoryError) as error:
                 self.stop()  # one that could only not be reached must not go on beside its
                 # successor, nor do the others have anything to go on with
                 raise WorkerLost(str(error).partition("\n")[0]) from error
@@ -141,11 +148,14 @@ class Actor:
                 self.stop()  # they wait for one that will not come
             raise getattr(raised, "cause", raised) from raised
         if waiting:
-            raise TrainingError(
-                f"an actor was not up after {timeout:g} s: is there room on the cluster? "
-                "(ray status)"
-            )
+            raise _not_up()
         return answers[references[0]]
+
+
+def _not_up() -> TrainingError:
+    return TrainingError(
+        f"an actor was not up after {MADE_WITHIN:g} s: is there room on the cluster? (ray status)"
+    )
 
 
 class Cluster:
@@ -211,11 +221,28 @@ class Cluster:
         servers'; at several, an object in each, see Actor."""
         if not ray.is_initialized():  # it would start another cluster by itself
             raise WorkerLost("the cluster was left")
-        actor = Actor([self._at(place) for place in places])
+        actor = Actor([self._up(place) for place in places])
         actor.make(kind, *arguments)
         return actor
 
-    def _at(self, place: int) -> Any:
+    def _up(self, place: int) -> Any:
+        """An actor at the place that holds nothing yet.
+
+        Where its node is lost, and this is not known yet, one that was sent there comes to nothing;
+        the place itself is found elsewhere.
+        """
+        until = time.monotonic() + MADE_WITHIN
+        while True:
+            handle = self._sent(place)
+            try:
+                ray.get(handle.address.remote(), timeout=max(0.0, until - time.monotonic()))
+                return handle
+            except GetTimeoutError as error:
+                raise _not_up() from error
+            except RayActorError:
+                log.warning("an actor did not come up at its place and is sent there again")
+
+    def _sent(self, place: int) -> Any:
         bundle = self._bundles[place]
         return (
             ray.remote(Host)

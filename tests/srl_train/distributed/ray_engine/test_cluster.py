@@ -166,6 +166,33 @@ def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, paralle
         run.players.close()
 
 
+def test_a_node_that_is_lost_changes_nothing(short_run):
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    lost = cluster.add_node(num_cpus=2)
+    config = short_run(rounds=4, updates__strategy="federated")
+    local, engine = assemble(config), RayEngineConfig(address=cluster.address)
+    run = assemble(config.replaced(engine=engine))
+    cluster.add_node(num_cpus=2)
+    losing = threading.Timer(1, cluster.remove_node, [lost], {"allow_graceful": False})
+    try:
+        for number in range(4):
+            if number == 1:
+                losing.start()  # while rounds go
+            if number == 3:
+                losing.join()
+            for one in (local, run):
+                run_round(one, number)
+                one.next_round = number + 1
+        assert run.engine.players[0].worker.deaths == 1
+        assert sum(one.model.worker.deaths for one in run.learners.values()) == 1
+        assert same(everything(run), everything(local))
+    finally:
+        run.players.close()
+        cluster.shutdown()
+
+
 class Together:
     """What the actors of a group hold."""
 
