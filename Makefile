@@ -10,6 +10,7 @@
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
 # make test-openenv      our games on OpenEnv's servers, theirs for our models, and TRL on them
 # make test-verifiers    our games in verifiers' own runner (downloads it)
+# make test-trackers    runs as Trackio, W&B and MLflow record them (downloads them)
 # make test-verl, test-areal   our games under verl's and AReaL's own classes (downloads each, 2 GB)
 # make test-ray       rounds on actors of a Ray cluster on this machine (downloads Ray)
 # make test-vllm      models played through a real vLLM server on a CPU (downloads it, 3.5 GB)
@@ -29,6 +30,7 @@ OPENENV := .venv-openenv
 VLLM := .venv-vllm
 VERL := .venv-verl
 AREAL := .venv-areal
+TRACKERS := .venv-trackers
 DOCS := .venv-docs
 VERIFIERS := .venv-verifiers
 # torch for CPUs has an index of its own.
@@ -39,9 +41,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test-docs test-verifiers test test-slow test-browser test-ray test-interop test-openenv test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
+.PHONY: help demo docs test-docs test-verifiers test test-slow test-browser test-ray test-interop test-openenv test-trackers test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,18p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,19p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -97,6 +99,17 @@ $(OPENENV)/.installed: pyproject.toml constraints-openenv.txt
 
 test-openenv: $(OPENENV)/.installed
 	$(OPENENV)/bin/python -m pytest -m openenv tests/srl_envs/remote/openenv tests/examples/test_openenv_example.py tests/docs
+
+# MLflow asks for an older Pillow too.
+$(TRACKERS)/.installed: pyproject.toml constraints-trackers.txt
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(TRACKERS)
+	$(TRACKERS)/bin/python -m pip install --quiet -c constraints-trackers.txt \
+		--extra-index-url $(TORCH_INDEX) -e ".[train,tensorboard,trackio,wandb,mlflow]" pytest
+	@touch $@
+
+test-trackers: $(TRACKERS)/.installed
+	$(TRACKERS)/bin/python -m pytest -m trackers tests/srl_train/metrics/trackers
 
 # The server's environment is its own: vLLM pins older releases of what we share. The tests ask it
 # from the ordinary one.
@@ -180,5 +193,5 @@ bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed
 
 clean:
-	rm -rf $(VENV) $(INTEROP) $(OPENENV) $(VLLM) $(VERL) $(AREAL) $(DOCS) $(VERIFIERS) $(DEMO) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) $(OPENENV) $(VLLM) $(VERL) $(AREAL) $(TRACKERS) $(DOCS) $(VERIFIERS) $(DEMO) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,7 +9,8 @@ all models apply the mean gradient, it damps four models that move as one.
 
 import sys
 
-from srl_train.config.run import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
+from srl_train.config.logging import LoggingConfig
+from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
 from srl_train.updates import UpdateStrategy, chain, synchronized

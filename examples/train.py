@@ -7,7 +7,8 @@ import sys
 
 from srl_train.config.learning.credit import CooperativeConfig
 from srl_train.config.learning.learners import GrpoConfig
-from srl_train.config.run import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
+from srl_train.config.logging import LoggingConfig
+from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from srl_train.metrics import Progress
 from srl_train.trainer import Trainer
 

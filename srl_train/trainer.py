@@ -96,6 +96,7 @@ class Trainer:
         return self._run
 
     def _assemble(self) -> Run:
+        self._recorder.refuse_missing(self.config)
         given = self._strategy, self.files.server_logs, self._models
         return assemble(self.config, self._make_env, *given)
 
@@ -122,7 +123,7 @@ class Trainer:
         Returns training_completed, total_episodes, training_time (seconds), training_metrics,
         final_model_states, checkpoints_saved, evaluation and stages.
         """
-        run = self.run
+        run, done = self.run, False
         self.is_training = True
         try:
             try:
@@ -142,7 +143,9 @@ class Trainer:
             if completed:
                 self._evaluate("after")
                 self._recorder.summary(self.run)
+            done = completed
         finally:
+            self._recorder.close(finished=done)
             self.is_training = False  # only now: `shutdown` waits for it before it saves
         return summaries.results(run, self._rows, completed, self.checkpoints_saved)
 
@@ -320,6 +323,7 @@ class Trainer:
         """Close files, and end the model servers that were started for the run, with which no more
         games can be played. A `with` statement does so at its end."""
         self._close()
+        self._recorder.close(finished=self._run is not None and self._run.completed)
         self._end_servers()
 
     def __enter__(self) -> Self:
@@ -347,9 +351,9 @@ class Trainer:
         run = self.run
         run.stages.refuse_missing_files(run.config)
         self._claim()
-        self._recorder.open(run)
         if not run.completed:
             run.evaluations.pop("after", None)  # of a run that has more rounds now
+        self._recorder.open(run)
         if run.position == (0, 0):
             self._evaluate("before")
             self._recorder.summary(self.run)

@@ -31,6 +31,10 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "openskill": "judge",
     "starlette": "watch",
     "ray": "ray",
+    "tensorboard": "tensorboard",
+    "trackio": "trackio",
+    "wandb": "wandb",
+    "mlflow": "mlflow",
     "tenacity": "openai",  # which every extra that asks servers brings
 }
 """Package, as it is imported -> the extra that brings it."""

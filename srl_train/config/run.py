@@ -27,6 +27,7 @@ from srl_train.config.learning.updates import (
     SynchronizedConfig,
     UpdatesConfig,
 )
+from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig, PoolConfig
 from srl_train.config.section import Section
 from srl_train.errors import ConfigError
@@ -84,19 +85,6 @@ class CheckpointsConfig(Section):
         if keep != -1 and keep < 1:
             raise ValueError("1 or more, or -1 for all")
         return keep
-
-
-class LoggingConfig(Section):
-    """What a run writes about itself."""
-
-    every: Annotated[int, Field(ge=1)] = 1
-    """Rounds between two lines of progress where there is no terminal."""
-    episodes_every: Annotated[int, Field(ge=1)] = 10
-    """Rounds between two files of sample episodes; the first and last round are kept too."""
-    episodes: Annotated[int, Field(ge=0)] = 2
-    """Sample episodes per file."""
-    evaluation_episodes: Annotated[int, Field(ge=0)] = 64
-    """Episodes played before and after training to measure what was learned; 0 for none."""
 
 
 class RunConfig(Section):

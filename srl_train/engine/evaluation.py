@@ -18,9 +18,9 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
 
     The same games every time for one seed, and in pools the same first opponents. Returns
     ({"raw_reward": mean per agent and turn, "standard_error" of it, "cooperation_rate", "success",
-    "parse_failures", "episodes", "per_model": {model: the mean over its seats}, "by_environment":
-    of multitask_v0, see episode_stats}, the episodes). Every turn of every agent counts alike, in
-    long games and short ones.
+    "parse_failures", "episodes", "per_model": {model: the mean over its seats}, "per_agent":
+    {agent: its mean}, "by_environment": of multitask_v0, see episode_stats}, the episodes). Every
+    turn of every agent counts alike, in long games and short ones.
     """
     rng = generator(run.config.seed, "evaluation", episodes)
     env_seeds = [int(s) for s in rng.integers(2**31, size=episodes)]
@@ -36,6 +36,10 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     for model in run.learners:
         own = [s.reward for e in good for seat in run.seats_of(model) for s in e.steps_of(seat)]
         per_model[model] = float(np.mean(own)) if own else None
+    per_agent = {
+        agent: episode_stats.mean([s.reward for e in good for s in e.steps_of(agent)])
+        for agent in run.seats
+    }
     return {
         "episodes": len(good),
         "failed_episodes": len(played) - len(good),
@@ -45,6 +49,7 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
         "success": episode_stats.success(good),
         "parse_failures": episode_stats.parse_failures(steps),
         "per_model": per_model,
+        "per_agent": per_agent,
         "by_environment": episode_stats.by_environment(good),
     }, played
 

@@ -1,7 +1,7 @@
 """Files of a run's folder beside its checkpoints, written atomically.
 
 RUN/config.yaml  metrics.jsonl  stages.jsonl  playing.jsonl  summary.json  episodes/  data/
-models/model_0/  server-logs/
+models/model_0/  server-logs/  trackers.json  tensorboard/  wandb/
 """
 
 from __future__ import annotations
@@ -94,8 +94,9 @@ class RunFiles:
         Only what a run writes is moved. None where there is no run.
         """
         own = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
-               "activity.jsonl", "playing.jsonl", "report.html")  # fmt: skip
-        found = [self.folder / name for name in (*own, "episodes", "data", "models", "server-logs")]
+               "activity.jsonl", "playing.jsonl", "report.html", "trackers.json",
+               "episodes", "data", "models", "server-logs", "tensorboard", "wandb")  # fmt: skip
+        found = [self.folder / name for name in own]
         saved = [manifest.parent for manifest in self.checkpoints.glob("*/manifest.json")]
         if self.checkpoints != self.folder:
             saved = [self.checkpoints] if saved else []

@@ -11,3 +11,7 @@ class MetricsError(ValueError):
 
 class PlotsError(ImportError):
     """matplotlib, the extra `plots`, is not installed."""
+
+
+class TrackerError(RuntimeError):
+    """A tracker of experiments cannot be opened."""

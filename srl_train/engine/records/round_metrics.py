@@ -72,10 +72,21 @@ def row(
             "winners": dict(Counter(w for e in kept if (w := winner(e)) is not None)),
         },
         "by_environment": by_environment(kept),
+        "by_agent": {agent: _agent_row(agent, kept) for agent in run.seats},
         "models": {
             model: _model_row(run, model, kept, games, never_asked, update)
             for model, update in updates.items()
         },
+    }
+
+
+def _agent_row(agent: str, kept: Sequence[Episode]) -> dict[str, Any]:
+    steps = [step for episode in kept for step in episode.steps_of(agent)]
+    return {
+        "raw_reward": mean([step.reward for step in steps]),
+        "raw_return": mean([episode.returns()[agent] for episode in kept]),
+        "parse_failures": parse_failures(steps),
+        "cooperation_rate": cooperation_rate(steps),
     }
 
 

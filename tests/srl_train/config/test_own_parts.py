@@ -6,8 +6,9 @@ import torch
 from srl_envs import make
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import FederatedConfig
+from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig
-from srl_train.config.run import EnvironmentConfig, LoggingConfig, RolloutConfig, RunConfig
+from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from srl_train.engine.assemble import assemble
 from srl_train.engine.builders.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError

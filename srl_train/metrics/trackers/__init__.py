@@ -1,0 +1,1 @@
+"""Trackers: TensorBoard, Trackio, Weights & Biases and MLflow, by their own libraries."""
