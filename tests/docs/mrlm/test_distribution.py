@@ -1,6 +1,8 @@
 """The distribution: its examples, what it takes from the documentation, and its wheel."""
 
+import importlib
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -28,6 +30,25 @@ def test_the_documented_examples_are_there_and_listed():
         (SOURCES / "examples" / name).is_file() and f"`{name}`" in index for name in EXAMPLES
     )
     assert all(f"`{path.name}`" in index for path in (SOURCES / "configs").glob("*"))
+
+
+NAMES = tomllib.loads((SOURCES / "names.toml").read_text(encoding="utf-8"))["mrlm"]
+
+
+@pytest.mark.parametrize("row", NAMES, ids=[row["name"] for row in NAMES])
+def test_every_documented_name_is_there(row):
+    module, _, attribute = row["place"].partition(":")
+    assert callable(getattr(importlib.import_module(module), attribute))
+    assert row["does"] and {*row} == {"name", "place", "does", "differs"}
+
+
+def test_the_names_are_those_of_the_documentation():
+    code = (SOURCES.parents[1] / "tests/docs/mrlm/snippets.md").read_text(encoding="utf-8")
+    told = {row["name"] for row in NAMES}
+    imported = re.findall(r"^from (mrlm[\w.]*) import (.+)$", code, re.MULTILINE)
+    names = {f"{module}.{one.strip()}" for module, some in imported for one in some.split(",")}
+    assert names <= told
+    assert {f"mrlm {word}" for word in re.findall(r"^mrlm (\w+)", code, re.MULTILINE)} <= told
 
 
 def test_our_own_wheel_has_no_part_of_it():
