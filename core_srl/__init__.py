@@ -4,8 +4,7 @@ The documented names, each from the part that does the work:
 
     from core_srl import MultiModelConfig, MultiModelTrainer, TrainingMode
 
-Nothing heavy is imported before a name is used. Documented names whose part is not in this
-release raise ImportError and say so.
+Nothing heavy is imported before a name is used.
 """
 
 from importlib import import_module
@@ -23,8 +22,12 @@ _PLACES = {
     "create_cooperative_multimodel_trainer": "core_srl.trainer",
     "create_competitive_multimodel_trainer": "core_srl.trainer",
     "quick_start_multimodel_training": "core_srl.trainer",
+    "RLConfig": "core_srl.algorithms",
+    "RLAlgorithm": "core_srl.algorithms",
     "CooperationFactor": "core_srl.factors",
+    "CooperationType": "core_srl.factors",
     "CompetenceFactor": "core_srl.factors",
+    "CompetenceType": "core_srl.factors",
     "list_available_checkpoints": "core_srl.trainer",
     "load_checkpoint_metadata": "core_srl.trainer",
     "make_rollout_func": "srl_train.learners.trl_rollout",
@@ -80,13 +83,6 @@ _PLACES = {
     "run_benchmark": "srl_agents.evaluation.matrix_game.cross_play",
     "get_version_info": "core_srl.models",
 }
-_NOT_IN_THIS_RELEASE = {
-    "settings objects of algorithms (RunConfig's algorithm, grpo and ppo set up GRPO and PPO)": (
-        "RLConfig",
-        "RLAlgorithm",
-    ),
-}
-
 __all__ = sorted(_PLACES)
 
 
@@ -94,13 +90,6 @@ def __getattr__(name: str) -> Any:
     if name in _PLACES:
         with needed_by(f"core_srl.{name}"):
             return getattr(import_module(_PLACES[name]), name)
-    for part, names in _NOT_IN_THIS_RELEASE.items():
-        if name in names:
-            # Not an AttributeError: `from core_srl import ...` would hide its message.
-            raise ImportError(
-                f"core_srl.{name} is documented but not part of this release, which has no "
-                f"{part}; there are: {', '.join(__all__)}"
-            )
     raise AttributeError(f"module 'core_srl' has no attribute {name!r}")
 
 

@@ -10,7 +10,6 @@ import pytest
 import core_srl
 
 ROOT = Path(__file__).parents[2]
-NOT_THERE = ["RLConfig"]
 
 
 @pytest.mark.parametrize("name", core_srl.__all__)
@@ -21,15 +20,6 @@ def test_every_name_leads_somewhere(name):
 def test_lists_what_is_there():
     assert dir(core_srl) == core_srl.__all__
     assert {"MultiModelTrainer", "MultiModelConfig", "TrainingMode"} <= set(core_srl.__all__)
-    assert not set(NOT_THERE) & set(core_srl.__all__)
-
-
-@pytest.mark.parametrize("name", NOT_THERE)
-def test_a_documented_name_without_its_part_says_so(name):
-    with pytest.raises(ImportError, match=rf"core_srl.{name} is documented but not part of this"):
-        getattr(core_srl, name)
-    with pytest.raises(ImportError, match=r"there are: .*MultiModelTrainer"):
-        exec(f"from core_srl import {name}")
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -51,9 +51,9 @@ REPORTED, TUNING = 0, 1
 def run_benchmark(
     runs: int = 5,
     episodes: int = 200,
-    horizon: int = 32,
     coop_level: float = 0.6,
     difficulty: float = 0.3,
+    horizon: int = 32,
     seed: int = 42,
     *,
     progress: Callable[[str], None] = lambda line: None,

@@ -1,0 +1,72 @@
+"""The README and the training guide name what is there; their tables are the code's."""
+
+import ast
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import core_srl
+from core_srl.config import MultiModelConfig
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs/training/configuration.md").read_text(encoding="utf-8")
+
+
+def blocks(document):
+    return re.findall(r"^```python\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
+
+
+def test_the_first_example_is_short():
+    assert len(blocks(README)[0].splitlines()) <= 20
+
+
+@pytest.mark.parametrize("document", [README, GUIDE], ids=["README", "training"])
+def test_files_that_are_named_exist(document):
+    links = re.findall(r"\]\(([^)#]+)\)", document)
+    named = re.findall(r"`((?:srl_\w+|examples|docs)/[\w/]+\.\w+)`", document)
+    folder = ROOT / "docs" / "training" if document is GUIDE else ROOT
+    known = [folder / link for link in links]
+    missing = [path for path in (*known, *(ROOT / name for name in named)) if not path.exists()]
+    assert not missing
+
+
+def test_every_example_is_listed():
+    index = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    for path in (ROOT / "examples").rglob("*"):
+        if path.suffix in (".py", ".yaml"):
+            assert f"`{path.name}`" in index
+
+
+def table(heading):
+    """First column -> second column of the table after a heading of the guide."""
+    rows = GUIDE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| (.+?) \| `(.*?)` \|", rows, re.MULTILINE))
+
+
+def read(text):
+    return {"null": None, "true": True, "false": False}.get(text, text)
+
+
+def test_every_documented_field_is_in_the_guide_with_its_default():
+    told = {
+        name: read(value)
+        for names, value in table("The documented settings").items()
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    actual = {name: getattr(MultiModelConfig(), name) for name in MultiModelConfig.model_fields}
+    assert told.keys() | {"model_names"} == actual.keys()
+    for name, value in told.items():
+        default = actual[name]
+        default = getattr(default, "name", default)  # an enum's member by its name
+        if isinstance(default, list):
+            assert ast.literal_eval(value) == default
+        else:
+            assert str(value) == str(default), name
+
+
+def test_documented_defaults_of_folders_are_one_and_the_same():
+    assert core_srl.list_available_checkpoints.__defaults__ == (MultiModelConfig().checkpoint_dir,)
+    assert os.path.isabs(MultiModelConfig().checkpoint_dir) is False
