@@ -24,11 +24,12 @@ from core_srl.adapters.lora_config import LoRAConfig, adapters_by_id
 from core_srl.arguments import path, text, whole
 from core_srl.managers.llm_config import LLMConfig
 from srl_agents.episode import ModelVersion
-from srl_agents.errors import BackendError, PlacementError, ServingError
+from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import evaluating, source_of
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.hub_names import folder_for
 from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.fleet import Fleet
 from srl_agents.serving.gpus import find_gpus
@@ -49,6 +50,8 @@ CONCURRENCY = 64
 """Calls under way at one server at most."""
 DEADLINE = 600.0
 """Seconds until a request fails, restarts of its server included."""
+GPU_MEMORY = 0.9
+"""Of a GPU, for all servers on it."""
 PROBED = "Round 1. What do you choose? "
 SLOTS_PER_ADAPTER = 2
 """The version that answers, and the next one or the last one whose answers are under way."""
@@ -116,6 +119,8 @@ class DistributedLoRAScheduler:
         self.base = manager.base if manager is not None else base
         self._num_gpus, self._ports, self._python = num_gpus, ports, python
         self._manager, self._configs = manager, dict(configs)
+        self._gpus: list[int] = []
+        """Of each server, in order; none on the CPU."""
         self._fleet: Fleet | None = None
         self._folder: TemporaryDirectory[str] | None = None
         self._backends: dict[int, VLLMBackend] = {}
@@ -128,8 +133,9 @@ class DistributedLoRAScheduler:
     async def start(self) -> None:
         """Start the servers, wait until they answer, and swap in what the manager has.
 
-        Raises PlacementError where there are fewer GPUs, ServingError where a server does not come
-        up, with its log's words, and ServingError where they run already.
+        Where there are fewer GPUs than asked for, servers share them, or run on the CPU, and a line
+        says so. Raises ServingError where a server does not come up, with its log's words, and
+        where they run already.
         """
         async with self._turning:
             if self._fleet is not None:
@@ -138,16 +144,20 @@ class DistributedLoRAScheduler:
 
     async def _start(self) -> None:
         gpus = await asyncio.to_thread(find_gpus)
+        self._gpus = [gpus[i % len(gpus)].index for i in range(self._num_gpus)] if gpus else []
         if self._num_gpus > len(gpus):
-            raise PlacementError(
-                f"num_gpus is {self._num_gpus}, and this machine has {len(gpus)}: give "
-                f"{len(gpus)}" + (", or 0 to serve on the CPU" if gpus else ", which is the CPU")
+            log.warning(
+                "num_gpus is %d, and this machine has %d: %d servers %s",
+                self._num_gpus,
+                len(gpus),
+                len(self._ports),
+                "share them" if gpus else "run on the CPU",
             )
         self._folder = TemporaryDirectory(prefix="core-srl-adapters-", ignore_cleanup_errors=True)
         try:
             reading = await asyncio.to_thread(self._reading)
             specs = [
-                self._spec(port, (gpus[i].index,) if self._num_gpus else (), reading.dtype)
+                self._spec(port, tuple(self._gpus[i : i + 1]), reading.dtype)
                 for i, port in enumerate(self._ports)
             ]
             self._fleet = await asyncio.to_thread(
@@ -258,7 +268,7 @@ class DistributedLoRAScheduler:
             served = self._current(config)
             adapters[lora_id] = {
                 "port": config.port,
-                "gpu_id": config.gpu_id if self._num_gpus else None,
+                "gpu_id": self._gpus[config.gpu_id] if self._gpus else None,
                 "version": served and served.version.version,
                 "served_as": served and served.served_as,
             }
@@ -325,12 +335,14 @@ class DistributedLoRAScheduler:
 
     def _spec(self, port: int, gpus: tuple[int, ...], dtype: str) -> ServerSpec:
         own = [config for config in self._configs.values() if config.port == port]
+        sharing = max([1, *map(self._gpus.count, gpus)])
         return ServerSpec(
-            model=self.base,
+            model=folder_for(self.base) or self.base,
             served_name=self._served_name(port),
             port=port,
             log_folder=logs_folder(),
             gpus=gpus,
+            memory_fraction=GPU_MEMORY / sharing if sharing > 1 else None,
             dtype=dtype,  # by itself vLLM rounds float32 to bfloat16
             adapter_slots=SLOTS_PER_ADAPTER * len(own) + 1 if own else 0,
             max_rank=max((config.rank for config in own), default=16),

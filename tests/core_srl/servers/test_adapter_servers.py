@@ -15,7 +15,7 @@ from core_srl import (
     create_distributed_lora_scheduler,
     create_lora_manager,
 )
-from srl_agents.errors import BackendError, PlacementError, ServingError
+from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
@@ -326,8 +326,28 @@ def test_each_gpu_has_a_server_with_the_adapters_of_its_port(tiny_folder, starte
     ]
     assert [*servers] == [port, port + 1]
     assert {spec.dtype for spec in started[0]} == {"float32"}, "as the weights were saved"
-    with pytest.raises(PlacementError, match="num_gpus is 3, and this machine has 2: give 2"):
-        asyncio.run(create_distributed_lora_scheduler(port, 3, base=tiny_folder).start())
+
+
+@pytest.mark.parametrize(
+    ("there", "placed", "share"),
+    [(0, [(), (), ()], None), (2, [(0,), (1,), (0,)], 0.45), (4, [(0,), (1,), (2,)], None)],
+)
+def test_servers_share_the_gpus_there_are(
+    there, placed, share, started, port, tiny_folder, monkeypatch, caplog
+):
+    gpus = [Gpu(index, 80.0, 80.0) for index in range(there)]
+    monkeypatch.setattr("core_srl.servers.adapter_servers.find_gpus", lambda: gpus)
+    scheduler = create_distributed_lora_scheduler(port, 3, base=tiny_folder)
+
+    async def course():
+        await scheduler.start()
+        await scheduler.stop()
+
+    asyncio.run(course())
+    assert [spec.gpus for spec in started[0]] == placed
+    assert [spec.port for spec in started[0]] == [port, port + 1, port + 2]
+    assert started[0][0].memory_fraction == share
+    assert ("num_gpus is 3, and this machine has" in caplog.text) == (there < 3)
 
 
 @pytest.mark.parametrize(

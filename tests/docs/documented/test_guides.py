@@ -10,7 +10,7 @@ import pytest
 import core_srl
 from core_srl.config import MultiModelConfig
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs/training/configuration.md").read_text(encoding="utf-8")
 
