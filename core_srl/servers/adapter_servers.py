@@ -146,13 +146,8 @@ class DistributedLoRAScheduler:
         gpus = await asyncio.to_thread(find_gpus)
         self._gpus = [gpus[i % len(gpus)].index for i in range(self._num_gpus)] if gpus else []
         if self._num_gpus > len(gpus):
-            log.warning(
-                "num_gpus is %d, and this machine has %d: %d servers %s",
-                self._num_gpus,
-                len(gpus),
-                len(self._ports),
-                "share them" if gpus else "run on the CPU",
-            )
+            where = "share them" if gpus else "run on the CPU"
+            log.warning("num_gpus is %d, %d are here: servers %s", self._num_gpus, len(gpus), where)
         self._folder = TemporaryDirectory(prefix="core-srl-adapters-", ignore_cleanup_errors=True)
         try:
             reading = await asyncio.to_thread(self._reading)
