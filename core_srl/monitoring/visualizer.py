@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from core_srl.arguments import path
 from core_srl.monitoring.monitor import STARTED
-from srl_agents.evaluation.interactions import MEASURES
+from srl_agents.evaluation.interactions import MEASURES, Edge, Graph, Measure
 from srl_train.errors import ConfigError
 from srl_train.metrics import read_metrics
 from srl_train.metrics.errors import MetricsError
 from srl_train.metrics.report import page
 from srl_train.metrics.report.document import (
-    Arrow,
     Document,
     Figure,
     InteractionGraph,
     Line,
     Panel,
-    Period,
     Section,
     smoothing_window,
 )
-from srl_train.metrics.report.interactions import READING
+from srl_train.metrics.report.interactions import READING, drawing
 from srl_train.metrics.run_folder import number_at
 
 LONGEST = 40
@@ -110,26 +107,19 @@ def _rewards(rounds: Sequence[Mapping[str, Any]]) -> list[Panel]:
 
 
 def _graphs(rows: Sequence[Mapping[str, Any]]) -> list[InteractionGraph]:
-    """A graph per measure of which there is anything."""
+    """A drawing per measure of which there is anything."""
     drawn = []
     for measure in MEASURES.values():
-        by_row = [
-            [edge for edge in _entries(row) if edge.get("measure") == measure.name] for row in rows
-        ]
-        ends = ("source", "target")
-        names = sorted({str(edge.get(end)) for own in by_row for edge in own for end in ends})
-        if names:
-            number = {name: place for place, name in enumerate(names)}
-            periods = [
-                Period(_label(row), [_arrow(edge, number) for edge in own])
-                for row, own in zip(rows, by_row, strict=True)
-            ]
-            drawn.append(
-                InteractionGraph(
-                    measure.title, measure.how, measure.unit, names, periods, measure.directed
-                )
-            )
+        over_time = [(_label(row), _graph(measure, row)) for row in rows]
+        if any(graph.edges for _, graph in over_time):
+            drawn.append(drawing(measure, over_time))
     return drawn
+
+
+def _graph(measure: Measure, row: Mapping[str, Any]) -> Graph:
+    edges = [_edge(one) for one in _entries(row) if one.get("measure") == measure.name]
+    players = {end for edge in edges for end in (edge.source, edge.target)}
+    return Graph(measure, tuple(sorted(players)), tuple(edges))
 
 
 def _label(row: Mapping[str, Any]) -> str:
@@ -139,23 +129,16 @@ def _label(row: Mapping[str, Any]) -> str:
     return f"{when} · {row.get('games')} games"
 
 
-def _arrow(edge: Mapping[str, Any], number: Mapping[str, int]) -> Arrow:
-    interval = edge.get("interval")
-    low, high = (
-        (number_at({"end": end}, "end") for end in interval)
-        if isinstance(interval, list) and len(interval) == 2
-        else (math.nan, math.nan)
-    )
-    source, target = (number[str(edge.get(end))] for end in ("source", "target"))
-    games = edge.get("games")
-    return Arrow(
-        source,
-        target,
-        number_at(edge, "value"),
-        low,
-        high,
+def _edge(entry: Mapping[str, Any]) -> Edge:
+    interval, games = entry.get("interval"), entry.get("games")
+    ends = interval if isinstance(interval, list) else []
+    known = [number_at({"end": end}, "end") for end in ends]
+    return Edge(
+        str(entry.get("source")),
+        str(entry.get("target")),
+        number_at(entry, "value"),
+        (known[0], known[1]) if len(known) == 2 else None,
         games if isinstance(games, int) else 0,
-        low > 0.0 or high < 0.0,
     )
 
 

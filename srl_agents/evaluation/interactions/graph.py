@@ -10,6 +10,9 @@ from srl_agents.evaluation.bootstrap import bootstrap_interval
 
 Pair = tuple[str, str]
 """(source, target): who acted, gave or spoke, and whom it reached."""
+FEWEST = 6
+"""Games from which an interval says something: n values of an even chance are all on one side of
+zero, and with them the means of all resamples, with probability 2^(1 - n)."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,10 @@ class Edge:
 
     @property
     def sure(self) -> bool:
-        """Whether the interval is all on one side of zero; of twenty edges that are nothing, one
-        is expected to be."""
-        return self.interval is not None and (self.interval[0] > 0.0 or self.interval[1] < 0.0)
+        """Whether FEWEST games or more leave zero out of the interval; of twenty edges that are
+        nothing, one is expected to be."""
+        low, high = self.interval or (0.0, 0.0)
+        return self.games >= FEWEST and (low > 0.0 or high < 0.0)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.interactions import (
+    FEWEST,
     MEASURES,
     Graph,
     Interactions,
@@ -33,12 +34,13 @@ from srl_train.metrics.report.document import (
 from srl_train.metrics.run_folder import Run, Sample
 
 PERIODS = 6
-"""Stretches of rounds at most that graphs are drawn of."""
+"""Stretches of rounds at most that graphs are drawn of; fewer where they had fewer than FILES."""
 FILES = 3
 """Files of sample episodes at most that each is measured from, evenly spread."""
 READING = (
     "Blue: above zero, orange: below; the wider, the more. Pale and dashed: the 95 % interval, "
-    "games drawn anew, holds zero; of twenty arrows that are nothing, one may not look so."
+    f"games drawn anew, holds zero, or there are fewer than {FEWEST} games; of twenty arrows that "
+    "are nothing, one may not look so."
 )
 
 
@@ -57,7 +59,7 @@ def interactions(run: Run, *, trusted: bool = False) -> list[Block]:
     is kept while the files stay as they are.
     """
     files = sorted(path for path in (run.folder / "episodes").glob("*.jsonl") if path.is_file())
-    parts = np.array_split(np.arange(len(files)), min(PERIODS, len(files)) or 1)
+    parts = np.array_split(np.arange(len(files)), max(1, min(PERIODS, len(files) // FILES)))
     chosen = tuple(
         tuple(_stamp(files[part[place]]) for place in _spread(len(part)))
         for part in parts
@@ -92,7 +94,7 @@ def _blocks(
         found.append((f"{when.capitalize()} · {len(games)} games", graphs(games)))
     notes += [why for _, one in found for why in one.not_replayed]
     drawings = [
-        _drawn(measure, [(label, one.graph(measure.name)) for label, one in found])
+        drawing(measure, [(label, one.graph(measure.name)) for label, one in found])
         for measure in MEASURES.values()
         if any(one.graph(measure.name) for _, one in found)
     ]
@@ -128,7 +130,8 @@ def _named(game: Observed, models: Sequence[str]) -> Observed:
     return replace(game, players=players)
 
 
-def _drawn(measure: Measure, over_time: Sequence[tuple[str, Graph | None]]) -> InteractionGraph:
+def drawing(measure: Measure, over_time: Sequence[tuple[str, Graph | None]]) -> InteractionGraph:
+    """A measure's graphs, one for each label of a time; None where there was nothing to measure."""
     players = sorted({name for _, graph in over_time if graph for name in graph.players})
     number = {name: place for place, name in enumerate(players)}
     return InteractionGraph(

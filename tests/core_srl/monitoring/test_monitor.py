@@ -58,9 +58,9 @@ def games(seeds, names=("model_0", "model_1", "model_2")):
     return play_many(make_env, seats, list(seeds), names=told)
 
 
-def told(log, rounds=4, names=("model_0", "model_1", "model_2"), run="run"):
+def told(log, rounds=6, names=("model_0", "model_1", "model_2"), run="run"):
     """What a monitor writes of some rounds of one run."""
-    with monitor_of(log, interaction_rounds=2) as monitor:
+    with monitor_of(log, interaction_rounds=3) as monitor:
         for number in range(rounds):
             monitor.write(row(number), run)
             monitor.write_episodes(number, games([2 * number, 2 * number + 1], names), run)
@@ -153,19 +153,19 @@ def test_without_a_file_rows_are_still_there_and_only_the_newest(tmp_path, monke
 
 def test_a_session_is_added_to_the_file_and_the_newest_is_drawn(log):
     told(log, rounds=2, run="old")
-    told(log, rounds=4, run="new")
+    told(log, rounds=6, run="new")
     visualizer = create_graph_visualizer(str(log))
     assert visualizer.runs() == ["new"]
     place = visualizer.draw()
     assert place == log.with_suffix(".html")
     [graph] = blocks(document(place), "interactiongraph")
     assert [one["label"] for one in graph["periods"]] == [
-        "Round 0 to 1 · 4 games", "Round 2 to 3 · 4 games",
+        "Round 0 to 2 · 6 games", "Round 3 to 5 · 6 games",
     ]  # fmt: skip
     assert graph["players"] == ["model_0", "model_1", "model_2"]
     assert len([one for one in graph["periods"][0]["arrows"] if one["sure"]]) == 6
     [panel] = blocks(document(place), "panel")
-    assert panel["lines"][0]["x"] == [0, 1, 2, 3]
+    assert panel["lines"][0]["x"] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_picture_is_drawn_too(log, tmp_path):

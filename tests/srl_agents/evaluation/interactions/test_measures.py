@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from srl_agents.errors import EpisodeError
-from srl_agents.evaluation.interactions import graphs, interactions, observe
+from srl_agents.evaluation.interactions import FEWEST, graphs, interactions, observe
 from srl_envs import make
 from tests.srl_agents.evaluation.interactions.known_players import played
 
@@ -55,3 +55,11 @@ def test_code_that_a_record_names_runs_only_where_it_is_trusted():
     assert interactions([named]).not_replayed != () and CALLED == []
     interactions([named], trusted=True)
     assert CALLED == [{}]
+
+
+def test_a_few_games_are_never_sure():
+    players = [("a", "always_cooperate"), ("b", "always_cooperate")]
+    games = played("coop_compete_v0", players, games=FEWEST, num_agents=2, max_cycles=3)
+    for count, sure in ((FEWEST - 1, False), (FEWEST, True)):
+        edge = interactions(games[:count]).graph("influence").edge("a", "b")
+        assert edge.interval[0] > 0 and edge.sure is sure
