@@ -5,6 +5,7 @@
 # make bench-train   algorithms; credit; notes; one to eight models; tasks (two hours)
 # make protos    environments_pb2.py, from environments.proto
 # make docs      the documentation as a site, in site/     make test-docs   the site, in a browser
+# make test-release   wheel and sdist in clean environments of Python 3.11 to 3.13, where they are here (downloads torch)
 # make clean     what the other targets made
 # make test-browser   reports and the live page in Chromium, beside a real run
 # make test-interop   other frameworks on our games, and other games for our models (downloads them)
@@ -41,9 +42,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test-docs test-verifiers test test-slow test-browser test-ray test-interop test-openenv test-trackers test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
+.PHONY: help demo docs test-docs test-verifiers test-release test test-slow test-browser test-ray test-interop test-openenv test-trackers test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,19p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,17p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -160,6 +161,9 @@ docs: $(DOCS)/.installed
 
 test-docs: docs
 	$(DOCS)/bin/python -m pytest -m site tests/docs/test_site.py
+
+test-release: $(VENV)/.installed-dev
+	TORCH_INDEX=$(TORCH_INDEX) $(BIN)/python -m pytest -m release tests/interop/test_release.py
 
 check: lint types test
 

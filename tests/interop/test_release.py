@@ -1,0 +1,126 @@
+"""Wheel and sdist as users get them: built, installed in clean environments, and every command.
+
+RELEASE_PYTHONS names the interpreters; those that are not here are skipped.
+"""
+
+import os
+import re
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from srl_train.cli import COMMANDS
+
+pytestmark = pytest.mark.release
+ROOT = Path(__file__).parents[2]
+PYTHONS = os.environ.get("RELEASE_PYTHONS", "python3.11 python3.12 python3.13").split()
+PACKAGES = ("srl_envs", "srl_agents", "srl_train", "core_srl")
+TWENTY_LINES = 120  # seconds, on a laptop's CPU
+NEEDS = {
+    "train": "import srl_agents.llm.tiny.model",
+    "render": "from srl_envs import make\n"
+    "game = make('coop_compete_v0', render_mode='rgb_array')\ngame.reset(seed=0)\ngame.render()",
+    "tasks": "from srl_envs import make\nmake('tool_use_v0').reset(seed=0)",
+    "openenv": "import srl_envs.remote.openenv.session",
+    "verl": "import srl_agents.integrations.verl",
+    "areal": "import srl_agents.integrations.areal",
+    "verifiers": "import srl_agents.integrations.verifiers",
+    "grpc": "from srl_envs.remote import remote\nremote('127.0.0.1:1', 'maze_v0')",
+    "openai": "from srl_agents.llm.backends.registry import api_model\napi_model('openai:m')",
+    "anthropic": "from srl_agents.llm.backends.registry import api_model\napi_model('anthropic:m')",
+}
+"""Extra -> what cannot be done without it."""
+
+
+def run(*command, **options):
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    return subprocess.run(
+        [str(word) for word in command],
+        capture_output=True, text=True, check=False, env=environment, **options,
+    )  # fmt: skip
+
+
+def done(*command, **options):
+    told = run(*command, **options)
+    assert told.returncode == 0, told.stdout + told.stderr
+    return told.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder of the wheel and the sdist."""
+    folder = tmp_path_factory.mktemp("release")
+    done(PYTHONS[0], "-m", "venv", folder / "build")
+    done(folder / "build/bin/pip", "install", "--quiet", "hatchling")
+    done(folder / "build/bin/python", "-m", "hatchling", "build", "-d", folder, cwd=ROOT)
+    return folder
+
+
+@pytest.fixture(scope="module", params=PYTHONS)
+def installed(request, built, tmp_path_factory):
+    """The programs of a clean environment that has the wheel and its base requirements."""
+    try:
+        found = run(request.param, "-c", "").returncode == 0
+    except FileNotFoundError:
+        found = False
+    if not found:
+        pytest.skip(f"{request.param} is not on this machine")
+    folder = tmp_path_factory.mktemp("clean")
+    done(request.param, "-m", "venv", folder)
+    [wheel] = built.glob("*.whl")
+    done(folder / "bin/pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel)
+    return folder / "bin"
+
+
+def test_the_wheel_holds_the_packages_and_their_types_alone(built):
+    [wheel] = built.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == set(PACKAGES)
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def test_the_sdist_holds_what_builds_tests_and_documents_it(built):
+    [sdist] = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"README.md", "LICENSE", "Makefile", "mkdocs.yml", "docs/README.md", "CITATION.cff"}
+    assert wanted | {"tests/conftest.py", "constraints.txt"} <= names
+
+
+def test_every_command_tells_what_it_takes(installed, tmp_path):
+    for command in COMMANDS:
+        assert f"srl {command}" in done(installed / "srl", command, "--help", cwd=tmp_path)
+    assert "0.1.0" in done(installed / "srl", "--version", cwd=tmp_path)
+    told = run(installed / "srl", "doctor", cwd=tmp_path)
+    assert told.returncode == 1 and 'pip install "core-srl[train]"' in told.stdout
+
+
+def test_the_base_plays_games(installed, tmp_path):
+    game = ("--environment", "coop_compete_pair_v0", "--episodes", "2")
+    done(installed / "srl", "eval", "--policy", "tit_for_tat", *game, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("extra", NEEDS)
+def test_what_is_missing_says_what_installs_it(installed, extra, tmp_path):
+    told = run(installed / "python", "-c", NEEDS[extra], cwd=tmp_path)
+    assert told.returncode == 1
+    assert told.stderr.splitlines()[-1].endswith(f': pip install "core-srl[{extra}]"')
+
+
+def test_the_twenty_lines_of_the_readme_run_in_two_minutes(built, tmp_path):
+    done(PYTHONS[0], "-m", "venv", tmp_path / "venv")
+    [wheel] = built.glob("*.whl")
+    index = ["--extra-index-url", os.environ["TORCH_INDEX"]] if "TORCH_INDEX" in os.environ else []
+    pip = (tmp_path / "venv/bin/pip", "install", "--quiet", "-c", ROOT / "constraints.txt")
+    done(*pip, *index, f"{wheel}[train]")
+    [code] = re.findall(
+        r"## Twenty lines\n\n```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S
+    )
+    (tmp_path / "twenty.py").write_text(code)
+    told = done(tmp_path / "venv/bin/python", "twenty.py", cwd=tmp_path, timeout=TWENTY_LINES)
+    before, after = (float(told.split(when)[1].split()[0]) for when in ("before", "after"))
+    assert before < 0.78 < 0.82 < after
