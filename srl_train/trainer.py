@@ -141,7 +141,7 @@ class Trainer:
                 self.save_checkpoint(final=completed)
             self._recorder.summary(self.run)
             if completed:
-                self._evaluate("after")
+                self.evaluate("after")
                 self._recorder.summary(self.run)
             done = completed
         finally:
@@ -188,7 +188,7 @@ class Trainer:
         run, when = self.run, f"after_{name}"
         last = not run.config.rounds and name == list(planned(run.config))[-1]
         if not last and when not in run.evaluations:
-            self._evaluate(when)
+            self.evaluate(when)
         self._recorder.summary(self.run)
 
     def train_round(self) -> RoundResult:
@@ -355,7 +355,7 @@ class Trainer:
             run.evaluations.pop("after", None)  # of a run that has more rounds now
         self._recorder.open(run)
         if run.position == (0, 0):
-            self._evaluate("before")
+            self.evaluate("before")
             self._recorder.summary(self.run)
         elif run.next_round == 0 and run.stages.reports and run.stages.saved is None:
             self._evaluate_stage(run.stages.reports[-1]["stage"])  # where that had failed
@@ -374,7 +374,9 @@ class Trainer:
         if self._run is not None:
             self._run.players.close()
 
-    def _evaluate(self, when: str) -> None:
+    def evaluate(self, when: str) -> None:
+        """Measure the models as they are, by logging.evaluation_episodes games that are the same
+        every time, and keep what comes of it under `when`. Raises RolloutError where all fail."""
         episodes = self.run.config.logging.evaluation_episodes
         if episodes:
             measured, played = evaluation.evaluate(self.run, episodes)

@@ -88,7 +88,11 @@ class Trackers:
             done = []
         elif when.startswith("after_"):
             done = stages[: stages.index(when.removeprefix("after_")) + 1]
-        step = sum(self._passes[stage] for stage in done) + (self._rounds if when == "after" else 0)
+        step = sum(self._passes[stage] for stage in done)
+        if when == "after":
+            step += self._rounds
+        elif when.startswith("round_"):
+            step += int(when.removeprefix("round_"))
         self._tell("eval", step, lambda tracker: tracker.log(numbers, step))
 
     def write_samples(self, number: int, episodes: Sequence[Episode], view: TextView) -> None:

@@ -63,12 +63,12 @@ def test_a_run_is_resumed_and_never_written_over(workplace, capsys):
     [other] = (workplace / "outputs").glob("ppo-*")
     assert (other / "metrics.jsonl").is_file()
     [saved] = (workplace / "outputs/ppo/checkpoints").glob("[!.]*")
-    longer = write(
-        workplace, "longer.yaml", eval_envs=envs, training={"save_every": 1, "num_epochs": 2}
-    )
+    training = {"save_every": 1, "num_epochs": 3, "eval_every": 2, "eval_episodes": 2}
+    longer = write(workplace, "longer.yaml", eval_envs=envs, training=training)
     assert main(["train", "--config", longer, "--resume", str(saved)]) == 0
     rows = (workplace / "outputs/ppo/metrics.jsonl").read_text().splitlines()
-    assert [json.loads(row)["round"] for row in rows] == [0, 1]
+    assert [json.loads(row)["round"] for row in rows] == [0, 1, 2]
+    assert "reward per turn, round_2: " in capsys.readouterr().out
 
 
 LENGTHS = "tests.docs.mrlm.lengths:Lengths"

@@ -98,6 +98,13 @@ def test_ppo_as_a_run():
     assert (models.adapters.rank, models.quantization, models.base) == (4, "nf4", "gpt2")
 
 
+def test_trackers_are_told():
+    training = {"wandb_project": "p", "wandb_entity": "e", "use_tensorboard": True, "log_dir": "l"}
+    logging = run_of(training=training).logging
+    assert (logging.trackers, logging.project) == (("tensorboard", "wandb"), "p")
+    assert (logging.wandb.entity, logging.directory) == ("e", "l")
+
+
 def test_grpo_as_a_run():
     run = run_of("grpo", grpo={"group_size": 8, "temperature": 0.7, "normalize_rewards": False})
     assert (run.rollout.group_size, run.rollout.groups_per_round) == (8, 16)
@@ -124,7 +131,8 @@ def test_sixteen_bits_are_bfloat16_and_a_line_says_so(wanted, caplog):
 
 REFUSED = [
     ({"training": {"lerning_rate": 1.0}}, "training.lerning_rate: .*'learning_rate'"),
-    ({"training": {"wandb_project": "x"}}, "training.wandb_project: got 'x'.*metrics.jsonl"),
+    ({"training": {"log_dir": "x"}}, "training.log_dir: got 'x'.*use_tensorboard"),
+    ({"training": {"wandb_entity": "x"}}, "wandb_entity"),
     ({"training": {"batch_size": 48}}, "training.batch_size: got 48: give a divisor"),
     ({"training": {"mini_batch_size": 5}}, "mini_batch_size: got 5"),
     ({"training": {"use_fp16": True, "use_bf16": True}}, "use_fp16"),

@@ -57,6 +57,7 @@ def run_config(
         "logging": {
             "every": config.every("log"),
             "evaluation_episodes": training.eval_episodes,
+            **_trackers(training),
         },
         "seed": training.seed or 0,
         "rounds": 0,
@@ -72,6 +73,20 @@ def run_config(
     else:
         tree[algorithm] = _stage(config, algorithm, iterations, data)
     return from_tree(tree)
+
+
+def _trackers(training: TrainingConfig) -> dict[str, Any]:
+    """Who else is told of the run."""
+    told: dict[str, Any] = {"trackers": []}
+    if training.use_tensorboard:
+        told["trackers"].append("tensorboard")
+        told["directory"] = training.log_dir
+    if training.wandb_project is not None:
+        told["trackers"].append("wandb")
+        told |= {"project": training.wandb_project, "wandb": {"entity": training.wandb_entity}}
+    if training.wandb_run_name is not None:
+        told["run_name"] = training.wandb_run_name
+    return told
 
 
 def _rounds(

@@ -12,7 +12,6 @@ from typing import Any
 from mrlm.config.experiment import ExperimentConfig
 from srl_train.config.run import RunConfig
 from srl_train.distributed import processes
-from srl_train.engine import evaluation
 from srl_train.engine.run_files import RunFiles
 from srl_train.metrics import Sink
 from srl_train.trainer import Trainer
@@ -73,13 +72,11 @@ def train(
     ) as trainer:
         if resume is not None:
             trainer.load_checkpoint(resume)
-        run = trainer.run
-        episodes = config.logging.evaluation_episodes
-        while run.next_round < config.rounds:
+        while trainer.run.next_round < config.rounds:
             trainer.train_round()
-            done = run.next_round
-            if evaluate_every and episodes and not done % evaluate_every and done < config.rounds:
-                run.evaluations[f"round_{done}"], _ = evaluation.evaluate(run, episodes)
+            done = trainer.run.next_round
+            if evaluate_every and not done % evaluate_every and done < config.rounds:
+                trainer.evaluate(f"round_{done}")
         results = trainer.fit()
     if processes.is_main():
         _link(place.folder / FINAL, Path("models", "model_0"))

@@ -21,21 +21,12 @@ from mrlm.core.types import GenerationConfig
 from srl_train.config.section import Names
 from srl_train.errors import ConfigError
 
-OWN_LOGS = "metrics are written to metrics.jsonl in output_dir; srl report draws them"
 ONLY_SAMPLED = "answers are sampled token by token: temperature, top_p and top_k shape them"
 BY_TORCHRUN = "torchrun starts the processes and says where they are: give it as torchrun's option"
 
 
 class TrainingConfig(Documented):
     """How long, how fast, and on how much."""
-
-    ELSEWHERE: ClassVar = {
-        "log_dir": ("./logs", OWN_LOGS),
-        "wandb_project": (None, OWN_LOGS),
-        "wandb_entity": (None, OWN_LOGS),
-        "wandb_run_name": (None, OWN_LOGS),
-        "use_tensorboard": (False, OWN_LOGS),
-    }
 
     algorithm: Literal["ppo", "grpo", "dpo", "sft"] = "ppo"
     """What the model learns by; a trainer's class decides in Python."""
@@ -84,6 +75,16 @@ class TrainingConfig(Documented):
     """The newest checkpoints that are kept; null keeps all."""
     log_every: Count = 1
     """Iterations between two lines of progress."""
+    log_dir: str = "./logs"
+    """Folder of TensorBoard's files; metrics.jsonl is in output_dir always."""
+    wandb_project: str | None = None
+    """Project of Weights & Biases that is told of the run; null tells none."""
+    wandb_entity: str | None = None
+    """Its user or team; null is your default."""
+    wandb_run_name: str | None = None
+    """What trackers call the run; null is the name of its folder."""
+    use_tensorboard: bool = False
+    """Whether TensorBoard's files are written."""
     seed: Annotated[int, Field(ge=0)] | None = None
     """All randomness comes from it; null is 0."""
     use_fp16: bool = False
@@ -95,6 +96,13 @@ class TrainingConfig(Documented):
     def _check(self) -> TrainingConfig:
         if self.use_fp16 and self.use_bf16:
             raise ConfigError("use_fp16: got true where use_bf16 is true: give one of them")
+        if not self.use_tensorboard and self.log_dir != "./logs":
+            raise ConfigError(
+                f"log_dir: got {self.log_dir!r}: it is read where use_tensorboard is true: set it "
+                "too; metrics.jsonl is in output_dir"
+            )
+        if self.wandb_entity is not None and self.wandb_project is None:
+            raise ConfigError("wandb_entity: got one without wandb_project: give that too")
         size = self.batch_size
         if self.mini_batch_size is not None and size % self.mini_batch_size:
             raise ConfigError(

@@ -68,12 +68,13 @@ def test_steps_count_passes_then_rounds(tmp_path, kept):
     for when in ("after_sft", "after_dpo"):
         trackers.write_evaluation(when, EVALUATION)
     trackers.write(round_row(0))
+    trackers.write_evaluation("round_1", EVALUATION)
     trackers.write(round_row(9))
     trackers.write_evaluation("after", EVALUATION)
     trackers.close(finished=True)
     assert kept[0].got == [
-        ("eval", 0), ("dpo", 2), ("eval", 2), ("eval", 5), ("train", 5), ("train", 14),
-        ("eval", 15), ("closed", True),
+        ("eval", 0), ("dpo", 2), ("eval", 2), ("eval", 5), ("train", 5), ("eval", 6),
+        ("train", 14), ("eval", 15), ("closed", True),
     ]  # fmt: skip
 
 
