@@ -89,7 +89,7 @@ def gpus_here(wanted: int, *, by_ray: bool) -> tuple[tuple[int, ...], tuple[str,
         use = f"{len(gpus)} are used" if gpus else "models are on the CPU"
         told = (f"num_gpus is {wanted}, and {len(gpus)} are here: {use}",)
     if len(gpus) > 1 and by_ray and not _has_ray():
-        several = "models are on one GPU, for several take Ray (pip install core-srl[ray])"
+        several = "models are on one GPU: several take the extra ray"
         return gpus[:1], (*told, several)
     return gpus, told
 

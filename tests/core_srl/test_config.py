@@ -166,7 +166,7 @@ def test_models_are_placed_on_so_many_gpus(monkeypatch, wanted, there, ray, shar
     assert (f"num_gpus is {wanted}, and {there} are here: {there} are used" in told) == (
         wanted > there
     )
-    assert ("Ray" in told) == (not ray)
+    assert ("extra ray" in told) == (not ray)
 
 
 @pytest.mark.parametrize("name", READ)

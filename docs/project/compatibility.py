@@ -1,0 +1,95 @@
+"""The table of all documented names, compatibility.md, from lists of them and from the code.
+
+python docs/project/compatibility.py            writes the page
+python docs/project/compatibility.py --check    fails where the page is not what would be written
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PAGE = HERE / "compatibility.md"
+LISTS = {"core_srl": HERE / "compatibility.toml", "mrlm": ROOT / "compat/mrlm/names.toml"}
+HEAD = """# Documented names
+
+Every name of the public documentation on `core_srl` and `mrlm`: where it stands, what it does
+here, and what differs. `python docs/project/compatibility.py` writes this page. The documents'
+programs run as tests (`tests/docs`).
+"""
+
+
+def listed(package: str) -> list[dict[str, str]]:
+    """The entries of a package's list; none where it is not in this copy."""
+    path = LISTS[package]
+    if not path.is_file():
+        return []
+    entries: list[dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))[package]
+    return entries
+
+
+def found(package: str, entry: dict[str, str]) -> tuple[Any, str]:
+    """What an entry names, and the module that it is from. Raises AttributeError, ImportError."""
+    if "place" in entry:
+        module, _, path = entry["place"].partition(":")
+        thing = import_module(module)
+        return (attrgetter(path)(thing) if path else thing), module
+    whole = import_module(package)
+    top = entry["name"].partition(".")[0]
+    return attrgetter(entry["name"])(whole), whole._PLACES[top]
+
+
+def page() -> str:
+    """The whole page."""
+    return HEAD + "".join("".join(_section(package)) for package in LISTS) + "".join(_errors())
+
+
+def _errors() -> Iterator[str]:
+    yield "\n## Errors\n\n| documented | raised as |\n|---|---|\n"
+    for entry in tomllib.loads(LISTS["core_srl"].read_text(encoding="utf-8"))["errors"]:
+        yield f"| {entry['documented']} | {entry['raised']} |\n"
+
+
+def _section(package: str) -> Iterator[str]:
+    yield f"\n## {package}\n\n| name | where | what it does | what differs |\n|---|---|---|---|\n"
+    for entry in listed(package):
+        name = entry["name"]
+        if package == "mrlm":
+            module, does = entry["place"], entry["does"]
+        else:
+            thing, module = found(package, entry)
+            does = _first_line(thing)
+        yield f"| `{name}` | `{module}` | {_cell(does)} | {_cell(entry['differs'])} |\n"
+
+
+def _first_line(thing: Any) -> str:
+    if not (callable(thing) or isinstance(thing, property)):
+        return "a table"
+    text = (inspect.getdoc(thing) or "").partition("\n\n")[0]
+    return " ".join(text.split())
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"(?<!`)<([^>]*)>", r"`<\1>`", text).replace("|", "\\|")
+
+
+def main() -> None:
+    """Write the page, or check it."""
+    text = page()
+    if "--check" not in sys.argv:
+        PAGE.write_text(text, encoding="utf-8")
+    elif PAGE.read_text(encoding="utf-8") != text:
+        sys.exit(f"{PAGE} is not up to date: python {Path(__file__).relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
