@@ -64,12 +64,12 @@ class Watched:
 
     def others(self, step: AgentStep) -> list[int]:
         """The agent's other legal actions, in order; none where its actions are not discrete."""
-        space = self.env.action_space(step.agent)
-        if not isinstance(space, Discrete):
+        space, taken = self.env.action_space(step.agent), step.decision.action
+        if not isinstance(space, Discrete) or not isinstance(taken, int | np.integer):
             return []
         mask = self.infos.get(step.agent, {}).get("action_mask")
         legal = range(int(space.n)) if mask is None else np.flatnonzero(mask).tolist()
-        return [action for action in legal if action != step.decision.action]
+        return [action for action in legal if action != taken]
 
 
 def effects(episode: Episode, env: Any, rng: np.random.Generator) -> dict[Pair, float]:
@@ -83,9 +83,11 @@ def effects(episode: Episode, env: Any, rng: np.random.Generator) -> dict[Pair, 
     count = len(episode.turns)
     tried = set(rng.choice(count, TURNS, replace=False).tolist() if count > TURNS else range(count))
     found: dict[Pair, list[float]] = {}
-    for number, (turn, _) in enumerate(
-        zip(episode.turns, replay(episode, watched), strict=False)
-    ):  # what replay shows before each turn; the last, after all, is not needed
+    shown = replay(episode, watched)
+    for number, turn in enumerate(episode.turns):
+        next(shown)  # plays the turn before, and compares it with the record
+        if {step.agent for step in turn} != set(watched.agents):
+            break  # which replay tells below
         if number not in tried:
             continue
         for step in turn:
@@ -101,6 +103,8 @@ def effects(episode: Episode, env: Any, rng: np.random.Generator) -> dict[Pair, 
                     same = math.isclose(other.reward, mean, rel_tol=SAME, abs_tol=SAME)
                     effect = 0.0 if same else other.reward - mean
                     found.setdefault((step.agent, other.agent), []).append(effect)
+    for _ in shown:
+        pass
     return {pair: sum(own) / len(own) for pair, own in found.items()}
 
 

@@ -50,9 +50,9 @@ def heard_in(episode: Episode) -> dict[Pair, tuple[Heard, ...]]:
     for number, turn in enumerate(episode.turns):
         for step in turn:
             action = step.decision.action
-            if step.decision.asked and isinstance(action, int):
+            if step.decision.asked and isinstance(action, int | np.integer):
                 words = dict([*spoken(step.observation), *step.messages])
-                said.setdefault(step.agent, []).append((number, words, action))
+                said.setdefault(step.agent, []).append((number, words, int(action)))
     found: dict[Pair, tuple[Heard, ...]] = {}
     for hearer, turns in said.items():
         speakers = {speaker for _, words, _ in turns for speaker in words if speaker != hearer}

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from srl_agents.episode import Decision
 from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.interactions import FEWEST, graphs, interactions, observe
 from srl_envs import make
@@ -63,3 +65,25 @@ def test_a_few_games_are_never_sure():
     for count, sure in ((FEWEST - 1, False), (FEWEST, True)):
         edge = interactions(games[:count]).graph("influence").edge("a", "b")
         assert edge.interval[0] > 0 and edge.sure is sure
+
+
+def changed_step(game, number, **fields):
+    """The game with fields of the first agent's step of a turn replaced."""
+    first, *others = game.turns[number]
+    turns = list(game.turns)
+    turns[number] = (replace(first, **fields), *others)
+    return replace(game, turns=tuple(turns))
+
+
+def test_a_forged_record_is_told_of_wherever_it_was_changed():
+    [game] = played("coop_compete_v0", [("a", "uniform"), ("b", "uniform")], games=1, num_agents=2,
+                    max_cycles=4)  # fmt: skip
+    ghost = replace(changed_step(game, 1, agent="ghost"), seats={**game.seats, "ghost": "c"})
+    several = changed_step(game, 2, decision=Decision(np.array([0, 1])))
+    words = changed_step(game, 0, decision=Decision("cooperate"))
+    last = changed_step(game, -1, reward=50.0)
+    short = replace(game, turns=game.turns[:2])
+    for forged, reason in ((ghost, "moves of ghost"), (several, "outside"), (words, "outside"),
+                           (last, "it earned 50.0"), (short, "the game goes on")):  # fmt: skip
+        found = interactions([forged])
+        assert reason in found.not_replayed[0] and found.graph("influence") is None
