@@ -117,6 +117,12 @@ class Run:
         """One number per round, found by following the keys into each row; NaN for none."""
         return [number_at(row, *keys) for row in self.rows]
 
+    @property
+    def sample_files(self) -> tuple[Path, ...]:
+        """All files of sample episodes, in order."""
+        found = (self.folder / "episodes").glob("*.jsonl")
+        return tuple(sorted(path for path in found if path.is_file()))
+
     def names(self, *keys: str) -> list[str]:
         """The names found by following the keys into each row, each once, in order."""
         found: dict[str, None] = {}

@@ -34,8 +34,11 @@ MOST_COMPARED = 12
 """Runs in one set of axes: the newest."""
 
 
-def of_run(name: str, run: WatchedRun, *, trusted: bool = False) -> Document:
-    """A run as far as it goes; `trusted` as in srl_train.metrics.report.build.report."""
+def of_run(
+    name: str, run: WatchedRun, graphs: Sequence[Block] = (), *, trusted: bool = False
+) -> Document:
+    """A run as far as it goes, with interaction graphs where they are measured already; `trusted`
+    as in srl_train.metrics.report.build.report."""
     parts = [
         Section("Reward", [
             *_curves(run, "reward", "Mean per agent and step; shaped is after the mode's mixing."),
@@ -46,6 +49,7 @@ def of_run(name: str, run: WatchedRun, *, trusted: bool = False) -> Document:
         Section("The models", _models(run)),
         Section("Who updated when", _updates(run)),
         Section("How they played", _curves(run, "behaviour")),
+        Section("Who did what to whom", graphs),
         Section("What the learners measured", _curves(run, "learning")),
         Section("Learned from data", figures.figure(figures.stages(run), "Loss of each step.")),
         Section("Configuration", [Text(run.config_text, "listing")] if run.config_text else []),
@@ -94,12 +98,16 @@ def progress(run: WatchedRun) -> Progress:
         words.append(_before_the_rounds(run))
     elif math.isfinite(seconds := run.pace.seconds):
         words.append(f"{number(seconds, 3)} s a round")
-        if math.isfinite(left):
-            words.append(f"{_duration(seconds * left)} left")
+        if told := _time_left(run):
+            words.append(f"{told} left")
     return Progress(done / planned if planned > 0 else math.nan, words)
 
 
-def _duration(seconds: float) -> str:
+def _time_left(run: WatchedRun) -> str:
+    """As hours:minutes:seconds, by the pace of the last rounds; empty where nobody knows."""
+    seconds = run.pace.seconds * (run.planned - run.done)
+    if not math.isfinite(seconds) or seconds <= 0:
+        return ""
     return str(timedelta(seconds=round(seconds))) if seconds < 1e9 else "decades"
 
 
@@ -123,10 +131,11 @@ def _cards(run: WatchedRun) -> Cards:
     first, last = edges(run.series("environment", "raw_reward"))
     pace, total = run.pace, run.so_far
     cards = [
+        ("Time left", _time_left(run) or MISSING, f"{number(pace.seconds, 3)} s a round"),
         ("Raw reward, first → last rounds", f"{number(first)} → {number(last)}",
          _baselines(run) or "per agent and step"),
         ("Throughput", f"{number(pace.games, 3)} games/s",
-         f"{number(pace.samples, 3)} samples/s · {number(pace.seconds, 3)} s a round"),
+         f"{number(pace.samples, 3)} samples/s"),
         ("Cooperation rate", _ends(run, "cooperation_rate"), "first → last rounds"),
         ("Parse failures", _ends(run, "parse_failures"), "of all answers"),
         ("Games", f"{total.episodes:.0f}", f"{total.failed:.0f} failed, kept out of training"),

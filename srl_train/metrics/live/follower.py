@@ -183,7 +183,8 @@ class Follower:
             signature = folder.stat().st_mtime_ns
             if self._seen.get("episodes") == signature:
                 return False
-            found = sorted(folder.glob("round_*.jsonl"))[-MOST_SAMPLES:]
+            newest = sorted(folder.glob("round_*.jsonl"))[-MOST_SAMPLES:]
+            found = [one for one in newest if one.resolve().is_relative_to(self.root)]
         except FileNotFoundError:
             signature, found = 0, []
         except (RunFolderError, OSError) as error:

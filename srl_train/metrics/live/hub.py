@@ -11,7 +11,9 @@ from typing import Any
 from srl_train.metrics.live import documents
 from srl_train.metrics.live.feed import Feed
 from srl_train.metrics.live.folders import Folders
-from srl_train.metrics.report.document import Document, plain
+from srl_train.metrics.live.watched_run import WatchedRun
+from srl_train.metrics.report.document import Block, Document, plain
+from srl_train.metrics.report.interactions import interactions
 
 OVERVIEW = ""
 """The feed of all runs side by side; the others have their runs' names."""
@@ -19,6 +21,8 @@ POLL, LOOK = 0.25, 2.0
 """Seconds between two looks at files, and at folders for new runs."""
 PAUSE, LONGEST_PAUSE = 0.5, 5.0
 """Seconds between two versions of a document at least, and at most where making one takes long."""
+GRAPHS = 20.0
+"""Seconds from one measurement of interactions to the next at least: it plays games again."""
 SHARE = 0.1
 """Of one core that the making of a document may take."""
 KEPT = 120.0
@@ -34,7 +38,10 @@ class Hub:
         self._feeds: dict[str, Feed] = {OVERVIEW: Feed()}
         self._looked = 0.0
         self._took: dict[str, float] = {}
-        self._shown: dict[str, tuple[int, ...]] = {}
+        self._graphs: dict[str, tuple[tuple[Path, ...], Sequence[Block]]] = {}
+        self._measuring: asyncio.Task[None] | None = None
+        self._measured = -GRAPHS
+        self._shown: dict[str, list[object]] = {}
 
     def feed(self, name: str) -> Feed | None:
         """A run's feed, or the overview's; None where there is no such run."""
@@ -86,7 +93,9 @@ class Hub:
         for follower in watched:
             await asyncio.to_thread(follower.refresh)
         # Of runs that are there: one that goes changes its overview.
-        versions = tuple(one.version if one.there else -1 for one in watched)
+        versions: list[object] = [one.version if one.there else -1 for one in watched]
+        if name != OVERVIEW:
+            versions.append(self._graphs_of(name))
         pause = min(LONGEST_PAUSE, max(PAUSE, self._took.get(name, 0.0) / SHARE))
         news = versions != self._shown.get(name) and time.monotonic() - feed.built > pause
         if feed.empty or news:
@@ -96,6 +105,27 @@ class Hub:
             self._shown[name], self._took[name] = versions, feed.built - began
         return any(follower.behind for follower in watched)
 
+    def _graphs_of(self, name: str) -> tuple[Path, ...]:
+        """The files that the run's graphs were measured from; they are measured anew, apart from
+        all else, where there are others by now."""
+        run = self.folders.runs[name].run()
+        files, _ = self._graphs.get(name, ((), ()))
+        if self._measuring is not None and self._measuring.done():
+            self._measuring.result()  # raises what ended it
+            self._measuring = None
+        due = time.monotonic() - self._measured > GRAPHS
+        if run.files != files and self._measuring is None and due:
+            self._measuring = asyncio.create_task(self._measure(name, run))
+        return files
+
+    async def _measure(self, name: str, run: WatchedRun) -> None:
+        try:
+            found = await asyncio.to_thread(interactions, run, trusted=self.trusted)
+        except FileNotFoundError:  # the run was removed just now
+            found = []
+        self._graphs[name] = run.files, found
+        self._measured = time.monotonic()
+
     def _plain(self, name: str) -> Any:
         return plain(self._document(name))
 
@@ -104,9 +134,9 @@ class Hub:
         if name == OVERVIEW:
             runs = {run: follower.run() for run, follower in known.items() if follower.there}
             return documents.overview(runs, self.folders.given, self.folders.left_out)
-        follower = known[name]
+        follower, (_, graphs) = known[name], self._graphs.get(name, ((), ()))
         return (
-            documents.of_run(name, follower.run(), trusted=self.trusted)
+            documents.of_run(name, follower.run(), graphs, trusted=self.trusted)
             if follower.there
             else documents.gone(name)
         )

@@ -114,6 +114,11 @@ class WatchedRun(Run):
     """The newest files of sample episodes, in order."""
 
     @property
+    def sample_files(self) -> tuple[Path, ...]:
+        """Those of `files`."""
+        return self.files
+
+    @property
     def rounds(self) -> list[int]:
         """The last round of each point of the columns."""
         return list(self.so_far.columns.rounds)

@@ -58,7 +58,7 @@ def interactions(run: Run, *, trusted: bool = False) -> list[Block]:
     Played again are only records that name no code, unless they are `trusted`. What has been read
     is kept while the files stay as they are.
     """
-    files = sorted(path for path in (run.folder / "episodes").glob("*.jsonl") if path.is_file())
+    files = run.sample_files
     parts = np.array_split(np.arange(len(files)), max(1, min(PERIODS, len(files) // FILES)))
     chosen = tuple(
         tuple(_stamp(files[part[place]]) for place in _spread(len(part)))

@@ -16,7 +16,7 @@ from srl_envs.text.view import TextView
 from srl_train.metrics.report.document import Step, Transcript, Turn, cut
 
 SHOWN_TURNS = 40
-NEWEST_TURNS = 4
+NEWEST_TURNS = 2
 SHOWN_CHARACTERS = 1500
 """Of one answer or observation; the rest stays in the episode's file."""
 

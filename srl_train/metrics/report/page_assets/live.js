@@ -56,7 +56,7 @@ DRAW.runs = (block) => make("div", { className: "runs" }, block.runs.map((run) =
     text("div", "value", run.name), progress(run.progress), text("div", "more", run.about))));
 
 DRAW.games = (block) => {
-  const choice = make("select", {}), body = make("div", {}), agents = make("div", { className: "chips" });
+  const choice = make("select", {}), body = make("div", { className: "shown" }), agents = make("div", { className: "chips" });
   const follow = make("input", { type: "checkbox", checked: true });
   let number = 0, count = 1, shown = null, only = null, asked = 0;
   choice.setAttribute("aria-label", "round");

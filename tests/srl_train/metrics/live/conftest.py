@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,8 +26,8 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """As Ctrl-C does."""
-    process.send_signal(signal.SIGINT)
+    """End it, and close its pipe."""
+    process.terminate()
     process.communicate(timeout=60)
 
 

@@ -44,11 +44,9 @@ def test_a_run_is_watched_from_before_it_begins(tmp_path, open_page):
             late = [seconds_behind(watched.page, folder / "metrics.jsonl") for _ in range(3)]
             assert max(late) < 2, late
             watched.page.wait_for_selector("text=is under way")
-            watched.page.click(".chips button:has-text('blue_0')")
-            shown = watched.page.locator(".games tbody tr:not(.turn)")
-            assert shown.count() > 0
-            assert {row.split()[0] for row in shown.all_inner_texts()} == {"blue_0"}
-            words = newest_words(folder, "blue_0")
+            transcript_of(watched.page, "blue_0")
+            shown = watched.page.locator(".games select").input_value()
+            words = words_of(folder / "episodes" / shown, "blue_0")
             assert words and words in watched.page.inner_text(".games")
             assert watched.wrong == []
             assert all(asked.startswith(address) for asked in watched.asked)
@@ -79,10 +77,19 @@ def seconds_behind(page, metrics):
     return time.monotonic() - began
 
 
-def newest_words(folder, agent):
-    """What the agent wrote first in the newest sample episode that is whole."""
-    newest = sorted((folder / "episodes").glob("round_*.jsonl"))[-1]
-    record = json.loads(newest.read_text().splitlines()[0])
+def transcript_of(page, agent):
+    """Choose one agent of the sample games, and stay with the game that is shown."""
+    page.wait_for_selector(".chips button", timeout=60_000)
+    page.click(".games input[type=checkbox]")
+    page.wait_for_timeout(1000)
+    page.click(f".chips button:has-text('{agent}')")
+    shown = page.locator(".games tbody tr:not(.turn) td:first-child bdi").all_text_contents()
+    assert set(shown) == {agent}
+
+
+def words_of(file, agent):
+    """What the agent wrote first in the first episode of the file."""
+    record = json.loads(file.read_text().splitlines()[0])
     [first] = [step for step in record["turns"][0] if step["agent"] == agent]
     return first["decision"]["text"]
 

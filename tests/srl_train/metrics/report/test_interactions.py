@@ -125,6 +125,7 @@ def test_games_that_cannot_be_played_again_are_said_to_be_correlated(tmp_path):
     assert not figure.drawings[0].directed and "does not say how" in notes.lines[0]
 
 
+@pytest.mark.browser
 def test_a_run_without_sample_episodes_or_of_single_players_has_no_graph(tmp_path):
     assert interactions(run_folder.load(run_of(tmp_path / "none", {}))) == []
     damaged = run_of(tmp_path / "damaged", {})
@@ -187,6 +188,7 @@ def test_nothing_is_wider_than_the_screen(tmp_path, width):
 
 
 @pytest.mark.parametrize("name", [EVIL, "<b>x</b>"])
+@pytest.mark.browser
 def test_hostile_names_are_text_in_the_drawing(tmp_path, name):
     drawn, said = in_a_browser(
         page.write(graph_of([name] * 3), tmp_path / "page.html"), tmp_path / "browser"

@@ -65,6 +65,7 @@ def everywhere(text: str) -> Document:
     return Document(text, text, blocks, [Section(text, [Text(text)])])
 
 
+@pytest.mark.browser
 def test_hostile_text_stays_text_in_every_place(tmp_path):
     path = page.write(everywhere(HOSTILE), tmp_path / "page.html")
     harmless = page.write(everywhere("harmless words"), tmp_path / "harmless.html")
@@ -78,6 +79,7 @@ def test_hostile_text_stays_text_in_every_place(tmp_path):
     assert not any(name.startswith("on") for name, _ in drawn.attributes)
 
 
+@pytest.mark.browser
 def test_a_report_and_a_comparison_are_drawn_without_complaint(tmp_path):
     stages = [stage_row(0, "sft", 0), stage_row(1, "sft", 1)]
     runs = [write_run(tmp_path / name, stage_rows=stages) for name in ("a", "b")]
@@ -89,6 +91,7 @@ def test_a_report_and_a_comparison_are_drawn_without_complaint(tmp_path):
             assert words(section["title"]) in drawn.text
 
 
+@pytest.mark.browser
 def test_lines_are_smoothed_and_named_with_their_last_value(tmp_path):
     values = [0.0, 1.0] * 20
     panels = [
@@ -101,12 +104,14 @@ def test_lines_are_smoothed_and_named_with_their_last_value(tmp_path):
     assert "never changed: 25.0 %" in drawn.text
 
 
+@pytest.mark.browser
 def test_another_schema_version_is_refused_in_words(tmp_path):
     newer = dataclasses.replace(everywhere("x"), schema_version=SCHEMA_VERSION + 1)
     drawn, said = in_a_browser(page.write(newer, tmp_path / "page.html"), tmp_path / "browser")
     assert "write it again with this release" in drawn.text and said == []
 
 
+@pytest.mark.browser
 def test_what_is_not_the_pages_own_is_not_run(tmp_path):
     text = page.html(everywhere("x")).replace("<main>", "<main><script>console.log('ran')</script>")
     (tmp_path / "page.html").write_text(text)
@@ -114,6 +119,7 @@ def test_what_is_not_the_pages_own_is_not_run(tmp_path):
     assert len(said) == 1 and "Content Security Policy" in said[0]
 
 
+@pytest.mark.browser
 def test_frames_are_played_and_stepped_through(tmp_path):
     turns = [Turn(number, [], b"%d" % number) for number in range(4)]
     text = page.html(Document("", "", [Transcript("", None, [], turns, 0, 0.001)]))
