@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,6 +47,8 @@ PLACED_WITHIN = 120.0
 """Seconds for the cluster to find room for all actors of a run."""
 CONNECTED_WITHIN = 10.0
 """Seconds for the cluster's head to answer."""
+SENT_AT_MOST = 3
+"""Times that an actor is sent to a place where none comes up."""
 MADE_WITHIN = 1800.0
 """Seconds for an actor to start and load its models."""
 
@@ -219,8 +220,6 @@ class Cluster:
     def actor(self, places: range, kind: Callable[..., Any], *arguments: Any) -> Actor:
         """An object of `kind` in an actor at one of the places: the players', the models', then the
         servers'; at several, an object in each, see Actor."""
-        if not ray.is_initialized():  # it would start another cluster by itself
-            raise WorkerLost("the cluster was left")
         actor = Actor([self._up(place) for place in places])
         actor.make(kind, *arguments)
         return actor
@@ -231,16 +230,19 @@ class Cluster:
         Where its node is lost, and this is not known yet, one that was sent there comes to nothing;
         the place itself is found elsewhere.
         """
-        until = time.monotonic() + MADE_WITHIN
-        while True:
+        for left in reversed(range(SENT_AT_MOST)):
+            if not (self._open and ray.is_initialized()):  # it would start a cluster by itself
+                raise WorkerLost("the cluster was left")
             handle = self._sent(place)
             try:
-                ray.get(handle.address.remote(), timeout=max(0.0, until - time.monotonic()))
-                return handle
+                ray.get(handle.address.remote(), timeout=MADE_WITHIN)
+                break
             except GetTimeoutError as error:
                 raise _not_up() from error
-            except RayActorError:
-                log.warning("an actor did not come up at its place and is sent there again")
+            except RayActorError as error:
+                if not left:
+                    raise WorkerLost(str(error).partition("\n")[0]) from error
+        return handle
 
     def _sent(self, place: int) -> Any:
         bundle = self._bundles[place]
@@ -270,10 +272,10 @@ class Cluster:
 
     def close(self) -> None:
         """Give the places back; end the cluster, or the connection to it, if it was made here."""
-        if self._open and ray.is_initialized():
+        was_open, self._open = self._open, False  # a later run may have connected anew
+        if was_open and ray.is_initialized():
             remove_placement_group(self._group)
             self._disconnect()
-        self._open = False  # a later run may have connected anew
 
     def _disconnect(self) -> None:
         if self._connected:

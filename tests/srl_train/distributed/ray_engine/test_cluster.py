@@ -225,6 +225,8 @@ def test_what_is_raised_because_another_died_is_a_death():
             actor.call("cut_off")
     finally:
         cluster.close()
+    with pytest.raises(WorkerLost, match="the cluster was left"):
+        cluster.actor(range(1, 3), Together)
 
 
 def test_sigterm_ends_a_run_and_its_cluster_in_one_line(tmp_path):
