@@ -19,13 +19,41 @@ from collections.abc import Sequence
 
 GRACE = 5.0
 """Seconds from the request to end to the end of the group, where nothing was said."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERVAL = 0.5
 """Seconds between two looks at who the parent is: a child that the trainer forked may hold the pipe
 open after it."""
 
 
 def main(trainer: int, command: Sequence[str]) -> None:
-    """Run the command and end with it and all that it started: it never returns."""
+    """Run the command and end with it and all that it started: it never returns.
+
+    Two processes do it, of which either ends the group when the other is killed: Ray kills the
+    children of its workers as they end, and nobody else.
+    """
+    outer = os.getpid()
+    inner = os.fork()
+    if inner:
+        _stand_between(trainer, inner)
+    _guard(outer, command)
+
+
+def _stand_between(trainer: int, guard: int) -> None:
+    """Wait for the end of trainer or guard; never returns."""
+
+    def pass_on(number: int, _: object) -> None:
+        os.kill(guard, number)
+
+    for number in SIGNALS:
+        signal.signal(number, pass_on)
+    while os.getppid() == trainer:
+        if os.waitpid(guard, os.WNOHANG)[0]:
+            os.killpg(0, signal.SIGKILL)
+        time.sleep(INTERVAL)
+    os._exit(0)  # which the guard notices
+
+
+def _guard(parent: int, command: Sequence[str]) -> None:
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def end(seconds: float) -> None:
@@ -36,21 +64,21 @@ def main(trainer: int, command: Sequence[str]) -> None:
     def asked_to_end(*_: object) -> None:
         threading.Thread(target=end, args=(GRACE,), daemon=True).start()
 
-    def watch_trainer() -> None:
-        end(_seconds_to_end(trainer))
+    def watch_parent() -> None:
+        end(_seconds_to_end(parent))
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS:
         signal.signal(number, asked_to_end)
-    threading.Thread(target=watch_trainer, daemon=True).start()
+    threading.Thread(target=watch_parent, daemon=True).start()
     code = server.wait()
     print(f"guard: the server ended with code {code}", file=sys.stderr, flush=True)  # noqa: T201
     os.killpg(0, signal.SIGKILL)
 
 
-def _seconds_to_end(trainer: int) -> float:
+def _seconds_to_end(parent: int) -> float:
     """Wait until the server is to end; returns how long it may take."""
     while not select.select([0], [], [], INTERVAL)[0]:
-        if os.getppid() != trainer:
+        if os.getppid() != parent:
             return GRACE
     return float(os.read(0, 32) or GRACE)
 

@@ -171,10 +171,11 @@ class Publications:
         async with self._changing:
             self._held[endpoint.url] = set(await endpoint.models())
             for name, own in self._published.items():
-                if self.backends[name].base == base:
-                    for one in own:
-                        if not _is_whole(one) or one is own[-1]:
-                            await self._hold(endpoint, one)
+                if self.backends[name].base == base and own:
+                    # Until requests under way have ended, a whole model is the one before.
+                    answers = self._answering.get(name, own[-1])
+                    for one in [answers] if _is_whole(answers) else own:
+                        await self._hold(endpoint, one)
 
     async def unload(self) -> None:
         """Unload everything, where a server still runs, and remove the folders.

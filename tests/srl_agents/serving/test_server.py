@@ -174,10 +174,21 @@ def test_nothing_is_left_of_it_when_its_parent_is_killed(spec, holds_the_pipe):
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert gone(guard_pid, 10) and gone(engine, 1)
+    assert gone(engine, 10) and gone(guard_pid, 1)
     assert (runs(child) if holds_the_pipe else True) and not list(read_records())
     if holds_the_pipe:
         os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("victim", ["outer", "inner"])
+def test_nothing_is_left_of_it_when_its_guard_is_killed(new_server, monkeypatch, victim):
+    server = new_server()
+    asyncio.run(ready(server))
+    outer = server._process.pid
+    with open(f"/proc/{outer}/task/{outer}/children") as file:
+        [inner] = map(int, file.read().split())
+    os.kill(outer if victim == "outer" else inner, signal.SIGKILL)  # as Ray does with children
+    assert gone(engine_of(server)) and gone(inner)
 
 
 def test_records_of_others_are_data(monkeypatch, tmp_path):

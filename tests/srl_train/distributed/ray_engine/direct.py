@@ -18,7 +18,9 @@ class Direct:
 
     def __init__(self, held, dies):
         self._held, self._dies, self._dead = held, dies, False
-        self._alone = not isinstance(held, ServerWorker)  # whose server others wait for
+        # Others wait for servers, and whoever asks servers for them.
+        asks = isinstance(held, PlayerWorker) and not held.introduction().identities
+        self._alone = not isinstance(held, ServerWorker) and not asks
 
     def call(self, method, *arguments):
         if self._dead:

@@ -20,6 +20,7 @@ from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from srl_train.players.publisher import weights_digest
 from tests.servers.vllm_program import interpreter
+from tests.servers.vllm_stub import VLLMStub
 from tests.srl_train.distributed.ray_engine.direct import DirectPlaces, direct_engine
 from tests.srl_train.distributed.ray_engine.stub_servers import StubServer
 
@@ -68,6 +69,13 @@ def sampled_by(episodes):
             if step.decision.tokens is not None:
                 found.setdefault(step.agent, set()).add(step.decision.tokens.model)
     return found
+
+
+def until(true, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert true()
 
 
 def play(run, rounds, before=lambda number: None):
@@ -137,6 +145,35 @@ def test_a_server_that_dies_is_started_again_with_what_was_published(served, ada
 
     play(run, 4, kill)
     assert server.alive
+
+
+def test_games_under_way_as_a_whole_model_changes_end_with_the_one_before(served, monkeypatch):
+    loaded, load = [], VLLMStub._call_workers
+
+    def noted(stub, body):
+        loaded.append(Path(body["args"][0]).name.rpartition(".")[0])
+        return load(stub, body)
+
+    monkeypatch.setattr(VLLMStub, "_call_workers", noted)
+    run = served(models__adapters=None, models__count=1)
+    [server] = StubServer.made
+    asked = len(server.stub.bodies)
+    server.stub._running.clear()  # it is asked, and does not answer yet
+    games, publisher = [], run.players.publisher
+    playing = threading.Thread(target=lambda: games.extend(evaluate(run, 2)[1]))
+    playing.start()
+    until(lambda: len(server.stub.bodies) > asked)
+    weights = {n: own + 0.5 for n, own in run.learners["model_0"].weights().items()}
+    changing = threading.Thread(target=publisher.publish, args=("model_0", 1, weights))
+    changing.start()
+    until(lambda: len(publisher._servers._published["model_0"]) == 2)
+    server.kill()
+    for thread in (playing, changing):
+        thread.join(60)
+    assert {one.version for own in sampled_by(games).values() for one in own} == {0}
+    assert loaded == ["model_0@0", "model_0@0", "model_0@1"]
+    games = evaluate(run, 2)[1]
+    assert {one.version for own in sampled_by(games).values() for one in own} == {1}
 
 
 def test_so_is_one_whose_actor_dies(served):

@@ -1,0 +1,25 @@
+"""A program that takes vLLM's command line and answers by the stub of its endpoints."""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # vLLM's servers are given no path of ours
+
+from tests.servers.vllm_stub import VLLMStub
+
+parser = argparse.ArgumentParser()
+for option in ("--model", "--served-model-name", "--middleware"):
+    parser.add_argument(option)
+parser.add_argument("--port", type=int)
+args, _ = parser.parse_known_args()
+keys = os.environ if args.middleware else None
+stub = VLLMStub(Path(args.model), args.served_model_name, args.port, keys)
+stub.start()
+over = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: over.set())
+over.wait()
+stub.stop()
