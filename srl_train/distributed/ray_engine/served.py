@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from srl_agents.episode import ModelVersion
+from srl_agents.errors import ServingError
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.serving.command import Keys, ServerSpec
 from srl_agents.serving.fleet import Fleet
@@ -122,6 +123,11 @@ class Serving:
         self._sources = served_bases(config, {name: starts[name] for name in bases})
         self._still = still_on_base(config, self._sources, {n: starts[n] for n in frozen})
         self._keys = Keys.drawn()
+        if logs is not None:  # nodes that see it write there
+            try:
+                logs.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ServingError(f"no log can be written to {logs} ({error.strerror})") from error
         with ExitStack() as ends:
             self._folder = Path(ends.enter_context(folder_for_weights(None)))
             first = engine.players + models.count * engine.learner_processes

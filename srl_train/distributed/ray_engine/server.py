@@ -63,8 +63,8 @@ class ServerWorker:
         """How the server of this base is started here, with all of the worker's GPUs, at the first
         free port from `first_port` on (None: the configuration's).
 
-        `logs` is the folder of its log where its parent is on this node, else the cache folder has
-        it. Raises PlacementError for what does not fit, BackendError for a base that cannot be
+        `logs` is the folder of its log where it is on this node, else the cache folder has it.
+        Raises PlacementError for what does not fit, BackendError for a base that cannot be
         read.
         """
         models = self._config.models
@@ -87,7 +87,7 @@ class ServerWorker:
             {base: sources[base]},
             gpus=gpus,
             keep_versions=self._backend.keep_versions,
-            log_folder=logs if logs is not None and logs.parent.is_dir() else logs_folder(),
+            log_folder=logs if logs is not None and logs.is_dir() else logs_folder(),
         )
         return replace(spec, keys=keys, gpus=tuple(gpu.index for gpu in gpus))
 

@@ -49,7 +49,8 @@ def served(short_run, monkeypatch, tmp_path):
         own = {"python": interpreter(tmp_path), **(managed or {})}
         backend = {"name": "vllm", "managed": own, "deadline": 30.0, "folder": str(published)}
         config = short_run(**{**ADAPTERS, "backend": backend, **settings})
-        run = assemble(config.replaced(engine=RayEngineConfig(**(engine or {}))))
+        config = config.replaced(engine=RayEngineConfig(**(engine or {})))
+        run = assemble(config, server_logs=tmp_path / "run" / "server-logs")
         runs.append(run)
         return run
 
@@ -104,6 +105,7 @@ def test_players_ask_servers_for_the_newest_version(served, tmp_path):
         folders = [folder.parent.parent for folder in one.stub.adapters.values()]
         assert set(folders) == {tmp_path / "published"}, "brought to where its worker is"
         assert one.stub.counts["/v1/completions"] > 8, "both are asked"
+    assert {one.spec.log_folder for one in StubServer.made} == {tmp_path / "run" / "server-logs"}
     assert len(StubServer.made) == 2 and len(list((tmp_path / "published").iterdir())) == 2
 
 
