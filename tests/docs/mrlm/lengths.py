@@ -13,8 +13,10 @@ class Lengths(SimulatedEnvironment):
 
     def reset(self) -> Observation:
         asked = f"Say {self.rng.integers(self.most)}."
-        return Observation([Message("system", "Write."), Message("user", asked)])
+        self._told = [Message("system", "Write."), Message("user", asked)]
+        return Observation(list(self._told))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        told = Observation([action, Message("environment", "And again.")])
+        self._told += [action, Message("environment", "And again.")]
+        told = Observation(list(self._told))
         return told, Reward(len(action.content) / 10, {"length": float(len(action.content))})
