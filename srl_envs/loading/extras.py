@@ -31,6 +31,7 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "openskill": "judge",
     "starlette": "watch",
     "ray": "ray",
+    "shtab": "completion",
     "tensorboard": "tensorboard",
     "trackio": "trackio",
     "wandb": "wandb",
@@ -40,13 +41,18 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
 """Package, as it is imported -> the extra that brings it."""
 
 
+def pip_line(extra: str) -> str:
+    """The line that installs an extra."""
+    return f'pip install "core-srl[{extra}]"'
+
+
 def install_line(error: ImportError, what: str) -> str | None:
     """The pip line that makes `what` work; None for an import error of another cause."""
     if "core-srl[" in str(error):  # whoever raised it says so already
         return str(error)
     package = (error.name or "").split(".")[0]
     if isinstance(error, ModuleNotFoundError) and package in EXTRAS:
-        return f'{what} needs {package}: pip install "core-srl[{EXTRAS[package]}]"'
+        return f"{what} needs {package}: {pip_line(EXTRAS[package])}"
     return None
 
 

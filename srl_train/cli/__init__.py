@@ -15,7 +15,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import NoReturn
 
-from srl_envs.loading.extras import install_line
+from srl_envs.loading.extras import install_line, needed_by
 from srl_envs.loading.untrusted import printable
 from srl_train.cli import notices
 
@@ -60,9 +60,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (0 done, 1 reader gone, 2 refused,
     130 interrupted). Raises SystemExit where it is told to end (143 terminated)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = _parser(next((word for word in words if word in COMMANDS), None))
+    parser = _parser(*[word for word in words if word in COMMANDS][:1])
     parser.words = words
     args = parser.parse_args(words)
+    if args.print_completion is not None:
+        return _print_completion(args.print_completion)
     if args.command is None:
         parser.print_help()
         return 0
@@ -111,19 +113,34 @@ class _Parser(argparse.ArgumentParser):
         super().error(message)
 
 
-def _parser(command: str | None) -> _Parser:
-    """The whole parser; only `command`'s own arguments are filled in, so that only its module,
-    and what it needs, is imported."""
+def _parser(*filled: str) -> _Parser:
+    """The whole parser; only the `filled` commands have their own arguments, so that only their
+    modules, and what those need, are imported."""
     parser = _Parser(
         prog="srl", description="Train several language models at once with reinforcement learning."
     )
     parser.add_argument("--version", action="version", version=f"srl {_version()}")
+    parser.add_argument(
+        "--print-completion", choices=("bash", "zsh"), metavar="SHELL",
+        help="print what has bash or zsh complete commands and options (docs/quick_start.md)",
+    )  # fmt: skip
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, purpose in COMMANDS.items():
         chosen = commands.add_parser(name, help=purpose, description=purpose.capitalize() + ".")
-        if name == command:
+        if name in filled:
             _module(name).add_arguments(chosen)
     return parser
+
+
+def _print_completion(shell: str) -> int:
+    try:
+        with needed_by("completion"):
+            import shtab
+    except ImportError as error:
+        print(f"srl: error: {error}", file=sys.stderr)
+        return 2
+    print(shtab.complete(_parser(*COMMANDS), shell))
+    return 0
 
 
 def _module(command: str) -> ModuleType:

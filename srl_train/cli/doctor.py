@@ -10,6 +10,7 @@ from importlib import metadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from srl_envs.loading.extras import pip_line
 from srl_train.cli.info import accelerators
 from srl_train.cli.notices import tell
 from srl_train.errors import ConfigError
@@ -100,4 +101,4 @@ def _remedy(extra: str) -> str:
     if extra == "base":
         return "pip install core-srl"
     apart = f" in an environment of its own ({APART[extra]})" if extra in APART else ""
-    return f'pip install "core-srl[{extra}]"{apart}'
+    return pip_line(extra) + apart

@@ -5,6 +5,7 @@ RELEASE_PYTHONS names the interpreters; those that are not here are skipped.
 
 import os
 import re
+import resource
 import subprocess
 import tarfile
 import zipfile
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.release
 ROOT = Path(__file__).parents[2]
 PYTHONS = os.environ.get("RELEASE_PYTHONS", "python3.11 python3.12 python3.13").split()
 PACKAGES = ("srl_envs", "srl_agents", "srl_train", "core_srl")
-TWENTY_LINES = 120  # seconds, on a laptop's CPU
+TWENTY_LINES = 120  # CPU-seconds, at most
 NEEDS = {
     "train": "import srl_agents.llm.tiny.model",
     "render": "from srl_envs import make\n"
@@ -121,6 +122,10 @@ def test_the_twenty_lines_of_the_readme_run_in_two_minutes(built, tmp_path):
         r"## Twenty lines\n\n```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S
     )
     (tmp_path / "twenty.py").write_text(code)
-    told = done(tmp_path / "venv/bin/python", "twenty.py", cwd=tmp_path, timeout=TWENTY_LINES)
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    told = done(tmp_path / "venv/bin/python", "twenty.py", cwd=tmp_path)
+    since = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # What it computes, not what it waits for: other programs may keep the machine busy.
+    assert since.ru_utime + since.ru_stime - spent.ru_utime - spent.ru_stime < TWENTY_LINES
     before, after = (float(told.split(when)[1].split()[0]) for when in ("before", "after"))
     assert before < 0.78 < 0.82 < after
