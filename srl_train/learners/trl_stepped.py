@@ -305,7 +305,10 @@ def isolated_randomness(seed: int) -> Iterator[None]:
     """Inside, the global generators that TRL draws from start at `seed`; outside, untouched."""
     python, numpy_ = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        torch.manual_seed(seed)
+        # torch.manual_seed would keep a traceback for every kind of device that is not there.
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_available():
+            torch.cuda.manual_seed_all(seed)
         try:
             yield
         finally:
