@@ -92,7 +92,7 @@ def in_browser(address, *options):
     [
         ("federated", "training/updates.html"),
         ("WithPartners", "reference/srl_agents/rollout.html"),
-        ("stag hunt", "tutorials/own_environment.html"),
+        ("hunters", "tutorials/own_environment.html"),
     ],
 )
 def test_search_finds(words, found):
