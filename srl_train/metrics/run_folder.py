@@ -39,7 +39,7 @@ class Sample:
     def label(self) -> str:
         """'round 12' for round_00012.jsonl."""
         name, _, number = self.path.stem.rpartition("_")
-        return f"{name} {int(number)}" if name and number.isdigit() else self.path.stem
+        return f"{name} {int(number)}" if name and number.isdecimal() else self.path.stem
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     token = _token(args.host)
     with _listening(args.host, args.port) as listener:
         for folder in args.folders:
-            if not folder.exists():
+            if not os.path.exists(folder):
                 tell(f"{folder} is not there yet: its runs will appear once they begin")
         tell(f"watching {', '.join(map(str, args.folders))} at {_address(args, listener, token)}")
         tell("Ctrl-C ends it.")

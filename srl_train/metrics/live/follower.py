@@ -23,6 +23,11 @@ MARKS = ("config.yaml", "metrics.jsonl", "summary.json")
 """A folder that holds one of these is a run's."""
 
 
+def holds_run(folder: Path) -> bool:
+    """Whether the folder is a run's; one that may not be looked into is none."""
+    return any(os.path.exists(folder / name) for name in MARKS)
+
+
 class Follower:
     """One run's folder, which need not be there yet, or any more.
 
@@ -51,7 +56,7 @@ class Follower:
     @property
     def there(self) -> bool:
         """Whether the folder holds a run now."""
-        return any((self.folder / name).exists() for name in MARKS)
+        return holds_run(self.folder)
 
     def refresh(self, seconds: float = 0.1) -> bool:
         """Read what is new, for about so many seconds; whether there was anything."""
@@ -178,13 +183,13 @@ class Follower:
         """Look for new files of sample episodes; whether there are."""
         folder = self.folder / "episodes"
         try:
-            if not folder.resolve().is_relative_to(self.root):
+            if not self._holds(folder):
                 raise RunFolderError(f"episodes leads outside {self.root}: it is not read")
             signature = folder.stat().st_mtime_ns
             if self._seen.get("episodes") == signature:
                 return False
             newest = sorted(folder.glob("round_*.jsonl"))[-MOST_SAMPLES:]
-            found = [one for one in newest if one.resolve().is_relative_to(self.root)]
+            found = [one for one in newest if self._holds(one) and one.is_file()]
         except FileNotFoundError:
             signature, found = 0, []
         except (RunFolderError, OSError) as error:
@@ -192,6 +197,10 @@ class Follower:
         self._seen["episodes"] = signature
         self._files, before = tuple(found), self._files
         return self._files != before
+
+    def _holds(self, path: Path) -> bool:
+        """Whether the path lies within the root, links followed."""
+        return Path(os.path.realpath(path)).is_relative_to(self.root)
 
     def _trouble(self, name: str, error: Exception) -> bool:
         """Note what cannot be read; whether that is new."""

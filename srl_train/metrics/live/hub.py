@@ -11,6 +11,7 @@ from typing import Any
 from srl_train.metrics.live import documents
 from srl_train.metrics.live.feed import Feed
 from srl_train.metrics.live.folders import Folders
+from srl_train.metrics.live.follower import Follower
 from srl_train.metrics.live.watched_run import WatchedRun
 from srl_train.metrics.report.document import Block, Document, plain
 from srl_train.metrics.report.interactions import interactions
@@ -24,7 +25,7 @@ PAUSE, LONGEST_PAUSE = 0.5, 5.0
 GRAPHS = 20.0
 """Seconds from one measurement of interactions to the next at least: it plays games again."""
 SHARE = 0.1
-"""Of one core that the making of a document may take."""
+"""Of one core that the making of a document, and looking for new runs, may take."""
 KEPT = 120.0
 """Seconds that a document without readers is kept for those who come back."""
 
@@ -36,7 +37,7 @@ class Hub:
         self.trusted = trusted
         self.folders = Folders(given)
         self._feeds: dict[str, Feed] = {OVERVIEW: Feed()}
-        self._looked = 0.0
+        self._looked = self._looking = 0.0
         self._took: dict[str, float] = {}
         self._graphs: dict[str, tuple[tuple[Path, ...], Sequence[Block]]] = {}
         self._measuring: asyncio.Task[None] | None = None
@@ -56,14 +57,20 @@ class Hub:
 
     def quiet_for(self, name: str) -> float:
         """Seconds since a file was written that the feed tells of."""
+        written = (one.changed for one in self._followed(name))
+        return max(0.0, time.time() - max(written, default=time.time()))
+
+    def _followed(self, name: str) -> list[Follower]:
+        """The runs that the feed tells of; none once newer ones took its run's place."""
         runs = self.folders.runs
-        followed = list(runs.values()) if name == OVERVIEW else [runs[name]]
-        return max(0.0, time.time() - max((one.changed for one in followed), default=time.time()))
+        return [one for run, one in runs.items() if name in (OVERVIEW, run)]
 
     def look(self) -> None:
         """Look for runs that are not known yet."""
-        self._looked = time.monotonic()
+        began = time.monotonic()
         self.folders.look()
+        self._looked = time.monotonic()
+        self._looking = self._looked - began
 
     @property
     def only_run(self) -> str | None:
@@ -86,15 +93,14 @@ class Hub:
 
     async def _serve(self, name: str, feed: Feed) -> bool:
         """Publish what is new; whether there is more to read right now."""
-        if time.monotonic() - self._looked > LOOK:
+        if time.monotonic() - self._looked > max(LOOK, self._looking / SHARE):
             await asyncio.to_thread(self.look)
-        runs = self.folders.runs
-        watched = list(runs.values()) if name == OVERVIEW else [runs[name]]
+        watched = self._followed(name)
         for follower in watched:
             await asyncio.to_thread(follower.refresh)
         # Of runs that are there: one that goes changes its overview.
         versions: list[object] = [one.version if one.there else -1 for one in watched]
-        if name != OVERVIEW:
+        if name in self.folders.runs:
             versions.append(self._graphs_of(name))
         pause = min(LONGEST_PAUSE, max(PAUSE, self._took.get(name, 0.0) / SHARE))
         news = versions != self._shown.get(name) and time.monotonic() - feed.built > pause
@@ -134,9 +140,7 @@ class Hub:
         if name == OVERVIEW:
             runs = {run: follower.run() for run, follower in known.items() if follower.there}
             return documents.overview(runs, self.folders.given, self.folders.left_out)
-        follower, (_, graphs) = known[name], self._graphs.get(name, ((), ()))
-        return (
-            documents.of_run(name, follower.run(), graphs, trusted=self.trusted)
-            if follower.there
-            else documents.gone(name)
-        )
+        follower, (_, graphs) = known.get(name), self._graphs.get(name, ((), ()))
+        if follower is None or not follower.there:
+            return documents.gone(name)
+        return documents.of_run(name, follower.run(), graphs, trusted=self.trusted)

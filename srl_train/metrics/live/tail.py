@@ -24,8 +24,8 @@ def open_inside(path: Path, root: Path) -> BinaryIO:
     `root` is a resolved folder. Raises RunFolderError for what lies outside it, links followed, and
     for what is no plain file; OSError as the system.
     """
-    real = path.resolve()
-    if not real.is_relative_to(root):
+    real = os.path.realpath(path)  # of links in a circle it stops, where Path.resolve raises
+    if not Path(real).is_relative_to(root):
         raise RunFolderError(f"{path.name} leads outside {root}: it is not read")
     descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -115,7 +115,7 @@ def _observed(file: Stamp, trusted: bool) -> tuple[tuple[Observed, ...], tuple[s
         for episode in read_jsonl(file.path):
             if episode.failure is None:
                 games.append(observe(episode, trusted=trusted))
-    except EpisodeError as error:
+    except (EpisodeError, OSError) as error:
         notes.append(f"{file.path.name}: {error}")
     return tuple(games), tuple(notes)
 

@@ -1,6 +1,7 @@
 """A run's folder is followed from before it is there until after it is gone."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from srl_train.metrics.live.documents import of_run, overview
 from srl_train.metrics.live.folders import Folders
 from srl_train.metrics.live.follower import Follower
-from srl_train.metrics.report.document import to_json
+from srl_train.metrics.report.document import plain, to_json
+from srl_train.metrics.report.interactions import interactions
 from srl_train.metrics.run_folder import load
 from srl_train.metrics.sinks import JsonlSink
 from tests.srl_train.metrics.report.synthetic_runs import config, row, stage_row, write_run
@@ -120,6 +122,75 @@ def test_only_so_many_runs_are_followed(root, monkeypatch):
     folders = Folders([root])
     folders.look()
     assert len(folders.runs) == 2 and folders.left_out == 1
+
+
+def test_newer_runs_take_the_place_of_older_ones(root, monkeypatch):
+    monkeypatch.setattr("srl_train.metrics.live.folders.MOST_RUNS", 2)
+    folders = Folders([root])
+    for second, name in enumerate("abc"):
+        os.utime(write_run(root / name), (second, second))
+        folders.look()
+    assert set(folders.runs) == {"b", "c"} and folders.left_out == 1
+    os.utime(root / "a", (9, 9))
+    assert folders.look() and set(folders.runs) == {"a", "c"}
+    assert not folders.look() and folders.left_out == 1
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J", "two\nlines", "\u202e", "\udcff"])
+def test_a_run_is_found_by_the_name_that_the_page_shows(root, name):
+    write_run(root / name, rows=[row(0)])
+    folders = Folders([root])
+    folders.look()
+    [(shown, followed)] = folders.runs.items()
+    assert shown.isprintable() and followed.refresh()
+    [runs] = plain(overview({shown: followed.run()}, [root], 0))["blocks"]
+    assert runs["runs"][0]["name"] == shown
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of files")
+def test_a_folder_that_may_not_be_looked_into_hides_no_other(root, monkeypatch):
+    write_run(root / "mine")
+    write_run(root / "theirs")
+    stat = os.stat
+
+    def refused(path, *more, **options):
+        if "theirs/" in os.fspath(path):
+            raise PermissionError(13, "Permission denied", path)
+        return stat(path, *more, **options)
+
+    monkeypatch.setattr(os, "stat", refused)  # the tests may run as root, whom no rights stop
+    folders = Folders([root])
+    folders.look()
+    assert list(folders.runs) == ["mine"]
+
+
+FILES = (
+    "metrics.jsonl",
+    "playing.jsonl",
+    "config.yaml",
+    "summary.json",
+    "episodes/round_00040.jsonl",
+)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("kind", ["circle", "pipe", "folder", "nowhere", "endless"])
+def test_what_is_no_plain_file_ends_nothing(root, name, kind):
+    folder = write_run(root / "run", rows=[row(0)])
+    path = folder / name
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to({"circle": path.name, "nowhere": "not there", "endless": "/dev/zero"}[kind])
+    followed = follower(folder)
+    followed.refresh()
+    run = followed.run()
+    assert [one.name for one in run.files] == ["round_00000.jsonl", "round_00039.jsonl"]
+    assert run.rounds == ([] if name == "metrics.jsonl" else [0])
+    assert of_run("run", run, interactions(run)).sections
 
 
 def test_documents_of_odd_records_are_json_still(root):
