@@ -179,7 +179,7 @@ def _loaded(folder: Path) -> Run:
             f"{folder} holds no run: neither metrics.jsonl nor summary.json nor config.yaml "
             "is in it; give a folder that `srl train` wrote"
         )
-    config_text, tree = read_config(config, notes)
+    config_text, tree = _config(config, notes)
     planned = number_at(tree, "rounds")
     rows = _rows(metrics, notes, planned)
     if rows and len(rows) < planned:
@@ -189,7 +189,7 @@ def _loaded(folder: Path) -> Run:
         folder=folder,
         rows=rows,
         stages=_stages(folder / "stages.jsonl", tree, notes),
-        summary=read_summary(summary, notes),
+        summary=_summary(summary, notes),
         config_text=config_text,
         config=tree,
         samples=_samples(folder / "episodes", notes, expected=bool(rows)),
@@ -274,8 +274,7 @@ def _counts(value: Mapping[str, Any]) -> bool:
     return all(isinstance(one, int | float) and abs(one) < LARGEST for one in value.values())
 
 
-def read_summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
-    """summary.json; {} where it is not there. Raises RunFolderError for what is none."""
+def _summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
     if not path.exists():
         notes.append(
             "summary.json is not there: the run goes on or was stopped. "
@@ -283,7 +282,15 @@ def read_summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
         )
         return {}
     try:
-        found = read_json(read_bytes(path))
+        return summary_of(path, read_bytes(path))
+    except DocumentError as error:
+        raise RunFolderError(f"{path} cannot be read: {error}") from error
+
+
+def summary_of(path: Path, content: bytes) -> Mapping[str, Any]:
+    """What summary.json says. Raises RunFolderError for what is none."""
+    try:
+        found = read_json(content)
     except DocumentError as error:
         raise RunFolderError(f"{path} is not JSON ({error}); remove it or run again") from error
     if not isinstance(found, dict):
@@ -301,13 +308,20 @@ def read_summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
     return found
 
 
-def read_config(path: Path, notes: list[str]) -> tuple[str, Mapping[str, Any]]:
-    """config.yaml as it stands, and parsed. Raises RunFolderError for what is no YAML."""
+def _config(path: Path, notes: list[str]) -> tuple[str, Mapping[str, Any]]:
     if not path.exists():
         notes.append("config.yaml is not there: what the run was told is unknown.")
         return "", {}
     try:
-        text = read_bytes(path, MAX_YAML).decode("utf-8", "replace")
+        return config_of(path, read_bytes(path, MAX_YAML))
+    except DocumentError as error:
+        raise RunFolderError(f"{path} cannot be read: {error}") from error
+
+
+def config_of(path: Path, content: bytes) -> tuple[str, Mapping[str, Any]]:
+    """config.yaml as it stands, and parsed. Raises RunFolderError for what is no YAML."""
+    text = content.decode("utf-8", "replace")
+    try:
         tree = read_yaml(text)
     except DocumentError as error:
         raise RunFolderError(f"{path} is not YAML ({error}); restore it") from error

@@ -11,11 +11,12 @@ from typing import Any
 
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_json
+from srl_envs.loading.untrusted import MAX_BYTES, read_json
+from srl_train.config.yaml_file import MAX_YAML
 from srl_train.metrics.errors import MetricsError, RunFolderError
 from srl_train.metrics.live.tail import Tail, open_inside
 from srl_train.metrics.live.watched_run import GameSoFar, Passes, RoundsSoFar, Spans, WatchedRun
-from srl_train.metrics.run_folder import read_config, read_summary
+from srl_train.metrics.run_folder import config_of, summary_of
 
 MOST_SAMPLES = 200
 """Files of sample episodes that are offered: the newest."""
@@ -157,23 +158,23 @@ class Follower:
 
     def _reread(self, name: str) -> bool:
         """Read a file that is written whole, where it is another than was read."""
-        path = self.folder / name
+        path, most = self.folder / name, MAX_YAML if name == "config.yaml" else MAX_BYTES
         try:
             with open_inside(path, self.root) as file:
                 status = os.fstat(file.fileno())
+                signature = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if self._seen.get(name) == signature:
+                    return False
+                self._seen[name] = signature
+                content = file.read(most + 1)
+            if len(content) > most:
+                raise RunFolderError(f"{name} has more than {most} bytes: it is not read")
+            if name == "config.yaml":
+                self._config = config_of(path, content)
+            else:
+                self._summary = summary_of(path, content)
         except FileNotFoundError:
             return self._seen.pop(name, None) is not None
-        except (RunFolderError, OSError) as error:
-            return self._trouble(name, error)
-        signature = (status.st_ino, status.st_mtime_ns, status.st_size)
-        if self._seen.get(name) == signature:
-            return False
-        self._seen[name] = signature
-        try:
-            if name == "config.yaml":
-                self._config = read_config(path, [])
-            else:
-                self._summary = read_summary(path, [])
         except (RunFolderError, OSError) as error:
             return self._trouble(name, error)
         self._problems.pop(name, None)

@@ -106,10 +106,14 @@ def app(
             raise HTTPException(404, "no such run")
         if hub.readers >= MOST_READERS:
             raise HTTPException(503, "too many readers")
+        if request.method == "HEAD":  # a stream that never ends would keep its connection
+            return Response(media_type="text/event-stream")
 
         async def stream() -> AsyncIterator[bytes]:
             last = request.headers.get("last-event-id", "")
             yield b"retry: 1000\n\n"
+            if hub.readers >= MOST_READERS:  # of many at once, others were first
+                return
             with feed.reader():
                 while not state.keeping_up.done():
                     for event in feed.since(last):
@@ -132,7 +136,7 @@ def app(
         if file not in {path.name for path in follower.run().files}:
             raise HTTPException(404, "no such game")
         number = asked.get("number", "0")
-        if not (number.isdecimal() and int(number[:4]) < MOST_EPISODES):
+        if not (number.isdecimal() and len(number) < 4 and int(number) < MOST_EPISODES):
             raise HTTPException(404, "no such game")
         return JSONResponse(_game(follower, file, int(number), trusted))
 

@@ -68,6 +68,11 @@ def test_a_sample_episode_is_given_as_the_report_shows_it(client):
     assert "cannot be read" in words(missing["blocks"])
 
 
+def test_a_number_of_many_digits_is_no_games(client):
+    path = f"/game?run=one&file=round_00000.jsonl&number={'0' * 4}{'9' * 5000}"
+    assert client.get(path).status_code == 404
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_it_is_read_only(client, method):
     assert client.request(method, "/").status_code == 405
@@ -168,6 +173,36 @@ def test_rounds_arrive_as_they_end_and_readers_go_on_where_they_were(runs):
         _, name, document = other.next("changes", "document")
         assert name == "document" and "round 5 of 40" in words(document)
         other.close()
+
+
+def test_whether_there_are_events_is_answered_and_the_connection_goes_on(runs):
+    with serving([runs]) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        for method, path, code in (("HEAD", "/events?run=one", 200), ("GET", "/game", 404)):
+            connection.request(method, path)
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == code
+        connection.close()
+
+
+def test_of_readers_who_come_at_once_no_more_are_served(runs, monkeypatch):
+    monkeypatch.setattr("srl_train.metrics.live.server.MOST_READERS", 3)
+    asked = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serving([runs]) as port, contextlib.ExitStack() as ends:
+        readers = [ends.enter_context(socket.create_connection(("127.0.0.1", port), 20))
+                   for _ in range(40)]  # fmt: skip
+        for reader in readers:
+            reader.sendall(asked)
+        served = 0
+        for reader in readers:
+            told = b""
+            while (more := reader.recv(2**16)) and b"event: document" not in told:
+                told += more
+                if b"HTTP/1.1 503" in told:
+                    break
+            served += b"event: document" in told
+        assert served == 3
 
 
 def test_the_overview_shows_runs_that_appear(runs):
