@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until somebody interrupts."""
     with needed_by("`srl watch`"):
-        from srl_train.metrics.live.server import app, serve
+        from srl_train.metrics.live.server import server
 
     token = _token(args.host)
     with _listening(args.host, args.port) as listener:
@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
         tell(f"watching {', '.join(map(str, args.folders))} at {_address(args, listener, token)}")
         tell("Ctrl-C ends it.")
         sys.stdout.flush()  # into a pipe too: this is told now, and nothing more for long
-        served = app(args.folders, token=token, names=args.name, trusted=args.trust)
+        served = server(args.folders, token=token, names=args.name, trusted=args.trust)
         with suppress(KeyboardInterrupt):
-            serve(served, listener)
+            served.run(sockets=[listener])
     return 0
 
 

@@ -78,6 +78,10 @@ class Feed:
         self._news.set()
         self._news = asyncio.Event()
 
+    def end(self) -> None:
+        """Let nobody wait any more."""
+        self._news.set()
+
     def forget(self) -> None:
         """Let go of the document; the next reader waits for the next one."""
         self._document = None

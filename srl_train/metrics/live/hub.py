@@ -35,6 +35,7 @@ class Hub:
 
     def __init__(self, given: Sequence[Path], *, trusted: bool = False) -> None:
         self.trusted = trusted
+        self.ended = False
         self.folders = Folders(given)
         self._feeds: dict[str, Feed] = {OVERVIEW: Feed()}
         self._looked = self._looking = 0.0
@@ -79,6 +80,12 @@ class Hub:
         alone = len(runs) == 1 and len(self.folders.given) == 1
         [name] = runs if alone else [None]
         return name if name and runs[name].folder == self.folders.given[0].absolute() else None
+
+    def end(self) -> None:
+        """Send all readers away: the server ends."""
+        self.ended = True
+        for feed in self._feeds.values():
+            feed.end()
 
     async def keep_up(self) -> None:
         """Read and publish until cancelled."""

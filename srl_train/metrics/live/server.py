@@ -74,7 +74,37 @@ def app(
     localhost and its addresses. Code and files that the runs' configurations name are touched only
     where they are `trusted`.
     """
-    hub, state = Hub(folders, trusted=trusted), State()
+    return _app(Hub(folders, trusted=trusted), token, names)
+
+
+def server(
+    folders: Sequence[Path],
+    *,
+    token: str | None = None,
+    names: Sequence[str] = (),
+    trusted: bool = False,
+) -> Server:
+    """The server of that application; `run(sockets=[listener])` serves until interrupted."""
+    hub = Hub(folders, trusted=trusted)
+    config = Config(_app(hub, token, names), log_level="error", access_log=False,
+                    server_header=False, ws="none", timeout_graceful_shutdown=1)  # fmt: skip
+    return _Server(config, hub)
+
+
+class _Server(Server):  # type: ignore[misc]
+    """A server that ends its streams of events before it waits for its connections."""
+
+    def __init__(self, config: Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._hub.end()
+        await super().shutdown(sockets)
+
+
+def _app(hub: Hub, token: str | None, names: Sequence[str]) -> ASGIApp:
+    state = State()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -115,14 +145,15 @@ def app(
             if hub.readers >= MOST_READERS:  # of many at once, others were first
                 return
             with feed.reader():
-                while not state.keeping_up.done():
+                while not (hub.ended or state.keeping_up.done()):
                     for event in feed.since(last):
                         yield event.encoded()
                         last = event.id
                     if not feed.empty:
                         yield b"event: pulse\ndata: %.1f\n\n" % hub.quiet_for(name)
                     await feed.news(PULSE)
-            state.keeping_up.result()  # raises what ended it
+            if not hub.ended:
+                state.keeping_up.result()  # raises what ended it
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 
@@ -138,7 +169,7 @@ def app(
         number = asked.get("number", "0")
         if not (number.isdecimal() and len(number) < 4 and int(number) < MOST_EPISODES):
             raise HTTPException(404, "no such game")
-        return JSONResponse(_game(follower, file, int(number), trusted))
+        return JSONResponse(_game(follower, file, int(number), hub.trusted))
 
     routes = [
         Route("/", page),
@@ -147,13 +178,6 @@ def app(
         Route("/game", game),
     ]
     return Guard(Starlette(routes=routes, lifespan=lifespan), token, names)
-
-
-def serve(served: ASGIApp, listener: socket.socket) -> None:
-    """Serve at a socket until interrupted."""
-    config = Config(served, log_level="error", access_log=False, server_header=False, ws="none",
-                    timeout_graceful_shutdown=1)  # fmt: skip
-    Server(config).run(sockets=[listener])
 
 
 def _game(follower: Follower, file: str, number: int, trusted: bool) -> dict[str, Any]:

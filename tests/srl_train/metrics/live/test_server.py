@@ -8,9 +8,8 @@ import threading
 
 import pytest
 from starlette.testclient import TestClient
-from uvicorn import Config, Server
 
-from srl_train.metrics.live.server import ASSETS, app
+from srl_train.metrics.live.server import ASSETS, app, server
 from srl_train.metrics.sinks import JsonlSink
 from tests.srl_train.metrics.report.pages import words
 from tests.srl_train.metrics.report.synthetic_runs import row, write_run
@@ -111,14 +110,13 @@ def test_the_token_opens_the_page_and_leaves_the_address(runs):
 def serving(folders, port=0, **settings):
     """A real server at a port, which is given back."""
     listener = socket.create_server(("127.0.0.1", port))
-    config = Config(app(folders, **settings), log_level="error", timeout_graceful_shutdown=1)
-    server = Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    served = server(folders, **settings)
+    thread = threading.Thread(target=served.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
         yield listener.getsockname()[1]
     finally:
-        server.should_exit = True
+        served.should_exit = True
         thread.join()
         listener.close()
 
@@ -203,6 +201,14 @@ def test_of_readers_who_come_at_once_no_more_are_served(runs, monkeypatch):
                     break
             served += b"event: document" in told
         assert served == 3
+
+
+def test_an_open_page_does_not_make_the_end_of_the_server_an_error(runs, capfd):
+    with serving([runs]) as port:
+        reader = Reader(port, "/events?run=one")
+        reader.next("document")
+    reader.close()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_the_overview_shows_runs_that_appear(runs):
