@@ -49,7 +49,11 @@ def run(args: argparse.Namespace) -> int:
     folder, config = _folder_and_config(args)
     args.folder = folder  # to be told where the run is interrupted
     refuse_wrong_names(config)
-    # Only now: a wrong configuration should not wait for torch to load.
+    if config.logging.trackers:
+        from srl_train.metrics.trackers.together import refuse_missing
+
+        refuse_missing(config.logging.trackers)
+    # Only now: what is wrong or missing should not be told after torch was loaded.
     with announced("loading torch, transformers and TRL"):
         prepare_torch()
         from srl_train.distributed import processes

@@ -80,7 +80,8 @@ class RunFiles:
         rows = any(path.exists() and path.stat().st_size for path in (self.metrics, self.stages))
         if saved:
             raise ConfigError(
-                f"{self.folder} already holds a run: resume it, remove it, or choose another folder"
+                f"{self.folder} already holds a run: resume it (srl train --resume --out "
+                f"{self.folder}), remove it, or choose another folder"
             )
         if rows or any(self.models.glob("*")):
             raise ConfigError(
@@ -138,7 +139,7 @@ def write_whole(path: Path, text: str) -> None:
 def refuse_taken(folder: Path) -> None:
     """Raise ConfigError where the folder holds something, or is none."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is there already: give another folder, or remove it")
+        raise ConfigError(f"{folder} is there already: give another folder by --out, or remove it")
 
 
 def refuse_unwritable(flag: str, path: Path) -> None:

@@ -93,7 +93,10 @@ def read_played(path: Path) -> list[Played]:
     except DocumentError as error:
         raise ResultsError(f"{path}: {error}") from error
     except OSError as error:
-        raise ResultsError(f"cannot read {path}: {error.strerror}") from error
+        raise ResultsError(
+            f"cannot read {path}: {error.strerror}: give a folder that srl crossplay wrote, or its "
+            "results.json"
+        ) from error
     version = record.get("schema_version") if isinstance(record, dict) else None
     if version != SCHEMA_VERSION or "arenas" not in record:
         raise ResultsError(

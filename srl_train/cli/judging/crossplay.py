@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from srl_train.players.player_spec import PlayerSpec
     from srl_train.players.resolver import Resolver
 
-RANKINGS = {"alpha_rank": "alpha-rank", "nash_weight": "Nash weight", "nash_value": "Nash value"}
-NO_MATCH = "no match: that takes three players, or a game that names winners"
 KEPT_GAMES = 2
 """Of the best and of the worst games of each environment."""
 
@@ -236,9 +234,9 @@ def held_out_lines(scores: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = [["with held-out partners", "focal return", "95 % interval"]]
     for one in scores:
         interval = one["interval"]
-        spread = "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
+        spread = "-" if interval is None else f"{interval[0]:z.3f} to {interval[1]:z.3f}"
         who = f"{one['player']} in {one['scenario']}"
-        rows.append([who, f"{one['focal_return']:.3f}", spread])
+        rows.append([who, f"{one['focal_return']:z.3f}", spread])
     return aligned(rows)
 
 
@@ -286,19 +284,21 @@ def table(judged: Mapping[str, Any]) -> str:
     """The results of one environment as lines of text."""
     names = judged["players"]
     numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
-    lines = [f"\n{judged['name']}: raw return per agent, of the row's player with the column's"]
+    lines = [
+        f"\n{judged['name']}: raw return per agent, of the row's player with the column's, "
+        "+- half of the 95 % interval"
+    ]
     rows = [["", *numbers]]
     for number, name, row in zip(numbers, names, judged["matrix"], strict=True):
-        means = ["-" if cell["mean"] is None else f"{cell['mean']:.3f}" for cell in row]
-        rows.append([f"{number} {name}", *means])
+        rows.append([f"{number} {name}", *map(_mean, row)])
     lines += aligned(rows)
     lines += rating_lines(judged["ratings"], judged["rankings"])
     for gap in judged["gaps"]:
         interval = gap["interval"]
-        spread = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
+        spread = "" if interval is None else f" ({interval[0]:z.3f} to {interval[1]:z.3f})"
         lines.append(
-            f"{gap['group']} ({len(gap['players'])} seeds): self-play {gap['self_play']:.3f}, "
-            f"cross-play {gap['cross_play']:.3f}, gap {gap['gap']:.3f}{spread}"
+            f"{gap['group']} ({len(gap['players'])} seeds): self-play {gap['self_play']:z.3f}, "
+            f"cross-play {gap['cross_play']:z.3f}, gap {gap['gap']:z.3f}{spread}"
         )
     if judged["normalised"] is not None:
         told = [f"{name} {share:.0%}" for name, share in judged["normalised"].items()]
@@ -313,18 +313,27 @@ def table(judged: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _mean(cell: Mapping[str, Any]) -> str:
+    """A mean of the matrix, with its interval where there is one."""
+    if cell["mean"] is None:
+        return "-"
+    if cell["interval"] is None:
+        return f"{cell['mean']:z.3f}"
+    low, high = cell["interval"]
+    return f"{cell['mean']:z.3f} +- {(high - low) / 2:z.3f}"
+
+
 def rating_lines(rated: Mapping[str, Any], rankings: Mapping[str, Any] | None) -> list[str]:
     """The ratings, and the rankings where there are any, as lines of text."""
-    rows = [["", "rating", "interval", *(RANKINGS.values() if rankings is not None else ())]]
-    for one in rated["ratings"]:
-        low, high = one["interval"]
-        own = (
-            [] if rankings is None else [f"{rankings[one['player']][key]:.3f}" for key in RANKINGS]
-        )
-        rows.append([one["player"], f"{one['mu']:.2f}", f"{low:.2f} to {high:.2f}", *own])
-    matches = f"{rated['matches']} matches" if rated["matches"] else NO_MATCH
-    told = f"ratings by {rated['by']} ({matches}), with 95 % intervals:"
-    return [told, *aligned(rows)]
+    from srl_train.metrics.report.population import NO_MATCH, rating_rows
+
+    told = (
+        f"ratings by {rated['by']} ({rated['matches']} matches), with 95 % intervals:"
+        if rated["matches"]
+        else NO_MATCH
+    )
+    headers, rows = rating_rows(rated, rankings)
+    return [told, *(aligned([["", *headers[1:]], *rows]) if len(headers) > 1 else ())]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -126,6 +126,8 @@ class HeatMap:
     """Of rows and columns alike."""
     values: Sequence[Sequence[float]]
     """Row by row; NaN where there is none."""
+    notes: Sequence[Sequence[str]]
+    """Small, below each."""
     hints: Sequence[Sequence[str]]
     """What more there is to say of each, shown on hovering."""
 

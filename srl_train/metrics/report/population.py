@@ -26,6 +26,7 @@ from srl_train.metrics.report.document import (
 )
 
 SHOWN_FAILURES = 20
+NO_MATCH = "no ratings: a match takes three players, or a game that names winners"
 RANKINGS = {"alpha_rank": "alpha-rank", "nash_weight": "Nash weight", "nash_value": "Nash value"}
 
 
@@ -76,10 +77,10 @@ def _arena(
             (
                 gap["group"],
                 len(gap["players"]),
-                number(gap["self_play"]),
-                number(gap["cross_play"]),
-                number(gap["gap"]),
-                _interval(gap["interval"]),
+                *(f"{gap[key]:z.3f}" for key in ("self_play", "cross_play", "gap")),
+                MISSING
+                if gap["interval"] is None
+                else "{:z.3f} to {:z.3f}".format(*gap["interval"]),
             )
             for gap in arena["gaps"]
         ]
@@ -126,24 +127,51 @@ def _matrix(arena: Mapping[str, Any]) -> HeatMap:
         ]
         for row in arena["matrix"]
     ]
-    caption = "Raw return per agent and episode, of the row's player with the column's"
-    return HeatMap(caption, arena["players"], means, hints)
+    intervals = [
+        ["" if cell["interval"] is None else _interval(cell["interval"]) for cell in row]
+        for row in arena["matrix"]
+    ]
+    caption = (
+        "Raw return per agent and episode, of the row's player with the column's, and its 95 % "
+        "interval"
+    )
+    return HeatMap(caption, arena["players"], means, intervals, hints)
+
+
+def rating_rows(
+    rated: Mapping[str, Any], rankings: Mapping[str, Any] | None
+) -> tuple[list[str], list[list[str]]]:
+    """(headers, a row per player): ratings where there were matches, rankings where there are."""
+    headers = ["player"]
+    if rated["matches"]:
+        headers += ["rating", "95 % interval"]
+    if rankings is not None:
+        headers += RANKINGS.values()
+    rows = []
+    for one in rated["ratings"]:
+        row = [one["player"]]
+        if rated["matches"]:
+            low, high = one["interval"]
+            row += [f"{one['mu']:.2f}", f"{low:.2f} to {high:.2f}"]
+        if rankings is not None:
+            row += [f"{rankings[one['player']][key]:z.3f}" for key in RANKINGS]
+        rows.append(row)
+    return headers, rows
 
 
 def ratings(rated: Mapping[str, Any], rankings: Mapping[str, Any] | None) -> list[Block]:
     """The table of ratings, rankings where there are any, and the ratings' history."""
-    rows = []
-    for one in rated["ratings"]:
-        own = {} if rankings is None else rankings[one["player"]]
-        told = [f"{own[key]:.3f}" if own else MISSING for key in RANKINGS]
-        rows.append((one["player"], number(one["mu"]), _interval(one["interval"]), *told))
+    headers, rows = rating_rows(rated, rankings)
+    shown: list[Block] = [table(headers, rows)] if len(headers) > 1 else []
+    if not rated["matches"]:
+        return [Text("Rankings", "heading"), *shown, Text(f"{NO_MATCH}.", "quiet")]
     lines = [
         Line(name, [count for count, _ in points], [mu for _, mu in points])
         for name, points in rated["history"].items()
     ]
     return [
         Text(f"Ratings by {rated['by']}", "heading"),
-        table(["player", "rating", "95 % interval", *RANKINGS.values()], rows),
+        *shown,
         Figure(
             [Panel("rating after so many matches", lines, across="match")],
             f"OpenSkill's rating over {rated['matches']} matches, in an order drawn from the seed.",

@@ -141,12 +141,14 @@ def test_another_run_is_not_overwritten(config_path, tmp_path, capsys):
         ("models: {base: runs/nobody}", "models.base: there is no folder runs/nobody"),
         ("seats: {agent_1: grim_triger}", "seats.agent_1 is 'grim_triger': give one of"),
         ("seats: {nobody: uniform}", "no agent 'nobody'"),
+        ("logging: {trackers: [mlflow]}", "trackers: mlflow needs mlflow: pip install"),
     ],
 )
-def test_a_wrong_name_is_refused_before_torch_is_loaded(settings, says, tmp_path):
+def test_what_is_wrong_is_refused_before_torch_is_loaded(settings, says, tmp_path):
     (tmp_path / "config.yaml").write_text(settings)
     script = (
         "import sys; from srl_train.cli import main\n"
+        "sys.modules['mlflow'] = None\n"
         "code = main(['train', 'config.yaml'])\n"
         "print(code, 'torch' in sys.modules)"
     )

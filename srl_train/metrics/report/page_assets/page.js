@@ -47,8 +47,12 @@ function table(block) {
 function heatmap(block) {
   const known = finite(block.values.flat());
   const [low, high] = [Math.min(...known), Math.max(...known)];
-  const cell = (value, hint) => {
-    const made = text("td", "number", value === null ? MISSING : String(Number(value.toPrecision(4))));
+  // As many decimals for all as give the largest four digits.
+  const largest = Math.max(0, ...known.map(Math.abs)) || 1;
+  const decimals = Math.min(8, Math.max(0, 3 - Math.floor(Math.log10(largest))));
+  const cell = (value, note, hint) => {
+    const made = make("td", { className: "number" },
+      text("div", "", value === null ? MISSING : value.toFixed(decimals)), text("div", "note", note));
     if (value !== null) {
       const share = high > low ? (value - low) / (high - low) : 0;
       made.style.background = `rgba(0, 114, 178, ${(0.6 * share).toFixed(3)})`;
@@ -59,7 +63,7 @@ function heatmap(block) {
   const numbers = block.labels.map((_, place) => text("th", "number", `[${place + 1}]`));
   const rows = block.values.map((row, place) => make("tr", {},
     text("th", "", `[${place + 1}] ${block.labels[place]}`),
-    row.map((value, column) => cell(value, block.hints[place][column]))));
+    row.map((value, column) => cell(value, block.notes[place][column], block.hints[place][column]))));
   return make("div", {}, text("p", "quiet", block.title), text("div", "wide",
     make("table", { className: "heatmap" }, make("thead", {}, make("tr", {}, text("th", "", ""), numbers)),
       make("tbody", {}, rows))));

@@ -6,7 +6,7 @@ import pytest
 
 from srl_agents.episode import read_jsonl
 from srl_train import cli
-from tests.srl_train.metrics.report.pages import document
+from tests.srl_train.metrics.report.pages import blocks, document, words
 
 SHORT = ["--set", "max_cycles=4", "--episodes", "3"]
 THREE = ["always_cooperate", "always_compete", "tit_for_tat"]
@@ -170,7 +170,24 @@ def test_what_makes_no_sense_is_refused(words, told, tmp_path, capsys):
 
 def test_two_players_are_told_why_they_have_no_rating(tmp_path, capsys):
     judged(["uniform", "tit_for_tat", "--environment", "coop_compete_v0", *SHORT], tmp_path)
-    assert "(no match: that takes three players" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "no ratings: a match takes three players" in told
+    assert "25.00" not in told and "alpha-rank" in told  # OpenSkill's start is no rating
+    page = words(document(tmp_path / "results.html"))
+    assert "no ratings: a match takes three players" in page and "OpenSkill" not in page
+
+
+def test_means_are_told_with_their_intervals(tmp_path, capsys):
+    record = judged(
+        ["uniform", "tit_for_tat", "--environment", "coop_compete_v0", *SHORT], tmp_path
+    )
+    told = capsys.readouterr().out
+    [drawn] = blocks(document(tmp_path / "results.html"), "heatmap")
+    for row, notes in zip(record["arenas"][0]["matrix"], drawn["notes"], strict=True):
+        for cell, note in zip(row, notes, strict=True):
+            low, high = cell["interval"]
+            assert f"{cell['mean']:.3f} +- {(high - low) / 2:.3f}" in told
+            assert note == f"{low:.4g} to {high:.4g}"
 
 
 def test_games_of_another_cross_play_are_not_written_over(tmp_path, capsys):
