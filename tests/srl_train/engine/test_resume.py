@@ -217,7 +217,7 @@ def test_an_evaluation_that_fails_loses_nothing_learned(stage, short_run, tmp_pa
     settings = {} if stage is None else {"sft": {"data_policy": "uniform", "episodes": 2}}
     when = "after" if stage is None else "after_sft"
     config = short_run(rounds=1, checkpoints__every=5, logging__evaluation_episodes=2, **settings)
-    evaluate = Trainer._evaluate
+    evaluate = Trainer.evaluate
 
     def failing(trainer, now):
         if now == when:
@@ -225,7 +225,7 @@ def test_an_evaluation_that_fails_loses_nothing_learned(stage, short_run, tmp_pa
         evaluate(trainer, now)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_evaluate", failing)
+        patch.setattr(Trainer, "evaluate", failing)
         with pytest.raises(RolloutError, match="gone"):
             Trainer(config, tmp_path / "run").fit()
     resumed = Trainer(config, tmp_path / "run")
