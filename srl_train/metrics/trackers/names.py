@@ -14,11 +14,21 @@ import numpy as np
 
 LONGEST_NAME, LONGEST_SETTING = 80, 1000
 """Characters of a name that others gave, and of a setting's text."""
+LEFT_OUT = "(left out)"
+"""Stands for a secret."""
 _OURS = {"raw_reward": "reward", "raw_return": "return"}
 """Key of a row -> its name, where the row says more than trackers' users expect."""
 _SECRET = re.compile(
-    r"(^|[_.-])((api|access)_?key|auth\w*|token|passw\w*|secret|credentials?)$", re.IGNORECASE
+    r"(^|[_.-])((api|access|private|secret|ssh)_?key|auth\w*|\w*token|passw\w*|passphrase|pwd"
+    r"|\w*secret|credentials?)$",
+    re.IGNORECASE,
 )
+_TOLD = re.compile(
+    r"""(\b\w*(?:api_?key|access_?key|token|passw\w*|passphrase|secret)|\bkey(?==))"""
+    r"""(["']?\s*[=:]\s*["']?)[^\s&,;"'}]+""",
+    re.IGNORECASE,
+)
+"""A secret with its name, in a text."""
 
 
 def of_round(row: Mapping[str, Any]) -> dict[str, float]:
@@ -75,19 +85,31 @@ def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
             name: value
             for key, inner in tree.items()
             for name, value in of_settings(
-                "(left out)" if _SECRET.search(str(key)) and inner else inner,
+                LEFT_OUT if _is_secret(key, inner) else inner,
                 f"{path}.{labels[key]}" if path else labels[key],
             ).items()
         }
     if isinstance(tree, int | float):
         return {path: tree}
-    return {path: without_secrets(str(tree))[:LONGEST_SETTING]}
+    return {path: without_secrets(str(_without(tree)))[:LONGEST_SETTING]}
 
 
 def without_secrets(text: str) -> str:
-    """The text, its addresses without users and passwords, queries and keys."""
+    """The text, its addresses without users and passwords, and what it quotes without keys."""
     text = re.sub(r"(?<=://)[^/\s@]*@", "...@", text)
-    return re.sub(r"(?i)\b(api_?key|\w*token|password|secret)=[^&\s]+", r"\1=...", text)
+    text = re.sub(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+", r"\1 ...", text)
+    return _TOLD.sub(r"\1\2...", text)
+
+
+def _is_secret(key: object, value: object) -> bool:
+    return bool(value) and _SECRET.search(str(key)) is not None
+
+
+def _without(tree: Any) -> Any:
+    """The same without what looks like a secret, however deep in lists."""
+    if isinstance(tree, Mapping):
+        return {k: LEFT_OUT if _is_secret(k, v) else _without(v) for k, v in tree.items()}
+    return [_without(one) for one in tree] if isinstance(tree, list | tuple) else tree
 
 
 def segment(name: str) -> str:

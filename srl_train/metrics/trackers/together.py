@@ -68,8 +68,11 @@ class Trackers:
                     last = dict.fromkeys(_KINDS, tracker.hides_from - 1)
                 self._lines.append(_Line(name, tracker, last, self._save))
                 ends.callback(self._lines[-1].close, False)
+            try:
+                self._save()
+            except OSError as error:
+                raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
             ends.pop_all()
-        self._save()
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Take a row of a pass or of a round."""
@@ -132,7 +135,7 @@ class _Line:
         self._name, self._tracker, self._last, self._save = name, tracker, last, save
         self._handed = dict(last)
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
-        self._closing = False
+        self._closing = self._unsaved = False
         self._lost = 0
 
     def put(self, kind: str, step: int, call: Callable[[Tracker], None]) -> None:
@@ -161,7 +164,13 @@ class _Line:
             self._lost += 1
         else:
             self._last[kind] = step
-            self._save()
+            try:
+                self._save()
+            except OSError as error:
+                if not self._unsaved:
+                    _LOG.warning("%s cannot be written, so that a resumed run may record steps of "
+                                 "%s again: %s", FILE, self._name, error.strerror)  # fmt: skip
+                self._unsaved = True
 
     def _failed(self, future: Future[None]) -> bool:
         if future.cancelled():
@@ -215,7 +224,8 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
         fits = (
             isinstance(own, dict)
             and own.keys() == {"known_as", "last"}
-            and _KNOWN_AS.fullmatch(str(own["known_as"]))
+            and isinstance(own["known_as"], str)
+            and _KNOWN_AS.fullmatch(own["known_as"])
             and isinstance(own["last"], dict)
             and all(isinstance(step, int) for step in own["last"].values())
         )

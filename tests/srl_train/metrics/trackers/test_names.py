@@ -5,6 +5,8 @@ import pytest
 from srl_train.metrics.trackers import names
 from tests.srl_train.metrics.trackers.recorded import EVALUATION, round_row, stage_row
 
+SECRET = "sk-1234567890"
+
 
 def test_a_round_by_model_and_by_agent():
     found = names.of_round(round_row(4))
@@ -75,3 +77,25 @@ def test_settings_by_dotted_names_without_secrets():
         "options.password": "(left out)",
         "options.url": "https://...@host/x?access_token=...&q=1",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"several": [{"options": {"api_key": SECRET}}]}, {"several": ({"token": SECRET},)},
+        {"own": {"private_key": SECRET}}, {"own": {"hfToken": SECRET}}, {"own": {"pwd": SECRET}},
+        {"own": {"url": f"http://host/?key={SECRET}"}}, {"own": [f"http://me:{SECRET}@host"]},
+    ],
+)  # fmt: skip
+def test_no_secret_is_among_the_settings_however_deep(tree):
+    assert SECRET not in str(names.of_settings(tree))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [f"Authorization: Bearer {SECRET}", f"api_key: {SECRET}", f"{{'token': '{SECRET}'}}",
+     f'{{"api_key":"{SECRET}"}}', f"HF_TOKEN={SECRET}&more", f"password: {SECRET}"],
+)  # fmt: skip
+def test_no_secret_is_in_what_is_told_of_an_error(words):
+    assert SECRET not in names.without_secrets(words)
+    assert names.without_secrets("KeyError: 'reward'") == "KeyError: 'reward'"

@@ -95,6 +95,23 @@ def test_a_failure_is_a_warning_and_is_counted(tmp_path, kept, caplog):
     assert json.loads((tmp_path / FILE).read_text())["wandb"]["last"] == {"train": 8}
 
 
+def test_a_full_disk_ends_no_run_that_goes_on(tmp_path, kept, caplog, monkeypatch):
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    trackers = of(tmp_path)
+    monkeypatch.setattr(together, "whole_file", full)
+    for number in range(3):
+        trackers.write(round_row(number))
+    trackers.close(finished=True)
+    [told] = [record.getMessage() for record in caplog.records]
+    assert "trackers.json cannot be written" in told and "No space left" in told
+    assert kept[0].got[-1] == ("closed", True)
+    with pytest.raises(TrackerError, match=r"trackers\.json cannot be written: No"):
+        of(tmp_path)
+    assert kept[1].got == [("closed", False)]
+
+
 def test_what_waits_for_a_dead_server_is_given_up_at_the_end(tmp_path, kept, caplog):
     trackers = of(tmp_path)
     waiting, tries = threading.Event(), []
@@ -164,7 +181,8 @@ def test_a_missing_package_is_told_before_anything_is_loaded(monkeypatch, short_
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"wandb": 1}', '{"wandb": {"known_as": "../../x", "last": {}}}',
+    ["{", "[]", '{"wandb": 1}', '{"wandb": {"known_as": 5, "last": {}}}',
+     '{"wandb": {"known_as": "../../x", "last": {}}}',
      '{"wandb": {"known_as": "x", "last": {"train": "9"}}}'],
 )  # fmt: skip
 def test_a_damaged_record_of_runs_is_refused(text, tmp_path, kept):
