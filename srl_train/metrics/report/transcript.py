@@ -77,8 +77,9 @@ def _transcript(
         f"{agent} {total:.4g}" for agent, total in sorted(episode.returns().items())
     )
     turns = [(), *episode.turns]
+    played = "1 turn" if len(episode.turns) == 1 else f"{len(episode.turns)} turns"
     return Transcript(
-        summary=f"Seed {episode.seed}, {len(episode.turns)} turns. Returns: {returns}.",
+        summary=f"Seed {episode.seed}, {played}. Returns: {returns}.",
         failure=None if episode.failure is None else cut(episode.failure, SHOWN_CHARACTERS),
         rules=[] if view is None else _rules(episode, view),
         turns=[
