@@ -26,7 +26,7 @@ from srl_train.engine.rounds import RoundResult, Rounds
 from srl_train.engine.run_files import RunFiles, refuse_unwritable
 from srl_train.engine.state import Run
 from srl_train.errors import CheckpointNotFound, TrainingError
-from srl_train.metrics import Sink, unreadable_answers
+from srl_train.metrics import Sink, failed_games, unreadable_answers
 from srl_train.players.learning_models import ModelObject
 from srl_train.updates import UpdateStrategy
 
@@ -384,4 +384,5 @@ class Trainer:
                 raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
             self.run.evaluations[when] = measured
             self._recorder.evaluation(self.run, when)
+            failed_games.warn(self.run, played)
             unreadable_answers.warn(self.run, [one for one in played if one.failure is None])

@@ -26,7 +26,8 @@ from core_srl.managers.llm_config import LLMConfig
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
-from srl_agents.llm.backends.huggingface.backend import evaluating, source_of
+from srl_agents.llm.backends.huggingface.backend import evaluating
+from srl_agents.llm.backends.huggingface.sources import source_of
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.hub_names import folder_for

@@ -18,7 +18,7 @@ from core_srl.models import MODERN_MODELS
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
-from srl_agents.llm.backends.huggingface.backend import folder_of
+from srl_agents.llm.backends.huggingface.sources import folder_of
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.backends.retrying import RetryPolicy, TransientError
 from srl_agents.llm.sampling import Sampling

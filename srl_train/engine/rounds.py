@@ -18,7 +18,7 @@ from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance, snapshot
 from srl_train.errors import TrainingError
-from srl_train.metrics import unreadable_answers
+from srl_train.metrics import failed_games, unreadable_answers
 from srl_train.updates import RoundContext
 from srl_train.updates.scores import model_scores
 
@@ -240,7 +240,7 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
         never_asked,
         model_scores(kept, run.models_of_seats, run.roles),
         dict(run.mode_state),
-        unreadable_answers.warn(run, kept),
+        [*failed_games.warn(run, episodes, len(left_out)), *unreadable_answers.warn(run, kept)],
     )
 
 

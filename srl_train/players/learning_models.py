@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend, source_of
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.quantization import shared_states
+from srl_agents.llm.backends.huggingface.sources import source_of
 from srl_train.checkpoints.adapter_folders import adapter_base, go_on_from, merged
 from srl_train.config.models import ModelsConfig
 from srl_train.learners.lora import adapter_models, side_by_side

@@ -141,11 +141,10 @@ def _build(
             break
     else:
         log.warning(
-            "after %d rounds of warm start %.1f%% of the embedded model's answers are illegal; "
-            "build it with more than %d steps",
+            "after %d rounds of warm start %.1f%% of the embedded model's answers are illegal: "
+            "it has this to learn in training too, or choose among legal answers only",
             ROUNDS,
             100 * min(illegal, 1.0),
-            steps,
         )
     return model.eval(), tokenizer
 

@@ -12,7 +12,7 @@ import psutil
 
 from srl_agents.errors import PlacementError, ServingError
 from srl_agents.llm import tiny
-from srl_agents.llm.backends.huggingface.backend import folder_of, source_of
+from srl_agents.llm.backends.huggingface.sources import folder_of, source_of
 from srl_agents.serving import placement
 from srl_agents.serving.command import ServerSpec, program
 from srl_agents.serving.gpus import Gpu, find_gpus

@@ -19,7 +19,7 @@ from core_srl import (
 )
 from core_srl.servers import schedulers
 from srl_agents.errors import BackendError, PlacementError, ServingError
-from srl_agents.llm.backends.huggingface.backend import folder_of
+from srl_agents.llm.backends.huggingface.sources import folder_of
 from srl_agents.llm.backends.retrying import TransientError
 from srl_agents.serving import server as server_module
 from srl_agents.serving.fleet import Fleet
@@ -224,6 +224,11 @@ def test_a_model_that_cannot_be_had_is_told(monkeypatch):
     def refuse(name, revision):
         raise OSError("offline")
 
+    class Answers:
+        def head(self, url, timeout):
+            pass
+
+    monkeypatch.setattr(f"{folder_of.__module__}.get_session", Answers)
     monkeypatch.setattr(f"{folder_of.__module__}.snapshot_download", refuse)
     scheduler = UnifiedScheduler()
     scheduler.register_model("qwen3")

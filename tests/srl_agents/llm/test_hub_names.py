@@ -7,7 +7,8 @@ from srl_agents.llm.hub_names import VARIABLE, folder_for, folders
 
 
 def test_a_folder_stands_for_a_name_and_a_line_says_so(tiny_folder, monkeypatch, caplog):
-    from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend, folder_of
+    from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+    from srl_agents.llm.backends.huggingface.sources import folder_of
 
     monkeypatch.setenv(VARIABLE, f"nobody/one={tiny_folder}, nobody/two@main = {tiny_folder},")
     assert HuggingFaceBackend.load("nobody/one", device="cpu").model.config.hidden_size > 0
@@ -35,3 +36,26 @@ def test_a_folder_that_is_not_there_is_told(tmp_path, monkeypatch):
         BackendError, match=f"no folder {tmp_path / 'nowhere'}, named for nobody/on"
     ):
         folder_for("nobody/one")
+
+
+def test_a_hub_that_is_out_of_reach_is_told_at_once(monkeypatch):
+    from srl_agents.llm.backends.huggingface import sources
+    from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+
+    asked = []
+
+    class NoNetwork:
+        def head(self, url, **_):
+            asked.append(url)
+            raise OSError("no route to host")
+
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr(sources, "get_session", NoNetwork)
+    with pytest.raises(BackendError) as told:
+        HuggingFaceBackend.load("nobody/one@v2", device="cpu")
+    assert str(told.value) == (
+        "cannot load the model 'nobody/one@v2': it is not on this machine, and "
+        f"{asked[0]} cannot be reached (no route to host): give a folder, or say which stands "
+        "for it by CORE_SRL_MODELS=nobody/one=FOLDER"
+    )
+    assert len(asked) == 1

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,12 +24,10 @@ from srl_agents.llm.backends.token_backend import (
     check_version,
 )
 from srl_agents.llm.chat_format import ChatFormat
-from srl_agents.llm.hub_names import folder_for
 from srl_envs.loading.extras import needed_by
 
 with needed_by("a Hugging Face model"):
     import torch
-    from huggingface_hub import snapshot_download
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from srl_agents.llm.backends.huggingface.kept_caches import KeptCaches
@@ -38,6 +35,7 @@ from srl_agents.llm.backends.huggingface.kv_cache import KeptCache, reusable
 from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_agents.llm.backends.huggingface.quantization import Quantization, loading, made_steady
 from srl_agents.llm.backends.huggingface.sampling import TokenDraw
+from srl_agents.llm.backends.huggingface.sources import reachable_source_of
 
 _LOADING = threading.Lock()
 """Held while a model is loaded: transformers changes what torch does in the whole process."""
@@ -125,13 +123,15 @@ class HuggingFaceBackend:
             placed = {} if quantization is None else loading(quantization, device)
             if attn_implementation is not None:
                 placed["attn_implementation"] = attn_implementation
-            source, revised = source_of(name_or_folder)
+            source, revised = reachable_source_of(name_or_folder)
             tokenizer = AutoTokenizer.from_pretrained(source, **revised)
             with _LOADING, no_bars():
                 model = AutoModelForCausalLM.from_pretrained(
                     source, dtype=dtype, **placed, **revised
                 )
             model = model.to(device) if quantization is None else made_steady(model)
+        except BackendError:
+            raise
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             if isinstance(error, ImportError) and attn_implementation is None:
                 raise
@@ -277,30 +277,6 @@ class HuggingFaceBackend:
         device = next(self.model.parameters()).device
         additive = self.model.dtype if self._takes_additive_mask else None
         return KeptCache(self.model.config, models, device, additive)
-
-
-def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """What transformers is asked to load, and how: NAME@REVISION is a revision on the hub, unless
-    a folder stands for it (srl_agents.llm.hub_names)."""
-    source = os.fspath(name)
-    if not os.path.exists(source) and (folder := folder_for(source)) is not None:
-        return folder, {}
-    head, at, revision = source.rpartition("@")
-    return (head, {"revision": revision}) if at and not os.path.exists(source) else (source, {})
-
-
-def folder_of(name: str | os.PathLike[str]) -> Path:
-    """Where a model lies on this machine; one of the hub is downloaded first.
-
-    Raises BackendError where it cannot be.
-    """
-    source, revised = source_of(name)
-    if os.path.isdir(source):
-        return Path(source)
-    try:
-        return Path(snapshot_download(source, revision=revised.get("revision")))
-    except (OSError, ValueError) as error:
-        raise BackendError(f"cannot download {os.fspath(name)!r}: {error}") from error
 
 
 class _Row:

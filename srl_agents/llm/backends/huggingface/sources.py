@@ -1,0 +1,61 @@
+"""Sources of models: folders of this machine, and repositories of the hub."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.hub_names import VARIABLE, folder_for
+from srl_envs.loading.extras import needed_by
+
+with needed_by("a Hugging Face model"):
+    from huggingface_hub import constants, snapshot_download, try_to_load_from_cache
+    from huggingface_hub.utils import get_session
+
+
+def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
+    """What transformers is asked to load, and how: NAME@REVISION is a revision on the hub, unless
+    a folder stands for it (srl_agents.llm.hub_names)."""
+    source = os.fspath(name)
+    if not os.path.exists(source) and (folder := folder_for(source)) is not None:
+        return folder, {}
+    head, at, revision = source.rpartition("@")
+    return (head, {"revision": revision}) if at and not os.path.exists(source) else (source, {})
+
+
+def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
+    """What `source_of` says, once it can be loaded from there.
+
+    Raises BackendError at once for a model that is not on this machine where the hub cannot be
+    reached: the hub's own client tries every file of it six times.
+    """
+    source, revised = source_of(name)
+    if os.path.exists(source) or any(
+        isinstance(try_to_load_from_cache(source, file, **revised), str)
+        for file in ("config.json", "adapter_config.json")
+    ):
+        return source, revised
+    try:
+        get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+    except Exception as error:  # whatever its client raises: it is passed on
+        raise BackendError(
+            f"cannot load the model {os.fspath(name)!r}: it is not on this machine, and "
+            f"{constants.ENDPOINT} cannot be reached ({error}): give a folder, or say which "
+            f"stands for it by {VARIABLE}={source}=FOLDER"
+        ) from error
+    return source, revised
+
+
+def folder_of(name: str | os.PathLike[str]) -> Path:
+    """Where a model lies on this machine; one of the hub is downloaded first.
+
+    Raises BackendError where it cannot be.
+    """
+    source, revised = reachable_source_of(name)
+    if os.path.isdir(source):
+        return Path(source)
+    try:
+        return Path(snapshot_download(source, revision=revised.get("revision")))
+    except (OSError, ValueError) as error:
+        raise BackendError(f"cannot download {os.fspath(name)!r}: {error}") from error
