@@ -390,8 +390,7 @@ def _read(base: str) -> _Reading:
 
 def _probe(backend: VLLMBackend) -> list[int]:
     """Token ids that every new version is compared on: any conversation will do."""
-    [prompt] = backend.chat.prompts([Turn(PROBED * PROBES)])
-    return list(prompt)
+    return list(backend.chat.prompts([Turn(PROBED * PROBES)])[0])
 
 
 def create_distributed_lora_scheduler(
