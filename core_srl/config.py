@@ -38,6 +38,7 @@ from srl_train.errors import ConfigError
 EVALUATION_EPISODES = 32
 """Games before and after training where a run is monitored."""
 LARGEST_GROUP = 16  # games; more say little more about which of them went better
+WAITING = "games wait while models learn (enable_areal=True has them go on all the same)"
 STALENESS = 1  # updates that a sample may be old where play goes on while models learn
 
 
@@ -192,7 +193,7 @@ class MultiModelConfig(Section):
         if ahead and not self._is_set("enable_areal"):
             ahead = bool(gpus) and int(os.environ.get("WORLD_SIZE", "1")) == 1
             if not ahead:
-                told = (*told, "play waits for learning (enable_areal=True plays on all the same)")
+                told = (*told, WAITING)
         if self._is_set("base_port") and in_process:
             port = (
                 f"base_port {self.base_port} opens no port: models sample in this process "

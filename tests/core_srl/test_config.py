@@ -69,8 +69,8 @@ def test_the_defaults_as_a_run():
     assert "; ".join(config.here().told) == (
         "the embedded model 'tiny' learns in place of others (qwen3: not on this machine; openai: "
         "no OPENAI_API_KEY; claude: no ANTHROPIC_API_KEY; llama3: not on this machine); num_gpus "
-        "is 4, and 0 are here: models are on the CPU; play waits for learning "
-        "(enable_areal=True plays on all the same)"
+        "is 4, and 0 are here: models are on the CPU; games wait while models learn "
+        "(enable_areal=True has them go on all the same)"
     )
 
 

@@ -60,8 +60,5 @@ def registered_name(name: str) -> str:
 def _entry(name: str) -> tuple[str, str, Callable[..., SimulatedEnvironment]]:
     known = "tool" if name == "tools" else name
     if known not in ENVIRONMENTS:
-        listed = ", ".join(ENVIRONMENTS)
-        raise EnvConfigError(
-            f"there is no environment {name!r}{nearest(name, ENVIRONMENTS)}: they are {listed}"
-        )
+        raise EnvConfigError(f"there is no environment {name!r}{nearest(name, ENVIRONMENTS)}")
     return ENVIRONMENTS[known]
