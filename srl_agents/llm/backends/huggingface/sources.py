@@ -10,8 +10,12 @@ from srl_agents.llm.hub_names import VARIABLE, folder_for
 from srl_envs.loading.extras import needed_by
 
 with needed_by("a Hugging Face model"):
-    from huggingface_hub import constants, snapshot_download, try_to_load_from_cache
-    from huggingface_hub.utils import get_session
+    from huggingface_hub import (
+        constants,
+        get_session,
+        snapshot_download,
+        try_to_load_from_cache,
+    )
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
