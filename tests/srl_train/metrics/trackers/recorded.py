@@ -1,5 +1,6 @@
 """Rows and games as a run hands them to trackers, and runs cut off and gone on with."""
 
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,9 +59,9 @@ def hostile_game() -> Episode:
     return Episode("mine_v0", 7, {"red 1": "model_0"}, ((step,),))
 
 
-def cut_off(config, folder: Path) -> None:
+def cut_off(config, folder: Path, seconds: float = 0.0) -> None:
     """A run that fails in its third round, its newest checkpoint being after the second, and goes
-    on."""
+    on so many seconds later."""
     trainer = Trainer(config, folder)
     taken = trainer._recorder.round
 
@@ -72,6 +73,7 @@ def cut_off(config, folder: Path) -> None:
     trainer._recorder.round = failing
     with suppress(TrainingError):
         trainer.fit()
+    time.sleep(seconds)
     resumed = Trainer(config, folder)
     resumed.load_checkpoint()
     assert resumed.run.next_round == 2
