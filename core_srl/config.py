@@ -98,6 +98,8 @@ class MultiModelConfig(Section):
     """Games in all, rounded up to whole multiples of update_frequency."""
     episode_length: Positive = 32
     """Turns per game, at most."""
+    max_new_tokens: Positive | None = None
+    """Tokens per answer; None: 4 where all models are 'tiny', else 32. Trades want 32 or more."""
     episode_timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds in which the games between two updates must be over, else "Episode timeout"."""
     update_frequency: Annotated[int, Field(ge=2)] = 10
@@ -265,6 +267,9 @@ class MultiModelConfig(Section):
                     "base": bases,
                     "frozen_models": frozen,
                     "device": "auto" if self.num_gpus else "cpu",
+                    "sampling": {"max_new_tokens": self.max_new_tokens}
+                    if self.max_new_tokens
+                    else {},
                     **({"adapters": {}} if adapters else {}),
                 },
                 **({"seats": seats} if frozen else {}),

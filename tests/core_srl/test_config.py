@@ -108,6 +108,7 @@ READ = {  # documented field -> another value -> what it becomes
     "weight_update_strategy": ("federated", lambda run: run.updates.strategy == "federated"),
     "max_episodes": (95, lambda run: run.rounds == 10),
     "episode_length": (16, lambda run: run.environment.options["max_cycles"] == 16),
+    "max_new_tokens": (48, lambda run: run.models.sampling.max_new_tokens == 48),
     "episode_timeout": (9.5, lambda run: run.rollout.timeout == 9.5),
     "update_frequency": (
         48,
