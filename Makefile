@@ -18,12 +18,15 @@
 #
 # PYTHON=...  the interpreter to build .venv with (3.11 or later; found where not given)
 # SEED=...    of the demo (0 where not given)
+# WORKERS=... processes that test (one more than there are cores where not given)
 
 SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; \
 	done)
 SEED ?= 0
+# One more than there are cores: some tests wait, for deadlines and for what dies to come back.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 VENV := .venv
 BIN := $(VENV)/bin
 INTEROP := .venv-interop
@@ -66,7 +69,7 @@ demo: $(VENV)/.installed-run
 	$(BIN)/srl report $(DEMO)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow

@@ -76,6 +76,7 @@ def test_the_defaults_as_a_run():
 
 def test_the_defaults_where_everything_is_there(monkeypatch, tmp_path):
     gpus(monkeypatch, 4)
+    monkeypatch.setattr(models, "_has_ray", lambda: True)
     monkeypatch.setenv("OPENAI_API_KEY", "a key")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a key")
     names = (MODERN_MODELS["qwen3"], MODERN_MODELS["llama3"])

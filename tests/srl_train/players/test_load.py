@@ -1,9 +1,12 @@
 """How models are loaded, as a configuration says."""
 
+from unittest.mock import Mock
+
 import pytest
 from transformers import AutoTokenizer
 
 from srl_agents.llm.backends.huggingface import backend as huggingface
+from srl_agents.llm.backends.huggingface import sources
 from srl_train.engine.assemble import assemble
 
 CHATTY = "{% if add_generation_prompt and not brief %}{{ 'at length: ' }}{% endif %}"
@@ -44,6 +47,7 @@ def test_a_revision_is_asked_of_the_hub_and_folders_may_have_such_names(tmp_path
         raise OSError("asked enough")
 
     monkeypatch.setattr(huggingface.AutoTokenizer, "from_pretrained", from_pretrained)
+    monkeypatch.setattr(sources, "get_session", Mock)  # the hub is there
     folder = tmp_path / "run@home"
     folder.mkdir()
     for name in ("me/model@v1.0", "me/model", str(folder)):

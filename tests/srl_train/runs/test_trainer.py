@@ -316,7 +316,7 @@ def test_a_checkpoint_that_is_not_there(short_run, tmp_path):
 def test_another_run_is_not_overwritten(short_run, tmp_path):
     trainer_for(short_run(), tmp_path).fit()
     metrics = (tmp_path / "run" / "metrics.jsonl").read_bytes()
-    with pytest.raises(ConfigError, match="already holds a run: resume it, remove it"):
+    with pytest.raises(ConfigError, match=r"already holds a run: resume it \(.*\), remove it"):
         trainer_for(short_run(), tmp_path).fit()
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == metrics
 
