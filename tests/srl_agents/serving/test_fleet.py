@@ -11,6 +11,7 @@ from srl_agents.llm.backends import background_loop
 from srl_agents.serving import fleet as fleets
 from srl_agents.serving.command import Keys
 from srl_agents.serving.fleet import Fleet
+from srl_agents.serving.process.records import is_claimed
 from srl_agents.serving.scheduler import Task
 
 from .conftest import any_port
@@ -138,6 +139,7 @@ def test_one_that_does_not_start_ends_all(spec, new_server):
     good = spec()
     with pytest.raises(ServingError, match="no such model"):
         managed([good, spec(dies="no such model")])
+    until(lambda: not is_claimed(f"http://127.0.0.1:{good.port}"))  # its guards end a moment later
     new_server(port=good.port).start()  # its port is free again
 
 
