@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -24,10 +25,10 @@ from srl_envs.loading.untrusted import printable
 
 POLL = 0.25
 """Seconds between two looks at a server that starts."""
-PORT_POLL = 0.02
-"""Seconds between two looks at the port of a server that was killed."""
+END_POLL = 0.02
+"""Seconds between two looks at what a server that was killed still holds."""
 LAST_MOMENTS = 4.0
-"""Seconds in which a server whose engine died of a request ends, after it has said so."""
+"""Seconds in which a server ends that was killed, or whose engine died of a request and said so."""
 MARGIN = 10.0
 """Seconds after which the guard has ended, at the latest, once its server's time is over."""
 LOG_BYTES = 256 * 1024
@@ -129,11 +130,14 @@ class ModelServer(Server):
         self._process: subprocess.Popen[bytes] | None = None
         self._record: Path | None = None
         self._log_start = 0
+        # Who kills it and who then starts it again may be in different threads.
+        self._one_at_a_time = threading.Lock()
 
     @property
     def alive(self) -> bool:
         """See Server."""
-        return self._process is not None and self._process.poll() is None
+        process = self._process
+        return process is not None and process.poll() is None
 
     def start(self) -> None:
         """Start the process; what it writes is added to `log`.
@@ -141,9 +145,22 @@ class ModelServer(Server):
         Raises ServingError where the port is in use, the server runs already or no log can be
         written.
         """
-        if self.alive:
-            raise ServingError(f"{self.name} runs already")
-        self._clear_away()
+        with self._one_at_a_time:
+            if self.alive:
+                raise ServingError(f"{self.name} runs already")
+            self._end()
+            self._begin()
+
+    async def stop(self, drain: float = 0.0) -> None:
+        """See Server."""
+        await asyncio.to_thread(self._stop, drain)
+
+    def kill(self) -> None:
+        """See Server."""
+        with self._one_at_a_time:
+            self._end()
+
+    def _begin(self) -> None:
         try:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             self.log.touch()
@@ -168,18 +185,6 @@ class ModelServer(Server):
         finally:
             os.close(lock)
 
-    async def stop(self, drain: float = 0.0) -> None:
-        """See Server."""
-        await asyncio.to_thread(self._stop, drain)
-
-    def kill(self) -> None:
-        """See Server."""
-        if self._process is not None:
-            _kill_group(self._process.pid)
-            self._process.wait()
-            self._wait_for_port()
-        self._clear_away()
-
     def cause_of_death(self) -> str:
         """The first error in the log since the last start, else its last words, and its place."""
         with self.log.open("rb") as file:
@@ -201,36 +206,48 @@ class ModelServer(Server):
     def clear(self, folder: Path) -> None:
         """See Server; nothing was brought."""
 
-    def _wait_for_port(self) -> None:
-        """Until what was killed listens no more; only the guard is a child, to be waited for."""
-        end = time.monotonic() + LAST_MOMENTS
-        while time.monotonic() < end:
-            try:
-                return check_port(self.spec.host, self.spec.port)
-            except ServingError:
-                time.sleep(PORT_POLL)
-
     def _stop(self, drain: float) -> None:
         seconds = max(drain, guard.GRACE)
-        if self._process is not None and self._process.stdin is not None:
+        process = self._process
+        if process is not None and process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):  # it is gone already
-                self._process.stdin.write(f"{seconds}".encode())
-                self._process.stdin.close()
+                process.stdin.write(f"{seconds}".encode())
+                process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(seconds + MARGIN)
+                process.wait(seconds + MARGIN)
         self.kill()
 
-    def _clear_away(self) -> None:
-        """What a server that is gone has left: processes of its group, its record, our pipe."""
+    def _end(self) -> None:
+        """End all processes of the last start, wait for their end, and remove its record."""
         if self._process is not None:
-            _kill_group(self._process.pid)
+            _signal(self._process.pid, signal.SIGKILL)
+            self._process.wait()
             if self._process.stdin is not None:
                 with contextlib.suppress(BrokenPipeError):
                     self._process.stdin.close()
+            self._wait_for_the_rest(self._process.pid)
             self._process = None
         if self._record is not None:
             release(self._record)
             self._record = None
+
+    def _wait_for_the_rest(self, group: int) -> None:
+        """Until the killed processes that are no children of ours are gone, too.
+
+        Where nobody reaps orphans, as in many containers, they stay in the group as zombies: then
+        it is enough that they hold neither the record nor the port. What another server holds
+        after them is not waited for.
+        """
+        latest = time.monotonic() + LAST_MOMENTS
+        while _signal(group, 0) and self._holds_something() and time.monotonic() < latest:
+            time.sleep(END_POLL)
+
+    def _holds_something(self) -> bool:
+        try:
+            check_port(self.spec.host, self.spec.port)
+        except ServingError:
+            return True
+        return self._record is not None and not release(self._record)
 
 
 def logs_folder() -> Path:
@@ -265,9 +282,13 @@ def free_port(host: str, first: int) -> int:
     raise ServingError(f"no port of {host} from {first} on is free")
 
 
-def _kill_group(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+def _signal(group: int, number: int) -> bool:
+    """Signal a process group of ours; returns whether there is one. Number 0 only asks."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # the latter where the number is another user's
+        return False
+    return True
 
 
 def _file_name(name: str) -> str:

@@ -11,6 +11,7 @@ import os
 import stat
 import urllib.parse
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -44,20 +45,10 @@ def claim(record: ServerRecord) -> tuple[Path, int]:
     path = _file(record.url)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _opened(path, os.O_RDWR | os.O_CREAT)
+        with _alone():
+            return path, _locked(path, record)
     except OSError as error:
         raise ServingError(f"no record can be written at {path} ({error.strerror})") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise ServingError(
-            f"{record.url} belongs to a server that runs or starts (`srl serve status`): end it, "
-            "or give another base_port"
-        ) from None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, json.dumps(asdict(record)).encode())
-    return path, descriptor
 
 
 def read_records() -> Iterator[ServerRecord | ServingError]:
@@ -75,9 +66,8 @@ def read_records() -> Iterator[ServerRecord | ServingError]:
 
 def is_claimed(url: str) -> bool:
     """Whether a server that runs or starts has the address, or something that is no record."""
-    path = _file(url)
     try:
-        return path.exists() and not release(path)
+        return not release(_file(url))
     except (OSError, ServingError):
         return True
 
@@ -87,6 +77,41 @@ def release(path: Path) -> bool:
 
     Raises ServingError for what is no file, and OSError where it cannot be opened.
     """
+    with suppress(FileNotFoundError):  # whoever looks at the records removes it as well
+        if path.exists():
+            with _alone():
+                return _removed(path)
+    return True
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Nobody else claims, looks at or removes a record meanwhile, all of which locks its file."""
+    descriptor = _opened(_folder() / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked meanwhile has it, too
+        os.close(descriptor)
+
+
+def _locked(path: Path, record: ServerRecord) -> int:
+    descriptor = _opened(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ServingError(
+            f"{record.url} belongs to a server that runs or starts (`srl serve status`): end it, "
+            "or give another base_port"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, json.dumps(asdict(record)).encode())
+    return descriptor
+
+
+def _removed(path: Path) -> bool:
     descriptor = _opened(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -94,7 +119,7 @@ def release(path: Path) -> bool:
         return False
     finally:
         os.close(descriptor)
-    path.unlink(missing_ok=True)
+    path.unlink()
     return True
 
 

@@ -20,6 +20,12 @@ def short_waits(monkeypatch):
     monkeypatch.setattr(supervisor, "LOOK", 0.05)
 
 
+@pytest.fixture(autouse=True)
+def own_records(monkeypatch, tmp_path):
+    """Not those of servers of other tests, which may run at the same time."""
+    monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.fixture
 def spec(tmp_path):
     def make(*, port=None, served_name="base", gpus=(), keys=None, **fake):

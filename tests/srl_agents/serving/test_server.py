@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from srl_agents.errors import ServingError
+from srl_agents.serving import server as server_module
 from srl_agents.serving.process import guard
 from srl_agents.serving.process.loopback import complete_one_token, served_models
-from srl_agents.serving.process.records import ServerRecord, claim, read_records
+from srl_agents.serving.process.records import ServerRecord, claim, is_claimed, read_records
 from srl_agents.serving.server import ModelServer, free_port
 
 from .conftest import any_port
@@ -48,6 +50,13 @@ def gone(pid, seconds=15.0):
     return not runs(pid)
 
 
+def until(true, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert true()
+
+
 def test_a_server_starts_computes_and_ends_with_all_it_started(new_server):
     server = new_server()
 
@@ -76,6 +85,60 @@ def test_it_is_started_again_on_the_same_port(new_server):
         await server.stop()
 
     asyncio.run(course())
+
+
+def test_it_is_started_again_at_once_after_its_guard_was_killed(new_server):
+    server = new_server()
+    asyncio.run(ready(server))
+    os.kill(server._process.pid, signal.SIGKILL)  # the inner guard and the rest still run
+    server._process.wait()
+    asyncio.run(ready(server))
+
+
+def test_who_starts_it_again_waits_for_who_kills_it(new_server, monkeypatch):
+    server = new_server()
+    asyncio.run(ready(server))
+    waits, may_end = threading.Event(), threading.Event()
+
+    def wait_for_the_rest(group):
+        waits.set()
+        may_end.wait(20)
+
+    monkeypatch.setattr(server, "_wait_for_the_rest", wait_for_the_rest)
+    killing = threading.Thread(target=server.kill)
+    killing.start()
+    assert waits.wait(20)
+    starting = threading.Thread(target=server.start)
+    starting.start()
+    starting.join(0.1)
+    assert starting.is_alive() and not server.alive
+    may_end.set()
+    for thread in (killing, starting):
+        thread.join(20)
+    assert server.alive
+    asyncio.run(server.wait_ready(20))
+
+
+def test_what_another_one_has_at_its_address_is_not_waited_for(new_server, monkeypatch):
+    monkeypatch.setattr(server_module, "LAST_MOMENTS", 60.0)
+    server = new_server()
+    asyncio.run(ready(server))
+    os.killpg(server._process.pid, signal.SIGKILL)
+    until(lambda: not is_claimed(server.url))
+    _, lock = claim(ServerRecord(server.url, "another", "m", "l"))
+    killing = threading.Thread(target=server.kill, daemon=True)
+    killing.start()
+    killing.join(20)
+    assert not killing.is_alive() and is_claimed(server.url)
+    os.close(lock)
+
+
+def test_a_server_is_killed_whose_record_somebody_has_removed(new_server):
+    server = new_server()
+    asyncio.run(ready(server))
+    os.killpg(server._process.pid, signal.SIGKILL)
+    until(lambda: not list(read_records()))  # which removes records of servers that are gone
+    server.kill()
 
 
 def test_a_port_in_use_is_refused_at_once_also_by_a_server_that_only_starts(new_server):
@@ -175,7 +238,8 @@ def test_nothing_is_left_of_it_when_its_parent_is_killed(spec, holds_the_pipe):
     parent.wait()
     parent.stdout.close()
     assert gone(engine, 10) and gone(guard_pid, 1)
-    assert (runs(child) if holds_the_pipe else True) and not list(read_records())
+    until(lambda: not list(read_records()))
+    assert runs(child) if holds_the_pipe else True
     if holds_the_pipe:
         os.kill(child, signal.SIGKILL)
 
@@ -191,8 +255,7 @@ def test_nothing_is_left_of_it_when_its_guard_is_killed(new_server, monkeypatch,
     assert gone(engine_of(server)) and gone(inner)
 
 
-def test_records_of_others_are_data(monkeypatch, tmp_path):
-    monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
+def test_records_of_others_are_data():
     good = {"url": "http://127.0.0.1:1", "served_name": "b", "model": "m", "log": "l"}
     path, lock = claim(ServerRecord(**good))
 
@@ -218,6 +281,26 @@ def test_records_of_others_are_data(monkeypatch, tmp_path):
         assert isinstance(read(wrong), ServingError), wrong
     os.close(lock)
     assert not list(read_records()) and not path.exists()
+
+
+def test_nobody_claims_an_address_while_its_old_record_is_removed(monkeypatch):
+    record = ServerRecord("http://127.0.0.1:1", "b", "m", "l")
+    _, lock = claim(record)
+    os.close(lock)
+    claims, unlink = [], Path.unlink
+    claiming = threading.Thread(target=lambda: claims.append(claim(record)))
+
+    def slowly(path):
+        claiming.start()
+        claiming.join(0.1)
+        unlink(path)
+
+    monkeypatch.setattr(Path, "unlink", slowly)
+    assert not is_claimed(record.url)
+    claiming.join(20)
+    assert is_claimed(record.url)
+    [(_, lock)] = claims
+    os.close(lock)
 
 
 def test_an_unreachable_server_and_one_that_is_none_are_told_apart():
