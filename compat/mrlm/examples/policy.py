@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from typing import Any
 
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
+from mrlm.algorithms import load_policy
 from mrlm.config import ExperimentConfig, TrainingConfig
-from mrlm.core import EnvironmentMode, GenerationConfig, LLMEnvironment
-from srl_agents.llm.hub_names import folder_for
+from mrlm.core import GenerationConfig, LLMEnvironment, SimulatedEnvironment
+from srl_agents.errors import BackendError
+from srl_train.errors import ConfigError
+
+MODEL = "hub name, folder, or tiny: the embedded model, which needs no download"
 
 
 def options(purpose: str, output: str, iterations: int = 50) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=purpose)
-    parser.add_argument("--model", default="Qwen/Qwen2.5-0.5B-Instruct", help="hub name or folder")
+    parser.add_argument("--model", default="Qwen/Qwen2.5-0.5B-Instruct", help=MODEL)
     parser.add_argument("--iterations", type=int, default=iterations)
-    parser.add_argument("--episodes", type=int, default=64, help="per iteration")
+    parser.add_argument("--episodes", type=int, default=64, help="per iteration: a multiple of 8")
     parser.add_argument("--max-new-tokens", type=int, default=256, help="of an answer")
     parser.add_argument("--learning-rate", type=float, default=5e-6)
     parser.add_argument("--output", default=output, help="the run's folder")
     return parser
 
 
-def load(args: argparse.Namespace) -> LLMEnvironment:
-    source = folder_for(args.model) or args.model
-    return LLMEnvironment(
-        AutoModelForCausalLM.from_pretrained(source),
-        AutoTokenizer.from_pretrained(source),
-        mode=EnvironmentMode.SERVER,
-        generation_config=GenerationConfig(max_new_tokens=args.max_new_tokens),
-    )
+def load(args: argparse.Namespace, environments: Sequence[SimulatedEnvironment]) -> LLMEnvironment:
+    """The policy, which plays these environments; without its model the program ends."""
+    try:
+        return load_policy(args.model, environments, GenerationConfig(args.max_new_tokens))
+    except (BackendError, ConfigError) as error:
+        sys.exit(f"error: {error}")
 
 
 def experiment(args: argparse.Namespace, algorithm: str, **sections: Any) -> ExperimentConfig:

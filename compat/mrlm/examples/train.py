@@ -22,7 +22,7 @@ def main() -> None:
         grpo=GRPOConfig(group_size=8),
         distributed=DistributedConfig(enabled=True, strategy=args.strategy),
     )
-    results = GRPOTrainer(load(args), environments, config).train()
+    results = GRPOTrainer(load(args, environments), environments, config).train()
     if processes.is_main():
         tell(results)
     processes.leave()

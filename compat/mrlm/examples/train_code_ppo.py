@@ -13,7 +13,7 @@ def main() -> None:
     args = options(__doc__, "outputs/code_ppo", iterations=50).parse_args()
     problems = CodeProblemGenerator(difficulty_range=(1, 2))
     environments = [CodeExecutionEnvironment(problems)]
-    tell(PPOTrainer(load(args), environments, experiment(args, "ppo")).train())
+    tell(PPOTrainer(load(args, environments), environments, experiment(args, "ppo")).train())
 
 
 if __name__ == "__main__":

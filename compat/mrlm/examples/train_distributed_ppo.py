@@ -17,7 +17,7 @@ def main() -> None:
     args = options(__doc__, "outputs/distributed_ppo").parse_args()
     environments = [MathReasoningEnvironment(MathProblemGenerator(difficulty_range=(1, 3)))]
     config = experiment(args, "ppo", distributed=DistributedConfig(enabled=True, strategy="ddp"))
-    results = PPOTrainer(load(args), environments, config).train()
+    results = PPOTrainer(load(args, environments), environments, config).train()
     if processes.is_main():
         tell(results)
     processes.leave()

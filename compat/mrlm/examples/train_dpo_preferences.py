@@ -5,7 +5,12 @@ python examples/train_dpo_preferences.py --model Qwen/Qwen2.5-0.5B-Instruct
 
 from policy import experiment, load, options, tell
 
-from mrlm.algorithms.dpo import DPOTrainer, PreferenceDataset, PreferencePair
+from mrlm.algorithms.dpo import (
+    DPOTrainer,
+    PreferenceDataset,
+    PreferencePair,
+    PreferredAnswers,
+)
 from mrlm.core import Message
 
 
@@ -19,7 +24,8 @@ def main() -> None:
         pairs.append(PreferencePair(prompt, chosen=str(2 * number), rejected=wrong))
     dataset = PreferenceDataset(pairs)
     dataset.to_json("data/preferences.json")  # which configs/preference_dpo.yaml reads
-    tell(DPOTrainer(load(args), dataset, experiment(args, "dpo")).train())
+    policy = load(args, [PreferredAnswers(dataset)])
+    tell(DPOTrainer(policy, dataset, experiment(args, "dpo")).train())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ def main() -> None:
     args = options(__doc__, "outputs/grpo", iterations=50).parse_args()
     problems = MathProblemGenerator(difficulty_range=(1, 3))
     config = experiment(args, "grpo", grpo=GRPOConfig(group_size=8))
-    tell(GRPOTrainer(load(args), [MathReasoningEnvironment(problems)], config).train())
+    environments = [MathReasoningEnvironment(problems)]
+    tell(GRPOTrainer(load(args, environments), environments, config).train())
 
 
 if __name__ == "__main__":

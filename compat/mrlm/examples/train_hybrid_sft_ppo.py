@@ -13,8 +13,8 @@ from mrlm.environments.math import MathProblemGenerator, MathReasoningEnvironmen
 
 def main() -> None:
     args = options(__doc__, "outputs/hybrid", iterations=20).parse_args()
-    policy = load(args)
     environments = [MathReasoningEnvironment(MathProblemGenerator(difficulty_range=(1, 2)))]
+    policy = load(args, environments)
     imitation = experiment(args, "sft", sft=SFTConfig(mode="combined"))
     imitation = imitation.replaced(output_dir=f"{args.output}/sft")
     tell(SFTTrainer(policy, environments, imitation).train(num_iterations=1))

@@ -13,7 +13,7 @@ def main() -> None:
     args = options(__doc__, "outputs/math_ppo", iterations=50).parse_args()
     problems = MathProblemGenerator(difficulty_range=(1, 3))
     environments = [MathReasoningEnvironment(problems)]
-    tell(PPOTrainer(load(args), environments, experiment(args, "ppo")).train())
+    tell(PPOTrainer(load(args, environments), environments, experiment(args, "ppo")).train())
 
 
 if __name__ == "__main__":

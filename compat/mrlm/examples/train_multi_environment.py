@@ -19,7 +19,7 @@ def main() -> None:
         MathReasoningEnvironment(MathProblemGenerator(difficulty_range=(1, 3))),
         ToolUseEnvironment(create_default_tool_registry()),
     ]
-    results = PPOTrainer(load(args), environments, experiment(args, "ppo")).train()
+    results = PPOTrainer(load(args, environments), environments, experiment(args, "ppo")).train()
     tell(results)
     for name, measured in results["evaluation"]["after"]["by_environment"].items():
         print(f"{name}: {measured}")

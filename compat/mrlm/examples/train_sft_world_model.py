@@ -14,7 +14,8 @@ def main() -> None:
     args = options(__doc__, "outputs/sft", iterations=3).parse_args()
     problems = MathProblemGenerator(difficulty_range=(1, 2))
     config = experiment(args, "sft", sft=SFTConfig(mode="combined"))
-    tell(SFTTrainer(load(args), [MathReasoningEnvironment(problems)], config).train())
+    environments = [MathReasoningEnvironment(problems)]
+    tell(SFTTrainer(load(args, environments), environments, config).train())
 
 
 if __name__ == "__main__":

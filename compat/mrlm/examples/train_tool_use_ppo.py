@@ -13,7 +13,7 @@ from mrlm.environments.tools.builtin_tools import create_default_tool_registry
 def main() -> None:
     args = options(__doc__, "outputs/tool_use_ppo", iterations=50).parse_args()
     environments = [ToolUseEnvironment(create_default_tool_registry())]
-    tell(PPOTrainer(load(args), environments, experiment(args, "ppo")).train())
+    tell(PPOTrainer(load(args, environments), environments, experiment(args, "ppo")).train())
 
 
 if __name__ == "__main__":

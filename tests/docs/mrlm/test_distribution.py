@@ -11,6 +11,7 @@ import zipfile
 
 import pytest
 
+from srl_agents.llm.backends.huggingface import sources
 from tests.docs.mrlm.conftest import SOURCES
 
 ROOT = SOURCES.parents[1]
@@ -69,6 +70,28 @@ def test_an_example_trains(workplace, monkeypatch, capsys):
     assert "loss: " in capsys.readouterr().out
     assert (workplace / "outputs/dpo/final/config.json").is_file()
     assert (workplace / "data/preferences.json").is_file()
+
+
+def test_an_example_trains_the_embedded_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_example(monkeypatch, "train_dpo_preferences.py", "--model", "tiny", *FEW)
+    assert "loss: " in capsys.readouterr().out
+    assert "hidden_size" in (tmp_path / "outputs/dpo/final/config.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["quickstart/simple_ppo.py", "train_math_ppo.py"])
+def test_without_the_hub_an_example_says_what_may_be_trained(tmp_path, monkeypatch, name):
+    def no_network():
+        raise OSError("no route to host")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CORE_SRL_MODELS", raising=False)
+    monkeypatch.setattr(sources, "get_session", no_network)
+    with pytest.raises(SystemExit) as told:
+        run_example(monkeypatch, name, "--model", "nobody/one")
+    line = str(told.value)
+    assert line.startswith("error: cannot load the model 'nobody/one'") and "\n" not in line
+    assert "CORE_SRL_MODELS=nobody/one=FOLDER" in line and "tiny" in line
 
 
 @pytest.mark.slow

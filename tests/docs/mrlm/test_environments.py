@@ -2,10 +2,13 @@
 
 import itertools
 
+import numpy as np
 import pytest
+import torch
 
 from mrlm.algorithms import games
 from mrlm.algorithms.grpo import GRPOTrainer
+from mrlm.algorithms.trainer import held
 from mrlm.config import ExperimentConfig
 from mrlm.core import EnvironmentMode, Message, Observation, Reward, SimulatedEnvironment
 from mrlm.core.written_game import WrittenGame
@@ -115,6 +118,27 @@ def test_the_model_talks_and_freezes(policy):
     assert not any(one.requires_grad for one in policy.model.parameters())
     with pytest.raises(EnvConfigError, match="client mode, which is frozen"):
         GRPOTrainer(policy, [Lengths()])
+
+
+def test_trainers_move_a_policy_to_the_accelerator(policy, monkeypatch):
+    moved = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(policy.model, "to", moved.append)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    held(policy)
+    policy.device = "cpu"
+    held(policy)
+    assert moved == ["cuda:1"]  # and where the policy names a device, it stays
+
+
+def test_an_environment_may_offer_the_embedded_model_answers():
+    class Offering(Lengths):
+        def sample_answers(self, rng, count):
+            return ["4", "five", "4"][:count]
+
+    rng = np.random.default_rng(0)
+    assert Lengths().parallel_env().sample_answers("agent_0", rng, 2) is None
+    assert Offering().parallel_env().sample_answers("agent_0", rng, 3) == ("4", "five")
 
 
 def test_a_model_may_be_the_opponent(policy):

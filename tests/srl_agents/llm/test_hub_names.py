@@ -55,7 +55,8 @@ def test_a_hub_that_is_out_of_reach_is_told_at_once(monkeypatch):
         HuggingFaceBackend.load("nobody/one@v2", device="cpu")
     assert str(told.value) == (
         "cannot load the model 'nobody/one@v2': it is not on this machine, and "
-        f"{asked[0]} cannot be reached (no route to host): give a folder, or say which stands "
-        "for it by CORE_SRL_MODELS=nobody/one=FOLDER"
+        f"{asked[0]} cannot be reached (no route to host): give a folder, say which stands "
+        "for it by CORE_SRL_MODELS=nobody/one=FOLDER, or take the embedded model, tiny, which "
+        "needs no download"
     )
     assert len(asked) == 1

@@ -2,6 +2,7 @@
 
 from mrlm.algorithms.dpo import DPOTrainer, PreferenceDataset, PreferencePair
 from mrlm.algorithms.grpo import GRPOTrainer
+from mrlm.algorithms.policy import load_policy
 from mrlm.algorithms.ppo import PPOTrainer
 from mrlm.algorithms.sft import SFTTrainer
 
@@ -12,4 +13,5 @@ __all__ = [
     "PreferenceDataset",
     "PreferencePair",
     "SFTTrainer",
+    "load_policy",
 ]

@@ -121,6 +121,11 @@ class PreferredAnswers(SimulatedEnvironment):
         right = action.content.strip() == self._asked.chosen.strip()
         return Observation([*self._asked.prompt, action], done=True), Reward(float(right))
 
+    def sample_answers(self, rng: np.random.Generator, count: int) -> Sequence[str]:
+        """Answers of the pairs, better and worse ones alike."""
+        said = sorted({answer for pair in self.pairs for answer in (pair.chosen, pair.rejected)})
+        return [said[int(place)] for place in rng.permutation(len(said))[:count]]
+
 
 class DPOTrainer:
     """Trains the model of `policy_env`, in SERVER mode, on pairs of answers; an iteration is a pass

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, ClassVar
+
+import torch
 
 from mrlm.algorithms import games
 from mrlm.algorithms.run_config import run_config
@@ -62,7 +65,11 @@ class PolicyTrainer:
 
 
 def held(policy: LLMEnvironment) -> dict[str, tuple[Any, Any]]:
-    """The policy's model as a run takes it."""
+    """The policy's model as a run takes it: on this process's accelerator where there is one,
+    unless the policy names a device or its model is on another than the CPU already."""
+    on = next(policy.model.parameters()).device.type
+    if policy.device is None and on == "cpu" and torch.cuda.is_available():
+        policy.model.to(f"cuda:{os.environ.get('LOCAL_RANK', 0)}")
     return {"model_0": (policy.model, policy.tokenizer)}
 
 

@@ -63,7 +63,10 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, purpose in COMMANDS.items():
         chosen = commands.add_parser(
-            name, help=purpose, description=f"{purpose.capitalize()}.", allow_abbrev=False
+            name,
+            help=purpose,
+            description=f"{purpose[0].upper()}{purpose[1:]}.",
+            allow_abbrev=False,
         )
         chosen.add_argument("-v", "--verbose", action="store_true", help="tell what is going on")
         if name == command:

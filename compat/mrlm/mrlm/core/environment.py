@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Self
 
@@ -41,6 +42,11 @@ class SimulatedEnvironment(ABC):
     @abstractmethod
     def step(self, action: Message) -> tuple[Observation, Reward]:
         """The agent's answer: what it is told next, and what the answer earned."""
+
+    def sample_answers(self, rng: np.random.Generator, count: int) -> Sequence[str]:
+        """Answers in the right form that say nothing of the truth: what the embedded model, 'tiny',
+        learns to write with. None by default, and then another model has to be trained."""
+        return ()
 
     @property
     def rng(self) -> np.random.Generator:

@@ -22,7 +22,8 @@ class LLMEnvironment:
 
     In SERVER mode its weights learn, in CLIENT mode they are frozen. `reward_fn` is given the
     conversation, its answer last, and says what that is worth; without one an answer is worth 0.
-    `device` moves the model. A conversation never ends by itself.
+    `device` moves the model; where none is named, trainers move it from the CPU to an accelerator
+    if there is one. A conversation never ends by itself.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class LLMEnvironment:
         from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 
         self.model = model if device is None else model.to(device)
-        self.tokenizer = tokenizer
+        self.tokenizer, self.device = tokenizer, device
         self.generation_config = generation_config or GenerationConfig()
         self.reward_fn = reward_fn
         self.system_prompt = system_prompt

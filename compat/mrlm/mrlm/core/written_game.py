@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
+
+import numpy as np
 
 from mrlm.core.types import Message, MessageRole, Observation, Reward
 from srl_envs.errors import EnvError
@@ -30,6 +32,10 @@ class InMessages(Protocol):
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
         """One answer."""
+        ...
+
+    def sample_answers(self, rng: np.random.Generator, count: int) -> Sequence[str]:
+        """Answers in the right form."""
         ...
 
     def close(self) -> None:
@@ -87,6 +93,12 @@ class WrittenGame(FreeTextGame):
     def numbers(self, agent: str) -> tuple[float]:
         """The coming turn / (turns + 1)."""
         return ((self.played + 1) / (self.rounds + 1),)
+
+    def sample_answers(
+        self, agent: str, rng: np.random.Generator, count: int
+    ) -> tuple[str, ...] | None:
+        """What the environment offers for the embedded model's warm start."""
+        return tuple(dict.fromkeys(self.environment.sample_answers(rng, count))) or None
 
     def close(self) -> None:
         """Close the environment."""

@@ -45,8 +45,9 @@ def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, st
     except Exception as error:  # whatever its client raises: it is passed on
         raise BackendError(
             f"cannot load the model {os.fspath(name)!r}: it is not on this machine, and "
-            f"{constants.ENDPOINT} cannot be reached ({error}): give a folder, or say which "
-            f"stands for it by {VARIABLE}={source}=FOLDER"
+            f"{constants.ENDPOINT} cannot be reached ({error}): give a folder, say which stands "
+            f"for it by {VARIABLE}={source}=FOLDER, or take the embedded model, tiny, which needs "
+            "no download"
         ) from error
     return source, revised
 
