@@ -20,7 +20,7 @@ from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
 from srl_train.data.samples import TokenSample, per_token
 from srl_train.distributed import processes
 from srl_train.errors import TrainingError
-from srl_train.learners.constrained_logprobs import Allowed, constrained_log_probs
+from srl_train.learners.answer_logprobs import Choices, answer_log_probs, choices_of
 from srl_train.learners.lora import ADAPTER
 from srl_train.learners.trl_options import grpo_arguments
 from srl_train.learners.trl_stepped import (
@@ -36,13 +36,14 @@ REFERENCE = "ref"
 
 
 class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
-    """GRPOTrainer for samples that need more than the current policy's own free choice.
+    """GRPOTrainer for samples that were played before, in games.
 
-    What a sample brings is a column of the batch, which TRL shuffles and splits with all others:
+    Log-probabilities are computed of the tokens that the model chose, and 0 elsewhere. What a
+    sample brings is a column of the batch, which TRL shuffles and splits with all others:
 
+    - `choices`: the model's own tokens, each with the ids that it was chosen from.
     - `old_per_token_logps`, of samples from older weights or another engine: the ratio is taken to
       the log-probabilities as sampled.
-    - `allowed`, of constrained choices: log-probabilities are renormalised over these ids.
     - `advantages`, of samples that bring theirs turn by turn, in place of TRL's own.
     """
 
@@ -55,15 +56,14 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     sampled, of each pass over samples of the same weights."""
     newest_logps: Tensor
     """Log-probabilities (B, T) as taken last, detached."""
-    allowed: Sequence[Allowed] | None = None
-    """Of the rows whose log-probabilities are taken next; None where all choices are free."""
+    choices: Sequence[Choices]
+    """Of the rows whose log-probabilities are taken next."""
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         samples: list[TokenSample] = [row["sample"] for row in inputs]
-        constrained = any(sample.allowed is not None for sample in samples)
-        self.allowed = [sample.allowed or () for sample in samples] if constrained else None
+        self.choices = [choices_of(sample) for sample in samples]
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        batch["allowed"] = self.allowed
+        batch["choices"] = self.choices
         if self.sampled_elsewhere:
             batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
         if self.version is not None:
@@ -74,7 +74,7 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return batch
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        self.allowed = inputs["allowed"]
+        self.choices = inputs["choices"]
         loss: Tensor = super()._compute_loss(model, inputs)
         if self.version is not None:
             self._compare_with_sampler(inputs)
@@ -92,19 +92,39 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         input_ids: Tensor,
         attention_mask: Tensor,
         logits_to_keep: int,
-        *args: Any,
-        **kwargs: Any,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        compute_aux_loss: bool = False,
+        *images: Any,
+        **more_images: Any,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        found: tuple[Tensor, Tensor | None, Tensor | None]
-        if self.allowed is not None:
-            tokens = (input_ids, attention_mask, logits_to_keep)
-            found = *constrained_log_probs(model, *tokens, self.allowed, self.temperature), None
-        else:
-            found = super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
-            )
-        self.newest_logps = found[0].detach()
-        return found
+        unwrapped = self.accelerator.unwrap_model(model)
+        if hasattr(unwrapped, "peft_config"):
+            unwrapped = unwrapped.get_base_model()
+        size = batch_size or len(input_ids)
+        parts = []
+        for start in range(0, len(input_ids), size):
+            part = slice(start, start + size)
+            with self.accelerator.autocast():
+                parts.append(
+                    answer_log_probs(
+                        model,
+                        unwrapped,
+                        input_ids[part],
+                        attention_mask[part],
+                        self.choices[part],
+                        length=logits_to_keep,
+                        temperature=self.temperature,
+                        aux_loss=compute_aux_loss,
+                    )
+                )
+        logps, entropies, aux_losses = zip(*parts, strict=True)
+        self.newest_logps = torch.cat(logps).detach()
+        return (
+            torch.cat(logps),
+            torch.cat(entropies) if compute_entropy else None,
+            torch.stack(aux_losses).mean() if compute_aux_loss else None,
+        )
 
 
 def advantages_of(samples: Sequence[TokenSample], completion_ids: Tensor) -> Tensor:
@@ -134,16 +154,14 @@ class PlayedLearner(SteppedLearner):
         group_size: int,
         temperature: float,
         planned_updates: int,
-        replays: bool,
         max_divergence: float | None,
         seed: int,
     ) -> None:
-        """Build the trainer, a PlayedGRPOTrainer where it `replays`; see the subclasses."""
+        """Build the trainer, a PlayedGRPOTrainer; see the subclasses."""
         super().__init__(name, config, model, seed)
         self._config = config
         self._group_size = group_size
         self._samples: Sequence[TokenSample] = ()
-        self._replays = replays
         self._max_divergence = max_divergence
         steps = planned_updates * self.steps_per_update
         with isolated_randomness(seed), quiet_upstream():
@@ -185,10 +203,7 @@ class PlayedLearner(SteppedLearner):
         self._begin(seed)
         older = any(s.version != version for s in samples)  # in any process
         self._samples = samples = processes.share_of(samples)
-        if self._replays:
-            self._trainer.sampled_elsewhere = older or self._max_divergence is not None
-        elif any(s.advantages is not None for s in samples):
-            raise ValueError("samples that bring their advantages need a learner that replays")
+        self._trainer.sampled_elsewhere = older or self._max_divergence is not None
         self._trainer._step = 0  # a multiple of its generation period: it asks for our samples
         if self._max_divergence is not None:
             self._trainer.version, self._trainer.sampler_differences = version, []
@@ -280,28 +295,25 @@ class GrpoLearner(PlayedLearner):
         group_size: int,
         temperature: float,
         planned_updates: int,
-        replays: bool = False,
         max_divergence: float | None = None,
         seed: int = 0,
     ) -> None:
         """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
 
         `group_size` samples in a row are compared with each other, `temperature` is what they are
-        drawn at, `planned_updates` the length of the learning-rate schedule in updates; `replays`
-        says that samples may be constrained, stem from older weights or bring their advantages,
-        `max_divergence` that another engine samples, and how far it may be from this one.
+        drawn at, `planned_updates` the length of the learning-rate schedule in updates;
+        `max_divergence` says that another engine samples, and how far it may be from this one.
         """
         super().__init__(
             name,
             model,
             tokenizer,
             config,
-            PlayedGRPOTrainer if replays or max_divergence is not None else GRPOTrainer,
+            PlayedGRPOTrainer,
             {"scale_rewards": config.scale_rewards},
             group_size=group_size,
             temperature=temperature,
             planned_updates=planned_updates,
-            replays=replays or max_divergence is not None,
             max_divergence=max_divergence,
             seed=seed,
         )

@@ -258,7 +258,6 @@ class PpoLearner(PlayedLearner):
             group_size=group_size,
             temperature=temperature,
             planned_updates=planned_updates,
-            replays=True,
             max_divergence=max_divergence,
             seed=seed,
         )

@@ -66,8 +66,7 @@ def build_learner(
             joint=joint,
             **settings,
         )
-    replays = config.models.constrained or stale or config.credit.name != "per_agent"
-    return GrpoLearner(name, model, tokenizer, algorithm, replays=replays, **settings)
+    return GrpoLearner(name, model, tokenizer, algorithm, **settings)
 
 
 def may_be_stale(config: RunConfig, model: str) -> bool:

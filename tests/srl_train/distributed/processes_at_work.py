@@ -42,9 +42,9 @@ UPDATES = {
     "cispo": {"loss": "cispo"},
     "batch": {"scale_rewards": "batch"},
     "accumulated": {"gradient_accumulation_steps": 2},
-    "replayed": {"replays": True},
-    "advantages": {"replays": True},
-    "constrained": {"replays": True},
+    "replayed": {},
+    "advantages": {},
+    "constrained": {},
     "bnpo": {"loss": "bnpo"},
 }
 """Case -> the settings of a GRPO learner."""

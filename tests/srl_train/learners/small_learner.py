@@ -13,7 +13,6 @@ def learner(
     model=None,
     *,
     temperature=1.0,
-    replays=False,
     max_divergence=None,
     planned_updates=10,
     group_size=4,
@@ -27,7 +26,6 @@ def learner(
         group_size=group_size,
         temperature=temperature,
         planned_updates=planned_updates,
-        replays=replays,
         max_divergence=max_divergence,
     )
 

@@ -54,13 +54,6 @@ def test_the_gradient_at_another_temperature():
     assert relative_error(found, other) > 0.1
 
 
-def test_replaying_learners_are_the_same_where_nothing_is_replayed():
-    samples = some_samples()
-    plain = first_gradients(learner(), samples)
-    replaying = first_gradients(learner(replays=True), samples)
-    assert equal(plain, replaying)
-
-
 @pytest.mark.parametrize("shift, clip", [(0.05, 0.2), (0.5, 0.2), (0.5, 0.9), (0.05, 0.01)])
 def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(shift, clip):
     model = small_model()
@@ -75,7 +68,7 @@ def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(sh
     on_policy, _ = gradients_of(exact, samples, advantages(samples, 4, "group"))
     expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"), old=old, clip=clip)
 
-    one = learner(model, replays=True, clip_range=clip)
+    one = learner(model, clip_range=clip)
     found = first_gradients(one, samples, version=5)
     assert relative_error(found, expected) < EXACT
     assert relative_error(found, on_policy) > 0.02
@@ -88,7 +81,7 @@ def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(sh
 def test_one_old_sample_among_new_ones_is_enough():
     samples = some_samples(version=5)
     samples[2] = dataclasses.replace(samples[2], version=4)
-    one = learner(replays=True)
+    one = learner()
     one.begin_update(samples, 0, 5)
     assert one._trainer.sampled_elsewhere
     one.begin_update(some_samples(version=5), 0, 5)
@@ -228,7 +221,7 @@ def test_an_override_takes_what_trl_gives(name):
 def test_trl_reads_old_log_probabilities_where_we_put_them():
     source = inspect.getsource(GRPOTrainer._compute_loss)
     assert 'inputs.get("old_per_token_logps")' in source
-    one = learner(replays=True)
+    one = learner()
     trainer = one._trainer
     one.begin_update(some_samples(version=1), 0, 2)
     trainer.model.train()

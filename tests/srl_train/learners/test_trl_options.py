@@ -133,8 +133,8 @@ def test_what_is_handed_on_changes_the_update(trl):
     samples = [
         dataclasses.replace(s, logprobs=tuple(-2.5 for _ in s.logprobs)) for s in some_samples()
     ]  # as if from older weights, so that ratios differ from 1 and are clipped
-    plain = first_gradients(learner(replays=True), samples, version=1)
-    other = first_gradients(learner(replays=True, trl=trl), samples, version=1)
+    plain = first_gradients(learner(), samples, version=1)
+    other = first_gradients(learner(trl=trl), samples, version=1)
     if "pad_to_multiple_of" in trl:  # a matter of speed alone
         assert relative_error(other, plain) < EXACT
     else:

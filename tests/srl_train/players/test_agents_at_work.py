@@ -6,6 +6,7 @@ import torch
 from srl_train.data.samples import samples_for
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import play_groups, run_round
+from srl_train.learners.answer_logprobs import choices_of
 from srl_train.players.publisher import weights_digest
 from tests.srl_train.engine.run_state import same, weights
 
@@ -22,7 +23,7 @@ def sampled_and_recomputed(run, number):
         learner.begin_update(samples, 0, run.versions[model])
         trainer = learner._trainer
         for sample in samples:
-            trainer.allowed = None if sample.allowed is None else [sample.allowed]
+            trainer.choices = [choices_of(sample)]
             ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
             with torch.no_grad():
                 logps, *_ = trainer._get_per_token_logps_and_entropies(

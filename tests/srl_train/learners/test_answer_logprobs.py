@@ -1,0 +1,292 @@
+"""Log-probabilities at the places of chosen tokens, under the distribution they were drawn from."""
+
+import dataclasses
+import inspect
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import (
+    CohereConfig,
+    CohereForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GraniteConfig,
+    GraniteForCausalLM,
+)
+from trl import GRPOTrainer
+from trl.trainer.utils import add_fused_lm_head
+
+from srl_train.learners.answer_logprobs import choices_of
+from srl_train.learners.upstream_warnings import quiet_upstream
+from tests.srl_train.learners.reference.grpo import (
+    END,
+    PAD,
+    WORDS,
+    advantages,
+    double,
+    gradients_of,
+    log_probs,
+    relative_error,
+    sample,
+    small_model,
+    some_samples,
+)
+from tests.srl_train.learners.small_learner import EXACT, first_gradients, learner, update
+
+CHOICE, CLOSE = (10, 11, 12), (END,)
+SMALL = {
+    "vocab_size": WORDS + 2,
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.25,
+    "bos_token_id": None,
+    "eos_token_id": END,
+    "pad_token_id": PAD,
+}
+
+
+def made(kind, config, **settings):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return kind(config(**{**SMALL, **settings})).eval()
+
+
+def adapted(*modules):
+    config = LoraConfig(task_type="CAUSAL_LM", r=2, target_modules=list(modules))
+    with quiet_upstream():
+        return get_peft_model(small_model(), config)
+
+
+MODELS = {
+    "plain": small_model,
+    "softcapped": lambda: made(
+        Gemma2ForCausalLM, Gemma2Config, final_logit_softcapping=2.0, head_dim=8
+    ),
+    "multiplied": lambda: made(CohereForCausalLM, CohereConfig, logit_scale=0.3),
+    "divided": lambda: made(GraniteForCausalLM, GraniteConfig, logits_scaling=3.0),
+    "old": lambda: made(GPT2LMHeadModel, GPT2Config, n_embd=16, n_layer=2, n_head=2),
+    "adapters": lambda: adapted("q_proj", "up_proj"),
+}
+
+
+def constrained_samples(version=0):
+    allowed = (CHOICE, CLOSE, None, None, CHOICE, CLOSE)
+    mask = (1, 1, 0, 0, 1, 1)
+    completions = [(10, 11, 1.0), (11, 10, 0.0), (12, 12, 3.0), (10, 12, 0.5)]
+    return [
+        *(
+            sample((1, 2), (a, END, 4, 5, b, END), r, mask=mask, allowed=allowed, version=version)
+            for a, b, r in completions
+        ),
+        *(
+            sample((3,), (a, END), r, allowed=((a, 13, 14), CLOSE), version=version)
+            for a, _, r in completions
+        ),
+    ]
+
+
+def batch_of(samples):
+    """(input_ids, attention_mask, T): prompts padded on the left, completions on the right."""
+    before = max(len(s.prompt_ids) for s in samples)
+    after = max(len(s.completion_ids) for s in samples)
+    ids = torch.full((len(samples), before + after), PAD)
+    seen = torch.zeros_like(ids)
+    for row, s in enumerate(samples):
+        span = slice(before - len(s.prompt_ids), before + len(s.completion_ids))
+        ids[row, span] = torch.tensor(s.prompt_ids + s.completion_ids)
+        seen[row, span] = 1
+    return ids, seen, after
+
+
+def own_places(samples, length):
+    mask = torch.zeros(len(samples), length, dtype=torch.bool)
+    for row, s in enumerate(samples):
+        mask[row, : len(s.mask)] = torch.tensor(s.mask, dtype=torch.bool)
+    return mask
+
+
+def full_log_probs(model, samples, temperature):
+    """(log-probabilities, entropies) from the logits of all places and the whole vocabulary."""
+    ids, seen, length = batch_of(samples)
+    logits = model(input_ids=ids, attention_mask=seen).logits[:, -length - 1 : -1] / temperature
+    barred = torch.zeros_like(logits)
+    for row, s in enumerate(samples):
+        for place, legal in enumerate(s.allowed or ()):
+            if legal is not None:
+                barred[row, place] = -1e9
+                barred[row, place, list(legal)] = 0.0
+    logps = (logits + barred).log_softmax(-1)
+    entropies = -(logps.exp() * logps).sum(-1)
+    return logps.gather(-1, ids[:, -length:, None])[..., 0], entropies
+
+
+SAMPLES = {
+    "free": some_samples,
+    "constrained": constrained_samples,
+    "both": lambda: constrained_samples()[:4] + some_samples()[4:],
+}
+
+
+@pytest.mark.parametrize("played", SAMPLES)
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_model_scores_its_choices_as_its_own_forward_does(kind, played):
+    model, samples = MODELS[kind](), SAMPLES[played]()
+    trainer = learner(model, temperature=0.8)._trainer
+    trainer.choices = [choices_of(s) for s in samples]
+    ids, seen, length = batch_of(samples)
+    own = own_places(samples, length)
+    logps, entropies, _ = trainer._get_per_token_logps_and_entropies(
+        model, ids, seen, length, compute_entropy=True
+    )
+    expected, all_entropies = full_log_probs(model, samples, 0.8)
+    torch.testing.assert_close(logps[own], expected[own], rtol=1e-5, atol=2e-6)
+    torch.testing.assert_close(entropies[own], all_entropies[own], rtol=1e-5, atol=2e-6)
+    assert not logps[~own].any() and not entropies[~own].any()
+
+    weights = torch.linspace(-1.0, 2.0, own.sum())
+    parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    found, full = (
+        dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
+        for loss in (
+            (weights * (logps[own] + 0.3 * entropies[own])).sum(),
+            (weights * (expected[own] + 0.3 * all_entropies[own])).sum(),
+        )
+    )
+    assert relative_error(found, {n: g.double() for n, g in full.items()}) < 1e-6
+    assert not any("forward" in vars(m) for m in model.modules() if isinstance(m, torch.nn.Linear))
+
+
+def test_the_head_sees_chosen_tokens_and_allowed_ids_alone():
+    model, samples = small_model(), constrained_samples()
+    one = learner(model)
+    read, shapes = [], []
+    model.model.register_forward_hook(
+        lambda module, inputs, output: read.append(output.last_hidden_state.shape)
+    )
+    linear = torch.nn.functional.linear
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            torch.nn.functional,
+            "linear",
+            lambda hidden, weight, *bias: (
+                shapes.append((hidden.shape, weight.shape)) or linear(hidden, weight, *bias)
+            ),
+        )
+        first_gradients(one, samples)
+    assert read == [(8, 8, 16)]  # what a value head reads is whole
+    chosen = sum(sum(s.mask) for s in samples)
+    assert shapes[-1] == ((1, chosen, 16), (6, 16))  # ids 10 to 14 and the end
+    assert one._trainer.newest_logps.shape == (8, 6)
+
+
+def test_a_forced_token_is_certain_and_harmless():
+    model = small_model()
+    trainer = learner(model)._trainer
+    trainer.choices = [[(0, (3,)), (1, (4, 5))]]
+    ids = torch.tensor([[1, 2, 3, 4]])
+    logps, entropies, _ = trainer._get_per_token_logps_and_entropies(
+        model, ids, torch.ones_like(ids), 2, compute_entropy=True
+    )
+    assert logps[0, 0] == 0.0 and entropies[0, 0] == 0.0
+    (logps[0, 0] + 2 * entropies[0, 0]).backward()
+    assert not any(p.grad.any() for p in model.parameters())
+
+
+def test_a_batch_in_which_nothing_was_chosen_has_a_gradient_of_zero():
+    forced = [sample((1, 2), (10, END), r, mask=(0, 0), allowed=((10,), CLOSE)) for r in (1.0, 2.0)]
+    found = first_gradients(learner(group_size=2), forced)
+    assert found and not any(gradient.any() for gradient in found.values())
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_the_gradient_is_that_of_the_renormalised_choice(temperature):
+    model = small_model()
+    exact = double(model)
+    samples = constrained_samples()
+    one = learner(model, temperature=temperature)
+    found = first_gradients(one, samples)
+    scaled = advantages(samples, 4, "group")
+    expected, loss = gradients_of(exact, samples, scaled, temperature=temperature)
+    assert relative_error(found, expected) < EXACT
+    assert one.end_update()["loss"] == pytest.approx(loss, abs=1e-5)
+    free = [dataclasses.replace(s, allowed=None) for s in samples]
+    assert (
+        relative_error(found, gradients_of(exact, free, scaled, temperature=temperature)[0]) > 0.1
+    )
+
+
+def test_old_constrained_samples():
+    model = small_model()
+    exact = double(model)
+    samples = []
+    for one in constrained_samples(version=1):
+        logprobs = tuple(0.9 * x for x in log_probs(exact, one).tolist())
+        samples.append(dataclasses.replace(one, logprobs=logprobs))
+    found = first_gradients(learner(model), samples, version=2)
+    old = [s.logprobs for s in samples]
+    scaled = advantages(samples, 4, "group")
+    expected, _ = gradients_of(exact, samples, scaled, old=old)
+    assert relative_error(found, expected) < EXACT
+    assert relative_error(found, gradients_of(exact, samples, scaled)[0]) > 0.02
+
+
+@pytest.mark.parametrize("minibatches", [1, 2, 4])
+def test_every_row_finds_its_own_constraint_after_shuffling(minibatches):
+    model = small_model()
+    exact = double(model)
+    samples = constrained_samples()
+    one = learner(model, minibatches=minibatches)
+    total = None
+    for _ in range(one.begin_update(samples, 5, 0)):
+        part = {n: g.double() / minibatches for n, g in one.compute_gradients().items()}
+        one.apply_gradients(None)
+        total = part if total is None else {n: total[n] + part[n] for n in total}
+    expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"))
+    assert relative_error(total, expected) < EXACT
+
+
+def test_free_and_constrained_samples_may_meet():
+    model = small_model()
+    exact = double(model)
+    samples = constrained_samples()[:4] + some_samples()[4:]
+    found = first_gradients(learner(model), samples)
+    expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"))
+    assert relative_error(found, expected) < EXACT
+
+
+def test_constraints_are_forgotten_with_their_update():
+    one = learner()
+    update(one, constrained_samples())
+    found = first_gradients(one, some_samples())
+    expected, _ = gradients_of(double(one._trainer.model), some_samples(),
+                               advantages(some_samples(), 4, "group"))  # fmt: skip
+    assert relative_error(found, expected) < EXACT
+
+
+def test_the_places_are_picked_from_what_trls_forward_reads():
+    source = inspect.getsource(add_fused_lm_head)
+    assert "backbone_outputs.last_hidden_state" in source and "shift_labels" in source
+
+
+def test_plain_trl_gives_the_same_numbers_at_the_chosen_tokens():
+    trainer = learner(temperature=0.8)._trainer
+    ids = torch.tensor([[41, 1, 2, 10, 11, 41], [3, 1, 2, 10, 11, 12]])
+    mask = torch.tensor([[0, 1, 1, 1, 1, 0], [1] * 6])
+    trainer.choices = [[(0, None), (1, None)], [(0, None), (2, None)]]
+    arguments = (trainer.model, ids, mask, 3)
+    with torch.no_grad():
+        ours = trainer._get_per_token_logps_and_entropies(*arguments, compute_entropy=True)
+        theirs = GRPOTrainer._get_per_token_logps_and_entropies(
+            trainer, *arguments, compute_entropy=True
+        )
+    chosen = torch.tensor([[True, True, False], [True, False, True]])
+    for mine, trls in zip(ours[:2], theirs[:2], strict=True):
+        torch.testing.assert_close(mine[chosen], trls[chosen], rtol=1e-5, atol=1e-6)
+        assert not mine[~chosen].any()
