@@ -1,14 +1,28 @@
 """What all tests share."""
 
+import gc
 import importlib.metadata
 import os
 from functools import cache, partial
+from pathlib import Path
 
 import pytest
 
 # accelerate reads a package's metadata each time that it asks whether PEFT is there: a sixth of the
 # time of a short training.
 importlib.metadata.metadata = cache(importlib.metadata.metadata)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect no garbage while modules are imported: a quarter of that time, and there is none.
+    What is there by the end stays to the end, and out of every collection to come."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,6 +43,14 @@ def tiny_folder(embedded_models):
     from srl_envs import coop_compete_v0
 
     return str(tiny.folder(lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3)))
+
+
+@pytest.fixture
+def one_model(monkeypatch, tiny_folder):
+    """The embedded model of one game stands for that of any other: none is built."""
+    from srl_agents.llm import tiny
+
+    monkeypatch.setattr(tiny, "folder", lambda make_env, **_: Path(tiny_folder))
 
 
 @pytest.fixture
