@@ -5,27 +5,8 @@ import asyncio
 import pytest
 import torch
 
-from core_srl import MultiModelConfig, MultiModelTrainer
+from core_srl import MultiModelTrainer
 from tests.servers.chat_server import chat_server
-
-SMALL = {
-    "num_models": 2,
-    "model_types": ["tiny"],
-    "max_episodes": 8,
-    "update_frequency": 4,
-    "episode_length": 8,
-    "save_interval": 4,
-    "learning_rate": 3e-3,
-    "num_gpus": 0,
-}
-
-
-@pytest.fixture
-def small(tmp_path):
-    def build(**changes):
-        return MultiModelConfig(**{**SMALL, "checkpoint_dir": str(tmp_path / "run"), **changes})
-
-    return build
 
 
 def test_games_that_take_too_long_are_given_up_and_played_again(small):
@@ -79,10 +60,11 @@ def weights_of(trainer):
     }
 
 
-def test_a_round_in_which_memory_runs_out_is_played_again_with_smaller_steps(small, monkeypatch):
+def test_a_round_in_which_memory_runs_out_is_played_again_with_smaller_steps(
+    small, trained, monkeypatch
+):
     """As the documents recover: fewer samples in a step, and on."""
-    kept = MultiModelTrainer(small(enable_monitoring=False))
-    asyncio.run(kept.train())
+    kept, _ = trained
     trainer = MultiModelTrainer(small(enable_monitoring=False))
     trainer.train_round()
     before = weights_of(trainer)

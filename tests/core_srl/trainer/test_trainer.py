@@ -5,12 +5,7 @@ import asyncio
 import pytest
 import torch
 
-from core_srl import config
-from core_srl.config import (
-    MultiModelConfig,
-    TrainingMode,
-    WeightUpdateStrategy,
-)
+from core_srl.config import TrainingMode, WeightUpdateStrategy
 from core_srl.environments import (
     create_multi_model_coop_compete_env,
     create_multi_model_team_battle,
@@ -26,40 +21,6 @@ from core_srl.trainer import (
 from srl_train.config.run import RunConfig
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from tests.servers.chat_server import chat_server
-
-SMALL = {
-    "num_models": 2,
-    "model_types": ["tiny"],
-    "max_episodes": 8,
-    "update_frequency": 4,
-    "episode_length": 8,
-    "save_interval": 4,
-    "learning_rate": 3e-3,
-    "num_gpus": 0,
-}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_games_measured():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(config, "EVALUATION_EPISODES", 2)
-        yield
-
-
-@pytest.fixture
-def small(tmp_path):
-    def build(**changes):
-        return MultiModelConfig(**{**SMALL, "checkpoint_dir": str(tmp_path / "run"), **changes})
-
-    return build
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A trainer after its two rounds, and what `train` returned."""
-    folder = tmp_path_factory.mktemp("trained")
-    trainer = MultiModelTrainer(MultiModelConfig(**SMALL, checkpoint_dir=str(folder)))
-    return trainer, asyncio.run(trainer.train())
 
 
 def test_train_returns_the_documented_results(trained):
