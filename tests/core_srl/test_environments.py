@@ -49,7 +49,13 @@ def test_is_made(name):
     assert isinstance(env, MultiModelTrainingEnvironment)
     assert (env.environment_type, env.num_models, env.metadata["name"]) == (kind, models, game)
     assert env.reward_function is None
-    check_environment(make)
+
+    def short():
+        made = make()
+        made.unwrapped.max_cycles = 12
+        return made
+
+    check_environment(short)
 
 
 def test_settings_arrive():

@@ -191,9 +191,9 @@ def check_round(env, answers):
     return rewards
 
 
-@settings(max_examples=420, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(any_answers_for("social_trading_v0", rounds=2), st.integers(0, 10**6))
-def test_5000_answers_of_any_kind_leave_a_market_in_order(rounds, seed):
+def test_answers_of_any_kind_leave_a_market_in_order(rounds, seed):
     env = TRADING
     play_a_little(env, seed)
     for answers in rounds:
@@ -205,9 +205,9 @@ def test_5000_answers_of_any_kind_leave_a_market_in_order(rounds, seed):
         assert sum(market.kept) >= sum(map(sum, market.deals))
 
 
-@settings(max_examples=252, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(any_answers_for("social_negotiation_v0", rounds=2), st.integers(0, 10**6))
-def test_1000_answers_of_any_kind_leave_a_negotiation_in_order(rounds, seed):
+def test_answers_of_any_kind_leave_a_negotiation_in_order(rounds, seed):
     env = NEGOTIATION
     play_a_little(env, seed)
     for answers in rounds:

@@ -1,4 +1,8 @@
-"""PettingZoo's own tests, for every environment of the catalogue in every observation mode."""
+"""PettingZoo's own tests, for every environment of the catalogue.
+
+Its tests of the interface run in every observation mode; those of seeds, lengths and states in one,
+for modes wrap one and the same observation.
+"""
 
 from functools import partial
 from types import SimpleNamespace
@@ -55,9 +59,8 @@ def test_parallel_api(name, mode):
 
 
 @every_name
-@every_mode
-def test_parallel_seeds(name, mode):
-    parallel_seed_test(partial(registry.make, name, obs_mode=mode), num_cycles=ROUNDS)
+def test_parallel_seeds(name):
+    parallel_seed_test(partial(registry.make, name), num_cycles=ROUNDS)
 
 
 @every_name
@@ -69,19 +72,17 @@ def test_turn_based_api(name, mode):
 
 
 @every_name
-@every_mode
-def test_turn_based_seeds(name, mode):
-    seed_test(partial(turn_based, name, obs_mode=mode), num_cycles=TURN_BASED_ROUNDS)
+def test_turn_based_seeds(name):
+    seed_test(partial(turn_based, name), num_cycles=TURN_BASED_ROUNDS)
 
 
 @every_name
-@every_mode
-def test_max_cycles(name, mode):
+def test_max_cycles(name):
     # Some games can end before by their own rules: the seeds are such that the samples do not.
     max_cycles_test(
         SimpleNamespace(
-            parallel_env=partial(sampling_alike, registry.make, name, obs_mode=mode),
-            env=partial(sampling_alike, turn_based, name, obs_mode=mode),
+            parallel_env=partial(sampling_alike, registry.make, name),
+            env=partial(sampling_alike, turn_based, name),
         )
     )
 
@@ -94,11 +95,8 @@ def sampling_alike(make, name, **parameters):
 
 
 @every_name
-@every_mode
-def test_state(name, mode):
-    state_test(
-        turn_based(name, obs_mode=mode), registry.make(name, obs_mode=mode), num_cycles=ROUNDS
-    )
+def test_state(name):
+    state_test(turn_based(name), registry.make(name), num_cycles=ROUNDS)
 
 
 @every_name

@@ -293,6 +293,7 @@ PIECES = ("Answer: 4", "Answer:", "\\boxed{\\frac{1}{0}}", "x < 3 or", "sqrt(-1)
           "1e999", "(", "{x | x > 2}", "3, 3", "½", "\\text{ inches}")  # fmt: skip
 
 
-def test_five_thousand_hostile_answers_never_raise():
+@pytest.mark.parametrize("answers", [1000, pytest.param(5000, marks=pytest.mark.slow)])
+def test_hostile_answers_never_raise(answers):
     env = TextEnv(make("math_v0", max_cycles=20))
-    assert sum(1 for _ in hear_hostile(env, 5000, *PIECES)) >= 5000
+    assert sum(1 for _ in hear_hostile(env, answers, *PIECES)) >= answers

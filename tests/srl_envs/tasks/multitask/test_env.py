@@ -141,14 +141,15 @@ def test_nothing_is_on_before_the_first_reset():
         env.reset(options={"environment": "chess"})
 
 
-def test_five_thousand_hostile_answers_never_raise():
+@pytest.mark.parametrize("answers", [1000, pytest.param(5000, marks=pytest.mark.slow)])
+def test_hostile_answers_never_raise(answers):
     env = TextEnv(make("multitask_v0", environments=TWO))
     pieces = ("Answer: 4", "<tool_call>", '{"name": "read_file"}', "x < 3 or", "9**9**9")
     played = dict.fromkeys(TWO, 0)
-    for _, info in hear_hostile(env, 5000, *pieces):
+    for _, info in hear_hostile(env, answers, *pieces):
         assert info["environment"] == env.unwrapped.environment
         played[info["environment"]] += 1
-    assert min(played.values()) > 500
+    assert min(played.values()) > answers / 10
 
 
 def test_the_time_is_told_where_the_one_that_is_on_tells_it():

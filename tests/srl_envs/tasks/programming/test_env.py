@@ -214,8 +214,13 @@ CHEATS = {
 }
 
 
-@pytest.mark.parametrize("cheat", CHEATS)
-@pytest.mark.parametrize("layout", ["HumanEval", "MBPP", "generated"])
+@pytest.mark.parametrize(
+    ("layout", "cheat"),
+    [
+        *((layout, cheat) for layout in ("HumanEval", "generated") for cheat in CHEATS),
+        ("MBPP", "returns what it finds"),
+    ],
+)
 def test_cheats_earn_no_test_and_learn_none(level, tmp_path, layout, cheat):
     parameters = {"families": "lists", "problem_seed": 3}
     if layout != "generated":
