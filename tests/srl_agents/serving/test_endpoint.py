@@ -16,6 +16,7 @@ from srl_agents.serving.endpoint import Endpoint, WrongModel
 from srl_envs import registry
 from tests.servers.faulty_http import Handler, serving
 from tests.servers.prompt_logprobs import prompt_logprobs
+from tests.servers.three_tries import THREE_TRIES
 from tests.servers.vllm_stub import stub_server
 
 # peft 0.21 still reads the name that transformers 5.23 is retiring.
@@ -36,6 +37,11 @@ def folder():
 @pytest.fixture
 def here(folder):
     return HuggingFaceBackend.load(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def stop_ids(folder):
+    return HuggingFaceBackend.load(folder, device="cpu").chat.stop_ids
 
 
 @pytest.fixture
@@ -71,8 +77,8 @@ STOPS = []
 
 
 @pytest.fixture(autouse=True)
-def stops(here):
-    STOPS[:] = [here.chat.stop_ids]
+def stops(stop_ids):
+    STOPS[:] = [stop_ids]
 
 
 def logprobs_here(model):
@@ -107,7 +113,7 @@ def test_an_adapter_is_served_from_its_loading_to_its_end(endpoint, adapter):
 @pytest.mark.parametrize("fault", ["closed", "cut", "timeout"])
 def test_a_change_whose_reply_was_lost_is_made_once(stub, adapter, fault):
     folder, _ = adapter
-    stub.faults.stall, endpoint = 1.0, Endpoint(stub.url, retries=SOON, timeout=0.5)
+    stub.faults.stall, endpoint = 0.6, Endpoint(stub.url, retries=SOON, timeout=0.4)
     for path, change in (
         ("/v1/load_lora_adapter", lambda: endpoint.load_adapter("red@1", folder)),
         ("/v1/unload_lora_adapter", lambda: endpoint.unload_adapter("red@1")),
@@ -231,10 +237,7 @@ class Replies:
 def completed(status, text):
     """What an endpoint makes of a completion of which the server says this."""
     with serving(Replies(status, text)) as http:
-        endpoint = Endpoint(
-            f"http://127.0.0.1:{http.server_port}",
-            retries=RetryPolicy(deadline=1.0, unreachable=1.0, first_wait=0.01, longest_wait=0.01),
-        )
+        endpoint = Endpoint(f"http://127.0.0.1:{http.server_port}", retries=THREE_TRIES)
         try:
             return complete(endpoint, max_tokens=2)
         finally:

@@ -3,15 +3,18 @@
 import asyncio
 import threading
 import time
+from functools import partial
 
 import pytest
 
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
+from srl_agents.serving import endpoint
 from srl_agents.serving import fleet as fleets
 from srl_agents.serving.command import Keys
 from srl_agents.serving.fleet import Fleet
 from srl_agents.serving.scheduler import Task
+from srl_agents.serving.supervisor import Supervisor
 
 from .conftest import any_port
 from .test_server import engine_of, gone, ready, until
@@ -20,6 +23,8 @@ from .test_server import engine_of, gone, ready, until
 @pytest.fixture(autouse=True)
 def short_looks(monkeypatch):
     monkeypatch.setattr(fleets, "LOOK", 0.05)
+    monkeypatch.setattr(endpoint, "UNREACHABLE", 0.3)
+    monkeypatch.setattr(fleets, "Supervisor", partial(Supervisor, first_wait=0.05))
 
 
 def managed(specs, **settings):
@@ -101,7 +106,7 @@ def test_guests_are_answered_once_the_owner_has_loaded_what_a_server_lost(spec):
             waiting = [threading.Thread(target=ask, args=(guests,)) for _ in range(2)]
             for thread in waiting:
                 thread.start()
-            time.sleep(0.5)
+            time.sleep(0.2)
             with pytest.raises(BackendError, match="503"):
                 attached({"base": [server.url]}, key=keys.guest)
             late = threading.Thread(target=lambda: attached(

@@ -184,7 +184,7 @@ def test_the_cause_is_of_the_last_start(new_server):
 
 
 def test_answers_under_way_are_finished_where_there_is_time(new_server):
-    server = new_server(seconds=1.0)
+    server = new_server(seconds=0.6)
 
     async def course():
         await ready(server)

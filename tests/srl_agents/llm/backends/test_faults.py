@@ -24,12 +24,12 @@ from srl_agents.serving.endpoint import Endpoint
 from srl_agents.serving.scheduler import Scheduler
 from tests.servers.chat_server import chat_server
 from tests.servers.faulty_http import FAULTS
+from tests.servers.three_tries import THREE_TRIES
 from tests.servers.vllm_stub import stub_server
 from tests.srl_agents.llm.conftest import make_env
 
 PATIENT = RetryPolicy(deadline=120.0, unreachable=120.0, first_wait=0.01, longest_wait=0.05)
-BRIEF = RetryPolicy(deadline=6.0, unreachable=6.0, first_wait=0.01, longest_wait=0.05)
-TIMEOUT, STALL = 1.5, 1.8  # seconds
+TIMEOUT, STALL = 1.0, 1.2  # seconds
 STRUCK = 0.3  # of the requests
 COUNTS = [100, pytest.param(1000, marks=pytest.mark.slow)]
 APIS = ("openai:m", "anthropic:m")
@@ -119,21 +119,21 @@ def games(policy):
 
 
 @pytest.mark.parametrize("name", APIS)
-def test_after_the_deadline_the_episode_alone_fails_with_an_api(name):
+def test_of_a_request_that_is_given_up_the_episode_alone_fails_with_an_api(name):
     with chat_server() as server:
         # Games part at their first answers, and are told apart by what was said in them.
         said = iter(range(10**6))
         server.answer = lambda body: f"cooperate {hashlib.md5(bytes(next(said))).hexdigest()}"
         server.faults.always = Victim(lambda body: [str(m) for m in body["messages"]])
-        model = type(api_model(name))("m", retries=BRIEF)
+        model = type(api_model(name))("m", retries=THREE_TRIES)
         _, failures = games(ChatPolicy(model, make_env().unwrapped.text_view))
     assert failures == {"": 3, "BackendError": 1}
 
 
-def test_after_the_deadline_the_episode_alone_fails_with_vllm(tiny_folder):
+def test_of_a_request_that_is_given_up_the_episode_alone_fails_with_vllm(tiny_folder):
     here = HuggingFaceBackend.load(tiny_folder, device="cpu")
     with stub_server(tiny_folder) as stub:
-        endpoint = Endpoint(stub.url, retries=BRIEF)
+        endpoint = Endpoint(stub.url, retries=THREE_TRIES)
         backend = served_by(endpoint, here, seeded=True)
         stub.faults.always = Victim(lambda body: body["prompt"][0])
         hot = Sampling(temperature=5.0, max_new_tokens=8)  # no two agents say the same

@@ -1,0 +1,11 @@
+"""A retry policy that gives up after three attempts: no test has to wait for a deadline."""
+
+from srl_agents.llm.backends.retrying import RetryPolicy
+
+
+class _Tries(RetryPolicy):
+    def _is_over(self, state):
+        return state.attempt_number >= 3
+
+
+THREE_TRIES = _Tries(deadline=120.0, unreachable=120.0, first_wait=0.001, longest_wait=0.002)
