@@ -116,8 +116,8 @@ class Surroundings:
             each.close()
 
 
-def processes(sandbox_workers: set[int]) -> set[int]:
-    """All that descend from this process or look like a worker's fork, but for the workers."""
+def processes(known: set[int]) -> set[int]:
+    """All that descend from this process, but for those that are known."""
     parents: dict[int, int] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -131,7 +131,7 @@ def processes(sandbox_workers: set[int]) -> set[int]:
         more = {pid for pid, parent in parents.items() if parent in mine} - mine
         grown = bool(more)
         mine |= more
-    return mine - {os.getpid()} - sandbox_workers
+    return mine - {os.getpid()} - known
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +147,7 @@ def surroundings(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=MODES)
 def sandbox(request):
+    """The sandbox, and the processes that there are with its worker."""
     limits = Limits(wall=5.0, cpu=CPU, memory=128 * 2**20)
     without = MODES[request.param]
     minimum = "namespaces" if "seccomp" in without else "filtered"
@@ -155,23 +156,22 @@ def sandbox(request):
     except SandboxError as refusal:
         # The aim stands where the kernel grants too little: then nothing is run at all.
         assert f"Wanted is level {minimum}" in str(refusal)
-        yield None
+        yield None, set()
         return
     with made:
-        yield made
+        assert made.check("def f(x): return x", [Test(Call("f", (1,)), 1)]).all_passed
+        yield made, processes(set())
 
 
 @pytest.mark.parametrize(("kind", "name"), ATTACKS, ids=[name for _, name in ATTACKS])
 def test_fails_in_time_and_leaves_nothing(sandbox, surroundings, kind, name):
+    sandbox, before = sandbox
     if sandbox is None:
         return  # refused: see the fixture
     if sandbox.protections().level == "namespaces" and name in LEFT_BY_NAMESPACES:
         return
     surroundings.prepare()
     source = surroundings.filled_in(KINDS[kind][name])
-    # An honest run first, so that the worker is there before we look at what is there.
-    assert sandbox.check("def f(x): return x", [Test(Call("f", (1,)), 1)]).all_passed
-    before = processes(set())
 
     started = time.monotonic()
     report = sandbox.check(source, [Test(Call("f", (1,)), surroundings.expected)], wall=WALL)

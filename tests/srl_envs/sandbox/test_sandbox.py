@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def sandbox():
     # What never ends is stopped by its computing, so that honest runs have time on a busy machine.
-    with any_sandbox(Limits(wall=20.0, cpu=2)) as made:
+    with any_sandbox(Limits(wall=20.0, cpu=1)) as made:
         yield made
 
 
