@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from benchmarks.records import CONFIGS
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
@@ -89,12 +90,13 @@ class OneSlow(Engine):
         context: RoundContext,
         update_index: int,
         stats: Mapping[str, UpdateStats],
-    ) -> None:
+    ) -> dict[str, dict[str, Tensor]]:
         """See Engine."""
         began = time.perf_counter()
-        super().update(run, batches, context, update_index, stats)
+        before = super().update(run, batches, context, update_index, stats)
         if SLOW in batches:
             time.sleep((SLOWER - 1) * (time.perf_counter() - began))
+        return before
 
 
 def asynchronous(request: Request) -> Result:

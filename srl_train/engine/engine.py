@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from torch import Tensor
+
 from srl_agents.episode import Episode
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.rollout import PlaySettings, play_many, play_many_async
@@ -74,10 +76,10 @@ class Engine:
         context: RoundContext,
         update_index: int,
         stats: Mapping[str, UpdateStats],
-    ) -> None:
+    ) -> dict[str, dict[str, Tensor]]:
         """One update of every model in `batches`, counted in `stats`, published where it changed
-        weights."""
-        update_models(run, batches, context, update_index, stats)
+        weights; returns copies of their weights before it."""
+        return update_models(run, batches, context, update_index, stats)
 
     def stage_learner(
         self, run: Run, model: str, section: OfflineConfig, planned_steps: int

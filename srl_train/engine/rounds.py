@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypedDict
 
+from torch import Tensor
+
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_train.advantages.estimate import assign_credit
@@ -16,7 +18,7 @@ from srl_train.data.trajectory import Game
 from srl_train.engine import resume
 from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
-from srl_train.engine.update import UpdateStats, distance, snapshot
+from srl_train.engine.update import UpdateStats, distance
 from srl_train.errors import TrainingError
 from srl_train.metrics import failed_games, unreadable_answers
 from srl_train.updates import RoundContext
@@ -250,14 +252,15 @@ def learn_from(run: Run, played: Played, models: Collection[str]) -> dict[str, U
     for model in models:
         run.buffers[model].add(played.samples[model])
     updates = {model: UpdateStats() for model in models}
-    before = {model: snapshot(run.learners[model].weights()) for model in models}
+    before: dict[str, dict[str, Tensor]] = {}  # of a model's first update
     context = RoundContext(played.number, 0, played.scores)
     update_index = 0
     while batches := _full_budgets(run, played.number, models):
-        run.engine.update(run, batches, context, update_index, updates)
+        before = {**run.engine.update(run, batches, context, update_index, updates), **before}
         update_index += 1
     for model, update in updates.items():
-        update.weight_change = distance(before[model], run.learners[model].weights())
+        if model in before:
+            update.weight_change = distance(before[model], run.learners[model].weights())
         update.version = run.versions[model]
         update.dropped = run.buffers[model].dropped.copy()
     return updates

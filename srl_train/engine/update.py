@@ -58,9 +58,9 @@ def update_models(
     context: RoundContext,
     update_index: int,
     stats: Mapping[str, UpdateStats],
-) -> None:
+) -> dict[str, dict[str, Tensor]]:
     """One update of every model in `batches`: all stepping together where the strategy exchanges
-    gradients, each on its own where it does not.
+    gradients, each on its own where it does not. Returns copies of their weights before it.
 
     A model's update is counted when its weights differ afterwards, and only then.
     """
@@ -91,6 +91,7 @@ def update_models(
             run.versions[model] += 1
             publish_update(run, model)
         stats[model].add(taken, learned[model].metrics, changed)
+    return before
 
 
 def _learned_together(

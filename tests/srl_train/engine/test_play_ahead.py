@@ -60,7 +60,7 @@ class Watched(Engine):
         for model in batches:
             event = self.held.get((model, context.round))
             assert event is None or event.wait(SECONDS)
-        super().update(run, batches, context, update_index, stats)
+        return super().update(run, batches, context, update_index, stats)
 
 
 @pytest.mark.parametrize(

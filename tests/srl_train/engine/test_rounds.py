@@ -8,7 +8,7 @@ from srl_agents.errors import BackendError
 from srl_envs.errors import EnvError
 from srl_envs.games.coop_compete import env as coop_compete_v0
 from srl_train.advantages.reward_modes import MODES
-from srl_train.engine import rounds
+from srl_train.engine import rounds, update
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import play_groups, run_round
 from srl_train.errors import TrainingError
@@ -98,6 +98,24 @@ def test_a_model_is_said_to_update_where_its_weights_changed(strategy, mode, sho
             assert ("grad_norm" in told) is ("learning_rate" in told) is changed
     total = sum(updates.values())
     assert total == 2 if strategy == "selective" else total == 4
+
+
+@pytest.mark.parametrize("budget, updates", [(4, 1), (2, 2), (8, 0)])
+def test_an_update_copies_the_weights_once_and_a_round_none_besides(
+    budget, updates, short_run, monkeypatch
+):
+    config = short_run(rollout__group_size=2, rollout__groups_per_round=2,
+                       updates__sample_budget={"model_0": budget})  # fmt: skip
+    run, copied = assemble(config), []
+    copy = update.snapshot
+    monkeypatch.setattr(update, "snapshot", lambda own: copied.append(own) or copy(own))
+    before = weights(run)
+    row = run_round(run, 0).row
+    assert len(copied) == updates + 1  # and the other model's
+    for model, told in row["models"].items():
+        assert told["updates"] == (updates if model == "model_0" else 1)
+        expected = norm_of_change(before[model], weights(run)[model])
+        assert told["weight_change"] == pytest.approx(expected, rel=1e-4), "from the first update"
 
 
 def test_the_rewards_trained_on_are_the_modes_and_those_shown_are_raw(short_run):
