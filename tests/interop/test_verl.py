@@ -64,7 +64,7 @@ def play(model_folder, tmp_path):
     from verl.protocol import DataProto
     from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 
-    def batch(made, response_length=LENGTH, prompt_length=LENGTH):
+    def batch(made, response_length=LENGTH, prompt_length=LENGTH, agent=()):
         path = tmp_path / "games.jsonl"
         write_rows(path, made)
         rollout = "actor_rollout_ref.rollout"
@@ -77,6 +77,7 @@ def play(model_folder, tmp_path):
             "data.filter_overlong_prompts=False",
             f"{rollout}.name=vllm",
             f"{rollout}.calculate_log_probs=True",
+            *(f"{rollout}.agent.{setting}" for setting in agent),
         ]
         with initialize_config_module("verl.trainer.config", version_base=None):
             config = compose("ppo_trainer", overrides=settings)
@@ -95,6 +96,29 @@ def test_the_plugin_is_found():
     from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
 
     assert _agent_loop_registry["srl"]["_target_"].endswith("integrations.verl.SrlAgentLoop")
+
+
+def test_a_configuration_names_the_loop_for_rows_that_name_none(play):
+    made = rows([GAME], [SEED])
+    whole, _ = play(made)
+    del made[0]["agent_name"]
+    found, _ = play(made, agent=["default_agent_loop=srl"])
+    assert found.batch["responses"].equal(whole.batch["responses"])
+    assert found.batch["rm_scores"].equal(whole.batch["rm_scores"])
+
+
+def test_a_file_names_a_loop_that_trusts_its_rows(play, tmp_path):
+    made = rows([GAME], [SEED])
+    whole, _ = play(made)
+    named = replace(GAME, environment="srl_envs.coop_compete_v0:parallel_env")
+    made[0] |= {"agent_name": "trusting"}
+    made[0]["extra_info"]["game"] = named.to_json()
+    path = tmp_path / "loops.yaml"
+    target = "srl_agents.integrations.verl.SrlAgentLoop"
+    path.write_text(f"- {{name: trusting, _target_: {target}, trusted: true}}\n")
+    found, _ = play(made, agent=[f"agent_loop_config_path={path}"])
+    assert found.batch["responses"].equal(whole.batch["responses"])
+    assert found.batch["rm_scores"].equal(whole.batch["rm_scores"])
 
 
 def test_a_row_becomes_our_own_sample(play):
