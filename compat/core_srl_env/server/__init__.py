@@ -1,0 +1,1 @@
+"""Server of Core SRL's games for OpenEnv."""

@@ -1,0 +1,33 @@
+"""Server of Core SRL's games for OpenEnv: the application, and the program that serves it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from srl_envs.remote.openenv.server import ServedGame, create_app, serve
+
+VARIABLE = "CORE_SRL_GAMES"
+GAMES = (
+    "math_v0,coop_compete_pair_v0,team_battle_v0,maze_race_v0,social_trading_v0,"
+    "social_negotiation_v0,debate_v0"
+)
+"""Served where the variable names no others; a session begins with the first."""
+
+app = create_app(
+    {name.strip(): ServedGame(name.strip()) for name in os.environ.get(VARIABLE, GAMES).split(",")}
+)
+
+
+def main() -> None:
+    """Serve on this machine until somebody interrupts."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--port", type=int, default=8000)
+    port = parser.parse_args().port
+    sys.stdout.write(f"serving at http://127.0.0.1:{port}; Ctrl-C ends it\n")
+    serve(app, port=port)
+
+
+if __name__ == "__main__":
+    main()
