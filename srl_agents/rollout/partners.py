@@ -97,8 +97,11 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
             self._memories.update(zip(agents, memories, strict=True))
             return dict(zip(agents, map(played_action, decisions), strict=True))
 
+        asked = list(map(ask, groups.values()))
         played: dict[str, Any] = {}
-        for answers in await together(*map(ask, groups.values())):
+        # Where none of them waits there may be no event loop, which asking at once takes.
+        waiting = any(waits(self._partners[agent]) for agent in self._seen)
+        for answers in await together(*asked) if waiting else [await one for one in asked]:
             played |= answers
         return played
 

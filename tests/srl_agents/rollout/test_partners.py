@@ -39,6 +39,15 @@ def test_an_episode_with_partners_is_the_whole_game_s(name, options):
     assert part.step({}) == ({}, {}, {}, {}, {})
 
 
+def test_several_scripted_partners_need_no_event_loop():
+    game = make("coop_compete_v0", num_agents=3, max_cycles=2)
+    partners = {agent: classic_policy("uniform", game) for agent in ("agent_1", "agent_2")}
+    env = WithPartners(game, partners)
+    env.reset(seed=0)
+    *_, infos = env.step({"agent_0": 1})
+    assert list(infos) == ["agent_0"] and env.agents
+
+
 def test_it_keeps_the_contract_of_environments():
     def partly():
         env = make("coop_compete_v0", num_agents=4)
