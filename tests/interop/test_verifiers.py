@@ -10,8 +10,10 @@ from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.rollout import play
+from srl_agents.rollout.partners import WithPartners
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
+from srl_envs.text.env import TextEnv
 from tests.servers.chat_server import chat_server
 
 pytestmark = [pytest.mark.verifiers, pytest.mark.filterwarnings("ignore")]
@@ -92,6 +94,55 @@ def played_here(seed):
         "agent_1": classic_policy("tit_for_tat", env),
     }
     return play(env, policies, seed=seed), heard
+
+
+GAMES = {
+    "pair": ("coop_compete_pair_v0", "agent_0", {"agent_1": "tit_for_tat"}, OPTIONS),
+    "three": (
+        "coop_compete_v0", "agent_1", {"agent_0": "tit_for_tat", "agent_2": "uniform"},
+        {"num_agents": 3, "max_cycles": 4},
+    ),
+}  # fmt: skip
+"""Environment, the model's agent, its partners and options."""
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_every_turn_is_that_of_our_own_text_environment(server, name):
+    named = dict(zip(("environment", "agent", "partners", "options"), GAMES[name], strict=True))
+    games = episodes(environment(**named), server)
+    assert [episode.ok for episode in games] == [True, True], [e.errors for e in games]
+    said, bodies = cycle(SAID), iter(server.bodies)
+    for number, episode in enumerate(games):
+        [trace] = episode.traces
+        heard, whole, reward, unread = in_text(*GAMES[name], seed=5 + number, said=said)
+        assert [words(next(bodies)["messages"]) for _ in heard] == heard
+        [branch] = trace.branches
+        assert [(one.role, one.content) for one in branch.messages] == whole
+        assert trace.rewards["episode_return"].score == pytest.approx(reward)
+        assert trace.metrics["unreadable_answers"] == pytest.approx(unread / len(heard))
+    assert next(bodies, None) is None
+
+
+def in_text(name, agent, partners, options, seed, said):
+    """(What a model is sent at each turn, the whole conversation, the reward, how many answers
+    could not be read), by TextEnv alone."""
+    game = make(name, **options)
+    others = {other: classic_policy(policy, game) for other, policy in partners.items()}
+    env, view = TextEnv(WithPartners(game, others)), game.unwrapped.text_view
+    texts, _ = env.reset(seed=seed)
+    rules = view.rules(agent)
+    told = [("system", rules.strip()), ("user", texts[agent].removeprefix(rules).strip())]
+    heard, reward, unread = [], 0.0, 0
+    while env.agents:
+        heard.append(list(told))
+        answer = next(said)
+        texts, rewards, _, _, infos = env.step({agent: answer})
+        failed = infos[agent]["parse_failure"] is not None
+        reward, unread = reward + rewards[agent], unread + failed
+        told.append(("assistant", answer))
+        if env.agents:
+            told.append(("user", texts[agent].strip()))
+    return heard, told, reward, unread
 
 
 def test_what_is_held_out_is_refused_for_training(server):
