@@ -138,7 +138,7 @@ def test_thompson_sampling_finds_the_arm_that_got_better():
 
 @pytest.mark.parametrize("options", [{}, {"loop_share": 0.3}, {"width": 12, "view_radius": 2}])
 def test_explorers_reach_the_goal_of_every_unseen_maze(options):
-    played = games("maze_v0", "explorer", 200, split="test", max_cycles=400, **options)
+    played = games("maze_v0", "explorer", 80, split="test", max_cycles=400, **options)
     assert all(last(episode)["success"] for episode in played)
     detour = np.mean([last(e)["steps"] / last(e)["shortest_path"] for e in played])
     assert detour < 2.0
@@ -146,7 +146,7 @@ def test_explorers_reach_the_goal_of_every_unseen_maze(options):
 
 def test_explorers_reach_their_own_goals_and_each_other():
     for game in ("maze_own_v0", "maze_meet_v0"):
-        played = games(game, "explorer", 60, split="test", max_cycles=400)
+        played = games(game, "explorer", 30, split="test", max_cycles=400)
         assert all(last(episode)["success"] for episode in played)
 
 

@@ -41,9 +41,20 @@ def test_every_mode(mode, short_run):
 STRATEGIES = ("synchronized", "federated", "selective", "asynchronous")
 CRITICS = ("shared", "separate", "central")
 KINDS = {"full": None, "adapters": {"rank": 2}}
+# Every strategy, and every critic with each kind of model.
+FAST = {
+    ("synchronized", "shared"), ("asynchronous", "shared"),
+    ("federated", "separate"), ("selective", "separate"),
+    ("synchronized", "central"), ("federated", "central"),
+}  # fmt: skip
 # Each strategy with each critic, and each of both with each kind of model.
 EVERY_TWO = [
-    (strategy, critic, [*KINDS][(i + j) % 2])
+    pytest.param(
+        strategy,
+        critic,
+        [*KINDS][(i + j) % 2],
+        marks=() if (strategy, critic) in FAST else pytest.mark.slow,
+    )
     for i, strategy in enumerate(STRATEGIES)
     for j, critic in enumerate(CRITICS)
 ]

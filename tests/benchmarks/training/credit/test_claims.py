@@ -68,7 +68,9 @@ def test_who_does_not_find_it_is_said_so():
     assert tabular.games_until_found(ScaledCredit(name="team_joint"), 0.01, 0, most=200) is None
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 def test_advantage_alignment_cooperates_in_a_dilemma(seed):
     plain, aligned = (
         tabular.dilemma(own, 0.3, seed, updates=80, games=32)["cooperation"]
