@@ -18,6 +18,7 @@ MOMENT = {
     "rollout__group_size": 4,
     "logging__evaluation_episodes": 2,
 }
+BRIEFLY = ("rounds=1", "rollout.group_size=2")
 
 
 @pytest.fixture
@@ -38,6 +39,7 @@ def test_all_are_run_in_this_folder():
     assert [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in tests] == []
 
 
+@pytest.mark.usefixtures("one_model")
 def test_llm_against_scripted(run_example):
     said = run_example("llm_against_scripted.py")
     rewards = [float(value) for value in re.findall(r": (0\.\d+) a turn over 20 games", said)]
@@ -84,6 +86,7 @@ def test_one_file_grpo(run_example):
     assert rewards[2] > 0.82  # two thirds of the way to the optimum, 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:You are using 'rollout_func':UserWarning",  # TRL says so of every use
     "ignore:.*gradient_checkpointing:FutureWarning",  # TRL 1.16's own use of transformers
@@ -106,7 +109,8 @@ def test_trl_rollout_func(run_example):
     ],
 )
 def test_configurations(name, smaller, tmp_path, capsys, tiny_folder):
-    wanted = ["rounds=1", "rollout.group_size=4", "logging.evaluation_episodes=2", *smaller]
+    wanted = [*BRIEFLY, "logging.evaluation_episodes=2", "models.sampling.max_new_tokens=4"]
+    wanted += smaller
     wanted += ["environment.options.max_cycles=4", f"models.base={tiny_folder}"]
     overrides = [word for setting in wanted for word in ("--set", setting)]
     config = str(CONFIGS / name)
@@ -130,7 +134,7 @@ def test_configurations_of_games_without_baselines(name, smaller, tmp_path, tiny
 
 
 def test_a_model_of_one_s_own(tmp_path, tiny_folder):
-    wanted = ["rounds=1", "rollout.group_size=4", "logging.evaluation_episodes=2"]
+    wanted = [*BRIEFLY, "logging.evaluation_episodes=2"]
     wanted += ["environment.options.max_cycles=4", f"models.base={tiny_folder}"]
     overrides = [word for setting in wanted for word in ("--set", setting)]
     config = str(CONFIGS / "own_model.yaml")
