@@ -68,6 +68,7 @@ def told(log, rounds=6, names=("model_0", "model_1", "model_2"), run="run"):
     return monitor
 
 
+@pytest.mark.usefixtures("one_model")
 def test_a_started_monitor_hears_a_trainer_that_is_monitored(tmp_path, log, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monitor = create_unified_monitor(
@@ -183,19 +184,20 @@ def test_what_strangers_wrote_into_the_file_is_text(log, tmp_path):
     assert said == [] and "console.log('ran')" in drawn.text and "\u202e" not in drawn.text
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_lines_of_another_make_do_no_harm(log, tmp_path):
+    log.parent.mkdir()
+    lines = (
         {"interactions": 3, "rounds": "x", "games": None},
         {"interactions": [1, {"measure": "influence", "source": [1], "value": "much"}]},
         {"environment": {}, "round": "one", "models": [1]},
         {"interactions": [{"measure": "influence", "interval": ["a", None], "games": "x"}]},
-    ],
-)
-def test_a_line_of_another_make_does_no_harm(log, line, tmp_path):
-    log.parent.mkdir()
-    log.write_text(json.dumps(line) + "\n")
-    drawn, said = in_a_browser(create_graph_visualizer(str(log)).draw(), tmp_path / "browser")
+    )
+    for line in lines:
+        log.write_text(json.dumps(line) + "\n")
+        page = create_graph_visualizer(str(log)).draw()
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = create_graph_visualizer(str(log)).draw()
+    drawn, said = in_a_browser(page, tmp_path / "browser")
     assert said == [] and "Monitored" in drawn.text
 
 

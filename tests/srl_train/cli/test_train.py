@@ -135,26 +135,30 @@ def test_another_run_is_not_overwritten(config_path, tmp_path, capsys):
     assert "already holds a run" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ("models: {base: runs/nobody}", "models.base: there is no folder runs/nobody"),
-        ("seats: {agent_1: grim_triger}", "seats.agent_1 is 'grim_triger': give one of"),
-        ("seats: {nobody: uniform}", "no agent 'nobody'"),
-        ("logging: {trackers: [mlflow]}", "trackers: mlflow needs mlflow: pip install"),
-    ],
-)
-def test_what_is_wrong_is_refused_before_torch_is_loaded(settings, says, tmp_path):
-    (tmp_path / "config.yaml").write_text(settings)
+REFUSED = {
+    "models: {base: runs/nobody}": "models.base: there is no folder runs/nobody",
+    "seats: {agent_1: grim_triger}": "seats.agent_1 is 'grim_triger': give one of",
+    "seats: {nobody: uniform}": "no agent 'nobody'",
+    "logging: {trackers: [mlflow]}": "trackers: mlflow needs mlflow: pip install",
+}
+
+
+def test_what_is_wrong_is_refused_before_torch_is_loaded(tmp_path):
+    for number, settings in enumerate(REFUSED):
+        (tmp_path / f"{number}.yaml").write_text(settings)
     script = (
         "import sys; from srl_train.cli import main\n"
         "sys.modules['mlflow'] = None\n"
-        "code = main(['train', 'config.yaml'])\n"
-        "print(code, 'torch' in sys.modules)"
+        f"for number in range({len(REFUSED)}):\n"
+        "    code = main(['train', f'{number}.yaml'])\n"
+        "    print(code, 'torch' in sys.modules)\n"
+        "    print('--', file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
     )  # fmt: skip
-    assert done.stdout.splitlines() == ["2 False"], done.stderr
-    assert says in done.stderr
+    assert done.stdout.splitlines() == ["2 False"] * len(REFUSED), done.stderr
+    *told, _ = done.stderr.split("--\n")
+    for says, said in zip(REFUSED.values(), told, strict=True):
+        assert says in said

@@ -49,7 +49,7 @@ FAST = ("synchronized", "federated", "asynchronous adapters")
 def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
     config = short_run(
         **RUNS[name],
-        rounds=4,
+        rounds=3,
         mode__name="mixed",
         rollout__group_size=2,
         rollout__groups_per_round=2,
@@ -60,7 +60,7 @@ def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
     whole = Trainer(config, tmp_path / "whole")
     expected = whole.fit()
 
-    for number in range(3):
+    for number in range(2):
         trainer = Trainer(config, tmp_path / "parts")
         if number:
             assert trainer.load_checkpoint() is True
@@ -76,7 +76,7 @@ def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
     assert metrics_of(tmp_path / "parts") == metrics_of(tmp_path / "whole")
     assert results["evaluation"] == expected["evaluation"]
     assert results["final_model_states"] == expected["final_model_states"]
-    assert results["training_completed"] and results["total_episodes"] == 16
+    assert results["training_completed"] and results["total_episodes"] == 12
 
 
 def test_rounds_after_the_last_checkpoint_are_played_again_and_told_once(short_run, tmp_path):

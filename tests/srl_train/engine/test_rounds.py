@@ -71,8 +71,9 @@ def test_who_sampled_is_on_every_turn(short_run):
     assert names == {"agent_0": "model_0@2", "agent_1": "model_1@2"}
 
 
-@pytest.mark.parametrize("mode", sorted(MODES))
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+@pytest.mark.parametrize(
+    ("strategy", "mode"), [*zip(sorted(STRATEGIES), sorted(MODES), strict=True)]
+)
 def test_a_model_is_said_to_update_where_its_weights_changed(strategy, mode, short_run):
     run = assemble(short_run(updates__strategy=strategy, mode__name=mode))
     updates = dict.fromkeys(run.learners, 0)

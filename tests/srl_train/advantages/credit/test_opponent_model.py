@@ -158,8 +158,15 @@ def push(name, scale, group):
     )
 
 
-@pytest.mark.parametrize("partner", [two_rounds_late, tit_for_two_tats, mostly_late])
-@pytest.mark.parametrize("scale", ["none", "group"])
+@pytest.mark.parametrize(
+    ("partner", "scale"),
+    [
+        (two_rounds_late, "none"),
+        (tit_for_two_tats, "none"),
+        (mostly_late, "none"),
+        (mostly_late, "group"),
+    ],
+)
 def test_partners_with_a_longer_memory_leave_the_gradient_where_it_is(partner, scale):
     rng = np.random.default_rng([0, 7])
     groups = [against(partner, rng) for _ in range(150)]

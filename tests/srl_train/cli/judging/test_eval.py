@@ -101,6 +101,7 @@ def test_scenarios_are_listed(capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+@pytest.mark.usefixtures("one_model")
 def test_the_embedded_model_is_scored(tmp_path):
     record = evaluated([*FEW, "--policy", "tiny", "--constrained"], tmp_path)
     assert seated(record) == ["tiny", "tiny"]

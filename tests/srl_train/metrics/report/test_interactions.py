@@ -187,9 +187,9 @@ def test_nothing_is_wider_than_the_screen(tmp_path, width):
     assert in_the_page(tmp_path, graph_of(names), script) == ["true"]
 
 
-@pytest.mark.parametrize("name", [EVIL, "<b>x</b>"])
 @pytest.mark.browser
-def test_hostile_names_are_text_in_the_drawing(tmp_path, name):
+def test_hostile_names_are_text_in_the_drawing(tmp_path):
+    name = f"<b>x</b>{EVIL}"
     drawn, said = in_a_browser(
         page.write(graph_of([name] * 3), tmp_path / "page.html"), tmp_path / "browser"
     )
