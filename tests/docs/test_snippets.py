@@ -52,12 +52,14 @@ def programs():
 
 @pytest.mark.parametrize("code", [*programs()])
 def test_a_program_runs_by_itself_and_again_in_the_same_folder(
-    code, tmp_path, monkeypatch, caplog, in_small, tiny_folder
+    code, tmp_path, monkeypatch, caplog, in_small, tiny_folder, one_model
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "a key that no server sees")
     caplog.set_level(logging.ERROR)
-    in_small(**MOMENT, models__base=tiny_folder)
+    # Every game of the documented trainer has this option, and many rounds.
+    shorter = {"environment__options__max_cycles": 4} if "from core_srl" in code else {}
+    in_small(**MOMENT, **shorter, models__base=tiny_folder)
     run(code)
     if any(tmp_path.iterdir()):
         wait_for_the_next_second()
