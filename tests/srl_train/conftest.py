@@ -3,7 +3,7 @@
 import pytest
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def short_run(tiny_folder):
     """Makes the configuration of a run of moments; `settings` go on top, by dotted name."""
     from srl_train.config.yaml_file import from_tree

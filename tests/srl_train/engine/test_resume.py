@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -108,9 +109,22 @@ def test_an_earlier_checkpoint_may_be_chosen(short_run, tmp_path):
     assert [row["round"] for row in metrics_of(tmp_path / "run")] == [0, 1, 2]
 
 
-def test_a_finished_run_goes_on_with_more_rounds(short_run, tmp_path):
-    Trainer(short_run(rounds=2), tmp_path / "run").fit()
-    longer = Trainer(short_run(rounds=3), tmp_path / "run")
+@pytest.fixture(scope="module")
+def trained(short_run, tmp_path_factory):
+    """A trainer after its two rounds."""
+    trainer = Trainer(short_run(), tmp_path_factory.mktemp("trained") / "run")
+    trainer.fit()
+    return trainer
+
+
+@pytest.fixture
+def finished(trained, tmp_path):
+    """A folder with a run of two rounds."""
+    return shutil.copytree(trained.files.folder, tmp_path / "run")
+
+
+def test_a_finished_run_goes_on_with_more_rounds(short_run, finished, tmp_path):
+    longer = Trainer(short_run(rounds=3), finished)
     longer.load_checkpoint()
     assert longer.fit()["training_metrics"]["episodes"] == [2]
     whole = Trainer(short_run(rounds=3), tmp_path / "whole")
@@ -118,15 +132,13 @@ def test_a_finished_run_goes_on_with_more_rounds(short_run, tmp_path):
     assert same(everything(longer.run), everything(whole.run))
 
 
-def test_a_finished_run_is_done(short_run, tmp_path):
-    first = Trainer(short_run(), tmp_path / "run")
-    first.fit()
-    again = Trainer(short_run(), tmp_path / "run")
+def test_a_finished_run_is_done(short_run, trained, finished):
+    again = Trainer(short_run(), finished)
     again.load_checkpoint()
     results = again.fit()
     assert results["training_completed"] and results["training_metrics"]["episodes"] == []
-    assert same(weights(first.run), weights(again.run))
-    assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["final_round_00000002"]
+    assert same(weights(trained.run), weights(again.run))
+    assert list_checkpoints(finished / "checkpoints") == ["final_round_00000002"]
 
 
 def test_only_the_newest_checkpoints_are_kept(short_run, tmp_path):
@@ -137,18 +149,15 @@ def test_only_the_newest_checkpoints_are_kept(short_run, tmp_path):
     assert sorted(results["checkpoints_saved"]) == sorted(kept)
 
 
-def test_what_a_checkpoint_tells(short_run, tmp_path):
-    config = short_run(mode__name="mixed")
-    trainer = Trainer(config, tmp_path / "run")
-    trainer.fit()
-    metadata = checkpoint.load_metadata(tmp_path / "run" / "checkpoints", "final_round_00000002")
+def test_what_a_checkpoint_tells(short_run, trained, finished):
+    metadata = checkpoint.load_metadata(finished / "checkpoints", "final_round_00000002")
     assert metadata["round"] == 2
     assert metadata["model_states"] == json.loads(
-        json.dumps(trainer.get_model_performance_summary())
+        json.dumps(trained.get_model_performance_summary())
     )
     assert metadata["global_metrics"]["total_episodes"] == 8
     assert 0 <= metadata["global_metrics"]["avg_cooperation"] <= 1
-    assert yaml_file.from_tree(metadata["config"]) == config
+    assert yaml_file.from_tree(metadata["config"]) == short_run()
 
 
 @pytest.mark.parametrize(
@@ -161,19 +170,17 @@ def test_what_a_checkpoint_tells(short_run, tmp_path):
         ({"models__count": 1}, "saved with models.count = 2"),
     ],
 )
-def test_another_configuration_is_refused(settings, says, short_run, tmp_path):
-    Trainer(short_run(rounds=1), tmp_path / "run").fit()
-    other = Trainer(short_run(rounds=1, **settings), tmp_path / "run")
-    with pytest.raises(CheckpointError, match=f"final_round_00000001 was {says}") as error:
+def test_another_configuration_is_refused(settings, says, short_run, finished):
+    other = Trainer(short_run(**settings), finished)
+    with pytest.raises(CheckpointError, match=f"final_round_00000002 was {says}") as error:
         other.load_checkpoint()
     assert "\n" not in str(error.value)
 
 
-def test_what_changes_no_number_may_differ(short_run, tmp_path):
-    Trainer(short_run(rounds=1), tmp_path / "run").fit()
+def test_what_changes_no_number_may_differ(short_run, finished):
     other = Trainer(
         short_run(rounds=7, checkpoints={"every": 3}, logging={"episodes": 1}, threads=2),
-        tmp_path / "run",
+        finished,
     )
     assert other.load_checkpoint() is True
 
@@ -185,13 +192,12 @@ def test_a_schedule_fixes_the_number_of_rounds(short_run, tmp_path):
         other.load_checkpoint()
 
 
-def test_fewer_rounds_than_were_played_are_refused(short_run, tmp_path):
-    Trainer(short_run(rounds=2), tmp_path / "run").fit()
-    other = Trainer(short_run(rounds=1), tmp_path / "run")
+def test_fewer_rounds_than_were_played_are_refused(short_run, finished):
+    other = Trainer(short_run(rounds=1), finished)
     says = "rounds is 1, and final_round_00000002 was saved after 2: give 2 or more"
     with pytest.raises(CheckpointError, match=says):
         other.load_checkpoint()
-    assert yaml_file.load(tmp_path / "run" / "config.yaml").rounds == 2
+    assert yaml_file.load(finished / "config.yaml").rounds == 2
 
 
 @pytest.mark.parametrize("summary", [None, "{", "{}"], ids=["gone", "cut", "empty"])
