@@ -30,6 +30,7 @@ from core_srl.models import (
     same_weights,
     types_here,
 )
+from core_srl.rounds import Rounds, divisors, rounds_of
 from srl_train.config.run import CheckpointsConfig, RunConfig
 from srl_train.config.section import Section
 from srl_train.config.yaml_file import from_tree, section_from_tree
@@ -37,7 +38,6 @@ from srl_train.errors import ConfigError
 
 EVALUATION_EPISODES = 32
 """Games before and after training where a run is monitored."""
-LARGEST_GROUP = 16  # games; more say little more about which of them went better
 WAITING = "games wait while models learn (enable_areal=True has them go on all the same)"
 STALENESS = 1  # updates that a sample may be old where play goes on while models learn
 
@@ -94,16 +94,20 @@ class MultiModelConfig(Section):
         WeightUpdateStrategy.ASYNCHRONOUS
     )
     """A WeightUpdateStrategy or its value; models are averaged with those of the same base."""
-    max_episodes: Positive = 1000
-    """Games in all, rounded up to whole multiples of update_frequency."""
+    max_episodes: Annotated[int, Field(ge=2)] = 1000
+    """Games in all, at most: as many as whole multiples of update_frequency have."""
     episode_length: Positive = 32
     """Turns per game, at most."""
     max_new_tokens: Positive | None = None
     """Tokens per answer; None: 4 where all models are 'tiny', else 32. Trades want 32 or more."""
+    constrained: bool = False
+    """Sample only among the legal answers, in games that can list them."""
+    max_failed_fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Share of the games between two updates that may fail; above it training stops."""
     episode_timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds in which the games between two updates must be over, else "Episode timeout"."""
     update_frequency: Annotated[int, Field(ge=2)] = 10
-    """Games between two updates of the models: one round."""
+    """Games between two updates of the models: one round; all games where max_episodes is less."""
     learning_rate: Annotated[float, Field(gt=0)] = 3e-4
     """Of AdamW. The embedded tiny model learns faster at 3e-3, large models want 1e-6 to 1e-5."""
     cooperation_strength: Annotated[float, Field(ge=0, le=1)] = 0.6
@@ -186,7 +190,7 @@ class MultiModelConfig(Section):
 
     def _here(self) -> Here:
         in_process = self.backend is LLMBackend.HUGGINGFACE
-        kinds = self._as_written().kinds
+        kinds, _, _, replaced = self._as_written()
         gpus, told = gpus_here(self.num_gpus, by_ray=in_process)
         if not self._is_set("model_types"):
             kinds, missing = types_here(kinds, {kind: self._name(kind) for kind in kinds})
@@ -202,11 +206,19 @@ class MultiModelConfig(Section):
                 "(backend=LLMBackend.VLLM starts their servers there)"
             )
             told = (*told, port)
-        return Here(kinds, gpus, ahead, told)
+        return Here(kinds, gpus, ahead, (*replaced, *told, *self.rounds().told))
+
+    def rounds(self) -> Rounds:
+        """How the games are divided into rounds."""
+        return rounds_of(self.max_episodes, self.update_frequency)
 
     def _as_written(self) -> Here:
         kinds = [self.model_types[i % len(self.model_types)] for i in range(self.num_models)]
-        return Here(tuple(kinds), (), self.enable_areal, ())
+        told: tuple[str, ...] = ()
+        if self.constrained and not self._is_set("model_types"):
+            kinds = [TINY if kind in API_MODELS else kind for kind in kinds]
+            told = ("no API can be held to legal answers: 'tiny' learns in place of its models",)
+        return Here(tuple(kinds), (), self.enable_areal, told)
 
     def _is_set(self, name: str) -> bool:
         return name in self.model_fields_set or getattr(self, name) != self._default(name)
@@ -249,7 +261,7 @@ class MultiModelConfig(Section):
         places = places_of(here.kinds)
         seats = {agent: places[i % len(places)] for i, agent in enumerate(agents)}
         held = max(list(seats.values()).count(f"model_{i}") for i in range(len(bases)))
-        group = _group_size(self.update_frequency)
+        rounds = self.rounds()
         watched = self.enable_monitoring
         adapters = any(map(is_large, bases)) if self.enable_lora is None else self.enable_lora
         return from_tree(
@@ -270,6 +282,7 @@ class MultiModelConfig(Section):
                     "sampling": {"max_new_tokens": self.max_new_tokens}
                     if self.max_new_tokens
                     else {},
+                    "constrained": self.constrained,
                     **({"adapters": {}} if adapters else {}),
                 },
                 **({"seats": seats} if frozen else {}),
@@ -278,24 +291,25 @@ class MultiModelConfig(Section):
                 "mode": self._mode(),
                 "updates": self._updates(here, bases),
                 "rollout": {
-                    "group_size": group,
-                    "groups_per_round": self.update_frequency // group,
+                    "group_size": rounds.group,
+                    "groups_per_round": rounds.games // rounds.group,
                     "timeout": self.episode_timeout,
                 },
                 "algorithm": {
                     "learning_rate": self.learning_rate,
-                    "minibatches": self._minibatches(group, held),
+                    "minibatches": self._minibatches(rounds, held),
                 },
                 "checkpoints": {
-                    "every": max(1, self.save_interval // self.update_frequency),
+                    "every": max(1, self.save_interval // rounds.games),
                     "keep": self.max_checkpoints,
                 },
                 "logging": {
-                    "every": max(1, self.log_metrics_interval // self.update_frequency),
+                    "every": max(1, self.log_metrics_interval // rounds.games),
                     "episodes": 2 if watched else 0,
                     "evaluation_episodes": EVALUATION_EPISODES if watched else 0,
                 },
-                "rounds": ceil(self.max_episodes / self.update_frequency),
+                "rounds": rounds.number,
+                "max_failed_fraction": self.max_failed_fraction,
                 "seed": self.seed,
             }
         )
@@ -362,35 +376,21 @@ class MultiModelConfig(Section):
             own: getattr(self, own) for own, is_read in read.items() if is_read
         }
 
-    def _minibatches(self, group: int, seats: int) -> int:
+    def _minibatches(self, rounds: Rounds, seats: int) -> int:
         """The fewest parts of at most batch_size samples.
 
         They divide a group, so that they still divide what is left where other groups failed.
         """
-        samples = self.update_frequency * seats
-        for parts in _divisors(group):
+        samples = rounds.games * seats
+        for parts in divisors(rounds.group):
             if samples <= parts * self.batch_size:
                 return parts
         raise ConfigError(
             f"batch_size is {self.batch_size}: the {samples} samples that a model with {seats} "
-            f"agent(s) brings per round are split into {group} steps at most; give "
-            f"{ceil(samples / group)} or more, or lower update_frequency"
+            f"agent(s) brings per round are split into {rounds.group} steps at most; give "
+            f"{ceil(samples / rounds.group)} or more, or lower update_frequency"
         )
 
 
 def _agents(number: int) -> list[str]:
     return [f"agent_{index}" for index in range(number)]
-
-
-def _group_size(games: int) -> int:
-    size = max(d for d in _divisors(games) if d <= LARGEST_GROUP)
-    if size < 2:
-        raise ConfigError(
-            f"update_frequency is {games}: games are compared in groups of 2 to {LARGEST_GROUP}, "
-            f"and none of these divides it; try {games + 1}"
-        )
-    return size
-
-
-def _divisors(number: int) -> list[int]:
-    return [d for d in range(1, number + 1) if number % d == 0]

@@ -68,6 +68,8 @@ class MultiModelTrainer(trainer.Trainer):
         """Makes one more of the environment that was given; None: as the config says."""
         self._paid_by: RewardFunction | None = None
         """The reward function of the run."""
+        self._told: list[str] = []
+        """What was taken in place of what: once each."""
 
     @property
     def environment(self) -> MultiModelTrainingEnvironment:
@@ -127,9 +129,13 @@ class MultiModelTrainer(trainer.Trainer):
         return super().run
 
     def fit(self) -> dict[str, Any]:
-        """See Trainer; where play had gone ahead of a failure, from the last checkpoint on."""
+        """See Trainer; where play had gone ahead of a failure, from the last checkpoint on.
+
+        `final_model_states` are as `get_model_performance_summary` gives them.
+        """
         self._go_back()
-        return super().fit()
+        results = super().fit()
+        return results | {"final_model_states": self.get_model_performance_summary()}
 
     def _go_back(self) -> None:
         """Where models have learned ahead of what is told of: back to the last checkpoint, or to
@@ -145,10 +151,25 @@ class MultiModelTrainer(trainer.Trainer):
         self._run, self._torn = None, False
 
     def _may_go_on(self) -> bool:
-        """Whether settings have changed, and only such as may."""
-        was, now = dict(self._built_from or ()), dict(self.config)
-        changed = {name for name in now if now[name] != was.get(name)}
-        return bool(changed) and changed <= FREE
+        """Whether settings have changed, and only such as may. Raises TrainingError for others."""
+        before = self._built_from
+        assert isinstance(before, MultiModelConfig)
+        changed = [name for name, value in self.config if value != getattr(before, name)]
+        for name in changed:
+            if name not in FREE:
+                raise TrainingError(
+                    f"{name} was {getattr(before, name)!r} and is {getattr(self.config, name)!r}, "
+                    "changed after training began: set it back, or let a new run go on from the "
+                    f"trained models, whose folders are in {self.files.models} (model_names)"
+                )
+        games = before.rounds().games
+        if changed and self.config.rounds().games != games:
+            raise TrainingError(
+                f"max_episodes is {self.config.max_episodes}, changed after training began: the "
+                f"models would update after {self.config.rounds().games} games and no longer "
+                f"after {games}; give update_frequency={games} from the beginning"
+            )
+        return bool(changed)
 
     @property
     def current_episode(self) -> int:
@@ -156,15 +177,15 @@ class MultiModelTrainer(trainer.Trainer):
         played = summaries.episodes_played(self.run)
         if isinstance(self._rounds, InTurn):
             played += self._rounds.games_played
-        return min(played, self.config.max_episodes)
+        return played
 
     def get_training_status(self) -> dict[str, Any]:
         """Progress so far, counted in games; `training_time` in seconds."""
-        played = self.current_episode
+        played, rounds = self.current_episode, self.config.rounds()
         return super().get_training_status() | {
             "current_episode": played,
             "max_episodes": self.config.max_episodes,
-            "progress": played / self.config.max_episodes,
+            "progress": min(1.0, played / (rounds.number * rounds.games)),
             "config": self.config,
         }
 
@@ -196,17 +217,17 @@ class MultiModelTrainer(trainer.Trainer):
         """The next game, number `episode_num` of the run; the models update after every
         update_frequency of them.
 
-        Returns episode, rewards (model -> mean raw reward per turn), cooperation_ratio (None for
-        games without that choice), updates (model -> whether its weights changed) and metrics (the
-        round's row where this game was its last, else empty) and failure (why the game is not
-        learned from, None where it is). Raises TrainingError for another number than the next
-        game's, and as `train` does.
+        Games after the last whole round are played and not learned from. Returns episode, rewards
+        (model -> mean raw reward per turn), cooperation_ratio (None for games without that choice),
+        updates (model -> whether its weights changed), metrics (the round's row where this game was
+        its last, else empty) and failure (why the game is not learned from, None where it is).
+        Raises TrainingError for another number than the next game's, and as `train` does.
         """
         return await asyncio.to_thread(self._train_game, episode_num)
 
     def _train_game(self, number: int) -> dict[str, Any]:
         run = self.run
-        if number != self.current_episode or run.next_round >= run.config.rounds:
+        if number != self.current_episode or number >= self.config.max_episodes:
             raise TrainingError(
                 f"episode_num is {number}, the next is {self.current_episode} of "
                 f"{self.config.max_episodes}: games are played in order"
@@ -250,7 +271,8 @@ class MultiModelTrainer(trainer.Trainer):
         """Keep another run of the same folder, beside this one: the documents' programs share
         their folders' default name."""
         if self._writes and not self._claimed and (place := self.files.set_aside()):
-            _LOG.warning("%s held a run: it is in %s now", self.files.folder, place)
+            shown = self.files.folder
+            _LOG.warning("%s held a run: it is in %s now", shown, shown.with_name(place.name))
         super()._claim()
 
     def _assemble(self) -> Run:
@@ -268,8 +290,10 @@ class MultiModelTrainer(trainer.Trainer):
             with closing(make_env()) as env:
                 agents = list(env.possible_agents)
         run_config = config.to_run_config(agents)
-        if told := config.here().told:
+        told = [line for line in config.here().told if line not in self._told]
+        if told:
             _LOG.warning("%s", "; ".join(told))
+        self._told += told
         watched = config.enable_monitoring
         every = run_config.logging.every
         folder = Path(config.checkpoint_dir)
@@ -286,7 +310,7 @@ class MultiModelTrainer(trainer.Trainer):
 
 FREE = frozenset({
     "batch_size", "kv_cache_size", "episode_timeout", "max_episodes", "save_interval",
-    "max_checkpoints", "enable_monitoring", "log_metrics_interval",
+    "max_checkpoints", "max_failed_fraction", "enable_monitoring", "log_metrics_interval",
 })  # fmt: skip
 """Settings that may be changed between two rounds: they change nothing of what was learned."""
 
@@ -344,7 +368,6 @@ async def quick_start_multimodel_training(
     config = MultiModelConfig(
         num_models=num_models,
         max_episodes=max_episodes,
-        update_frequency=max(2, min(10, max_episodes)),
         checkpoint_dir=checkpoint_dir,
     )
     if set(config.here().kinds) == {TINY}:

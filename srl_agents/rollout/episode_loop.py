@@ -152,7 +152,8 @@ async def play_many_async(
             raise
         raise EpisodeTimeout(
             f"Episode timeout: {len(seeds)} games were not all over after {seconds:g} seconds; "
-            "give more time, or fewer turns or games"
+            "give more time (rollout.timeout, or MultiModelConfig's episode_timeout), or "
+            "fewer turns or games"
         ) from error
     finally:
         for episode in episodes:

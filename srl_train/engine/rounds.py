@@ -20,7 +20,7 @@ from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance
 from srl_train.errors import TrainingError
-from srl_train.metrics import failed_games, unreadable_answers
+from srl_train.metrics import equal_rewards, failed_games, unreadable_answers
 from srl_train.updates import RoundContext
 from srl_train.updates.scores import model_scores
 
@@ -286,8 +286,9 @@ def result(
         updates=updates,
         seconds=seconds,
     )
-    if played.warned:
-        row["warnings"] = played.warned
+    alike = equal_rewards.warn(run, played.number, played.samples, updates)
+    if warned := [*played.warned, *alike]:
+        row["warnings"] = warned
     return RoundResult(row, played.episodes)
 
 

@@ -39,11 +39,13 @@ def warn(run: Run, episodes: Sequence[Episode]) -> list[str]:
         if cut >= UNREAD_SHARE:
             limit = max(_limit(run, seat) for seat in seats)
             told += f", {cut:.0%} of these cut off at {limit} tokens"
-            told += ": raise models.sampling.max_new_tokens"
+            told += ": raise max_new_tokens (in models.sampling)"
         else:
             told += f", such as {unread[0][1].text!r:.80}: look at the sample episodes"
         if run.view.answers(seats[0]):
-            told += ", or set models.constrained: true to choose among the legal answers only"
+            told += (
+                ", or set constrained (in models) to true, to choose among the legal answers only"
+            )
         run.warnings[cause] = told
         log.warning("%s", told)
         found.append(told)

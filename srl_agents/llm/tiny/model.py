@@ -142,7 +142,8 @@ def _build(
     else:
         log.warning(
             "after %d rounds of warm start %.1f%% of the embedded model's answers are illegal: "
-            "it has this to learn in training too, or choose among legal answers only",
+            "it has this to learn in training too, or, with constrained set to true (in models), "
+            "chooses among legal answers only",
             ROUNDS,
             100 * min(illegal, 1.0),
         )

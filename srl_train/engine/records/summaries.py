@@ -76,7 +76,7 @@ def _state(
     run: Run, name: str, totals: ModelTotals, kind: str, base: str, updates: int
 ) -> dict[str, Any]:
     return {
-        "model_type": kind,
+        "kind": kind,
         "model_name": base,
         "seats": list(run.seats_of(name)),
         "avg_reward": _ratio(totals.reward, totals.turns),

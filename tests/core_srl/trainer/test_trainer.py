@@ -136,7 +136,9 @@ def test_the_config_may_change_until_training_begins(small):
     )
     asyncio.run(trainer.shutdown())
     trainer.config.num_models = 4
-    with pytest.raises(TrainingError, match="changed after training began"):
+    with pytest.raises(
+        TrainingError, match="num_models was 2 and is 4, changed after training began"
+    ):
         trainer.get_training_status()
 
 

@@ -31,8 +31,8 @@ def test_unread_answers_are_warned_of_once(short_run, tmp_path, caplog, evaluate
     assert len(warnings) == 2  # one per model, over an evaluation, two rounds and another one
     for model, told in zip(("model_0", "model_1"), warnings, strict=True):
         assert f"% of {model}'s " in told and "answers could not be read" in told
-        assert "cut off at 2 tokens: raise models.sampling.max_new_tokens" in told
-        assert "models.constrained: true" in told
+        assert "cut off at 2 tokens: raise max_new_tokens (in models.sampling)" in told
+        assert "or set constrained (in models) to true" in told
     assert [record.message for record in caplog.records] == warnings
     assert [row.get("warnings", []) for row in rows] == [[] if evaluated else warnings, []]
     run = load(tmp_path / "run")

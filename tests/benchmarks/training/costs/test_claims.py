@@ -37,7 +37,7 @@ def test_runs_of_both_kinds_are_measured(small, in_this_process):
     assert (full["kind"], lora["kind"]) == ("full", "LoRA")
     summary = json.loads((request.folder / "LoRA_3" / "summary.json").read_text())
     assert summary["seed"] == 3
-    assert summary["models"]["model_0"]["model_type"] == "adapter"
+    assert summary["models"]["model_0"]["kind"] == "adapter"
     after = summary["evaluation"]["after"]["raw_reward"]
     assert lora["after"].mean == after
     low, high = full["uniform"], full["optimum"]

@@ -1,0 +1,62 @@
+"""Rounds of the documented settings: how many games lie between two updates, and how many fit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from srl_train.errors import ConfigError
+
+LARGEST_GROUP = 16  # games; more say little more about which of them went better
+
+
+class Rounds(NamedTuple):
+    """How a run's games are divided."""
+
+    number: int
+    """Rounds in all, each with an update at its end."""
+    games: int
+    """Of a round."""
+    group: int
+    """Games of a round that are compared with one another; it divides `games`."""
+    told: tuple[str, ...]
+    """What differs from the settings, in words."""
+
+
+def rounds_of(max_episodes: int, update_frequency: int) -> Rounds:
+    """The whole rounds of `update_frequency` games that `max_episodes` games have room for; one
+    smaller round where there is none.
+
+    Raises ConfigError where games cannot be divided into groups.
+    """
+    if largest_group(update_frequency) is None:
+        raise ConfigError(
+            f"update_frequency is {update_frequency}: games are compared in groups of 2 to "
+            f"{LARGEST_GROUP}, and none of these divides it; try {update_frequency + 1}"
+        )
+    games = min(update_frequency, max_episodes)
+    while (group := largest_group(games)) is None:
+        games -= 1
+    number = max_episodes // games
+    told = []
+    if games < update_frequency:
+        told.append(
+            f"update_frequency is {update_frequency} and max_episodes {max_episodes}: the models "
+            f"update once, after {games} games"
+        )
+    elif number * games < max_episodes:
+        told.append(
+            f"max_episodes is {max_episodes}: {number * games} games are played, for the models "
+            f"update after every {games} (update_frequency)"
+        )
+    return Rounds(number, games, group, tuple(told))
+
+
+def largest_group(games: int) -> int | None:
+    """The largest size of groups, 2 to LARGEST_GROUP, that divides so many games; None: there is
+    none."""
+    return max((d for d in divisors(games) if 2 <= d <= LARGEST_GROUP), default=None)
+
+
+def divisors(number: int) -> list[int]:
+    """Those of a positive number, the smallest first."""
+    return [d for d in range(1, number + 1) if number % d == 0]
