@@ -1,5 +1,5 @@
 # Core SRL with what training needs, on a CPU or, with torch's own CUDA, on NVIDIA's GPUs:
-#   docker build -t core-srl . && docker run --rm -it -v "$PWD/runs:/work/runs" core-srl train examples/configs/demo.yaml --out runs/demo
+#   docker build -t core-srl . && docker run --rm -it -v "$PWD/runs:/app/runs" core-srl train examples/configs/demo.yaml --out runs/demo
 FROM python:3.11-slim-bookworm
 
 # libseccomp is the sandbox's filter of system calls, for programs that models wrote.
@@ -9,7 +9,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 1000 srl
 
-WORKDIR /work
+WORKDIR /app
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY srl_envs srl_envs
 COPY srl_agents srl_agents

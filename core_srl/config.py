@@ -30,7 +30,7 @@ from core_srl.models import (
     same_weights,
     types_here,
 )
-from core_srl.rounds import Rounds, divisors, rounds_of
+from srl_train.config.game_rounds import Rounds, divisors, rounds_of
 from srl_train.config.run import CheckpointsConfig, RunConfig
 from srl_train.config.section import Section
 from srl_train.config.yaml_file import from_tree, section_from_tree

@@ -20,6 +20,7 @@ from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run
+from srl_envs import registry
 from srl_train.checkpoints.adapter_folders import attach
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError, UpdateError
@@ -257,18 +258,18 @@ def dense_like(given: Any, like: Tensor) -> Tensor:
 
 
 def opened(model_name: str, device: str) -> HuggingFaceBackend:
-    """The model of a local folder or hub name, or of a PEFT adapter upon its base.
+    """The model of a local folder or hub name, or of a PEFT adapter upon its base; or 'tiny', which
+    knows the words of coop_compete_pair_v0.
 
     Raises BackendError, "Model loading failed" or "GPU memory insufficient".
     """
     with as_documented():
         try:
-            return load_backend(model_name, _no_game, Loading(device=device))
+            return load_backend(model_name, _usual_game, Loading(device=device))
         except (BackendError, ConfigError) as error:
             raise BackendError(f"Model loading failed: {error}") from error
 
 
-def _no_game() -> Any:
-    raise ConfigError(
-        "'tiny' is built for a game: give srl_agents.llm.tiny.folder(make_env) as the model's name"
-    )
+def _usual_game() -> Any:
+    """Whose words 'tiny' knows where no game is named."""
+    return registry.make("coop_compete_pair_v0", max_cycles=8)

@@ -27,7 +27,7 @@ from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import evaluating
-from srl_agents.llm.backends.huggingface.sources import source_of
+from srl_agents.llm.backends.huggingface.sources import reachable_source_of
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.hub_names import folder_for
@@ -368,11 +368,11 @@ class DistributedLoRAScheduler:
 
 def _read(base: str) -> _Reading:
     """Of a model's folder or hub name, without its weights."""
-    source, revised = source_of(base)
     try:
+        source, revised = reachable_source_of(base)
         tokenizer = AutoTokenizer.from_pretrained(source, **revised)
         config = AutoConfig.from_pretrained(source, **revised)
-    except (OSError, ValueError) as error:
+    except (BackendError, OSError, ValueError) as error:
         raise BackendError(f"Model loading failed: {base}: {error}") from error
     try:
         stops = GenerationConfig.from_pretrained(source, **revised).eos_token_id

@@ -50,13 +50,23 @@ def found(package: str, entry: dict[str, str]) -> tuple[Any, str]:
 
 def page() -> str:
     """The whole page."""
-    return HEAD + "".join("".join(_section(package)) for package in LISTS) + "".join(_errors())
+    return (
+        HEAD
+        + "".join("".join(_section(package)) for package in LISTS)
+        + "".join((*_errors(), *_files()))
+    )
 
 
 def _errors() -> Iterator[str]:
     yield "\n## Errors\n\n| documented | raised as |\n|---|---|\n"
     for entry in tomllib.loads(LISTS["core_srl"].read_text(encoding="utf-8"))["errors"]:
         yield f"| {entry['documented']} | {entry['raised']} |\n"
+
+
+def _files() -> Iterator[str]:
+    yield "\n## Files of the documents\n\n| documented | here |\n|---|---|\n"
+    for entry in tomllib.loads(LISTS["core_srl"].read_text(encoding="utf-8"))["files"]:
+        yield f"| {entry['documented']} | {entry['here']} |\n"
 
 
 def _section(package: str) -> Iterator[str]:

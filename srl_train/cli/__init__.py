@@ -126,7 +126,9 @@ def _parser(*filled: str) -> _Parser:
     )  # fmt: skip
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, purpose in COMMANDS.items():
-        chosen = commands.add_parser(name, help=purpose, description=purpose.capitalize() + ".")
+        chosen = commands.add_parser(
+            name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}."
+        )
         if name in filled:
             _module(name).add_arguments(chosen)
     return parser

@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the address to serve at; others than this machine's own loopback ask for a token "
         "(default: 127.0.0.1)",
     )  # fmt: skip
-    parser.add_argument("--port", type=int, default=PORT, help=f"0 takes a free one ({PORT})")
+    parser.add_argument(
+        "--port", type=int, default=PORT, help=f"0 takes a free one (default: {PORT})"
+    )
     parser.add_argument(
         "--name", action="append", default=[], metavar="HOST",
         help="a name under which browsers may ask for the page, beside localhost and addresses",

@@ -27,7 +27,10 @@ LIMITS = {
 
 def add_arguments(what: Any) -> None:
     """Declare what the command takes, `what` being the commands of `srl serve`."""
-    parser = what.add_parser("env", help="serve environments over gRPC, until Ctrl-C or SIGTERM")
+    parser = what.add_parser(
+        "env", help="serve environments over gRPC, until Ctrl-C or SIGTERM",
+        description="Serve environments over gRPC, until Ctrl-C or SIGTERM.",
+    )  # fmt: skip
     parser.add_argument(
         "environments", nargs="+", metavar="NAME",
         help="what clients may open: names of the catalogue, or module:function of your own",
@@ -37,7 +40,9 @@ def add_arguments(what: Any) -> None:
         help="the address to serve at; others than this machine's own want --certificate, --key "
         "and tokens (default: 127.0.0.1)",
     )  # fmt: skip
-    parser.add_argument("--port", type=int, default=PORT, help=f"0 takes a free one ({PORT})")
+    parser.add_argument(
+        "--port", type=int, default=PORT, help=f"0 takes a free one (default: {PORT})"
+    )
     parser.add_argument(
         "--certificate", type=Path, metavar="PEM", help="certificate chain, for TLS"
     )

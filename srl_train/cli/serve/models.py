@@ -32,8 +32,9 @@ PATIENCE = 10.0
 def add_arguments(what: Any) -> None:
     """Declare what the two commands take, `what` being the commands of `srl serve`."""
     start = what.add_parser(
-        "models", help="start the servers of a configuration, and end them on Ctrl-C or SIGTERM"
-    )
+        "models", help="start the servers of a configuration, and end them on Ctrl-C or SIGTERM",
+        description="Start the servers of a configuration, and end them on Ctrl-C or SIGTERM.",
+    )  # fmt: skip
     start.add_argument("config", type=Path, help="a run's YAML with the section backend.managed")
     start.add_argument(
         "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE",
@@ -47,7 +48,10 @@ def add_arguments(what: Any) -> None:
         "--drain", type=float, default=10.0, metavar="SECONDS",
         help="to finish the answers under way at the end (default: 10)",
     )  # fmt: skip
-    shown = what.add_parser("status", help="list the servers that run on this machine")
+    shown = what.add_parser(
+        "status", help="list the servers that run on this machine",
+        description="List the servers that run on this machine.",
+    )  # fmt: skip
     shown.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 

@@ -16,8 +16,9 @@ PORT = 8000
 def add_arguments(what: Any) -> None:
     """Declare what the command takes, `what` being the commands of `srl serve`."""
     parser: argparse.ArgumentParser = what.add_parser(
-        "openenv", help="serve an environment by OpenEnv's protocol on this machine, until Ctrl-C"
-    )
+        "openenv", help="serve an environment by OpenEnv's protocol on this machine, until Ctrl-C",
+        description="Serve an environment by OpenEnv's protocol on this machine, until Ctrl-C.",
+    )  # fmt: skip
     parser.add_argument("env", metavar="ENV", help="an environment's name (see `srl info`)")
     parser.add_argument(
         "--set", dest="options", action="append", default=[], metavar="KEY=VALUE",

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from core_srl import (
+    LLMConfig,
     SharedLLMManager,
     create_llama3_manager,
     create_qwen3_manager,
@@ -168,3 +169,14 @@ def test_memory_that_is_not_enough_is_told_so(opened, monkeypatch):
     assert caught.value.__cause__ is lack
     with pytest.raises(RuntimeError, match=r"^something else$"), as_documented():
         raise RuntimeError("something else")
+
+
+def test_the_embedded_model_needs_no_game(tiny_folder):
+    manager = SharedLLMManager(LLMConfig(model_name="tiny", device="cpu"))
+    manager.register_node("red", {"max_new_tokens": 4})
+    assert manager.generate_for_node("red", "Round 1 of 8. What do you choose?").completion_tokens
+    assert manager.backend.tokenizer.get_vocab() == (
+        SharedLLMManager(
+            LLMConfig(model_name=tiny_folder, device="cpu")
+        ).backend.tokenizer.get_vocab()
+    )

@@ -15,6 +15,7 @@ from core_srl import (
     create_distributed_lora_scheduler,
     create_lora_manager,
 )
+from core_srl.servers import adapter_servers
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.token_backend import Request
@@ -377,3 +378,12 @@ def test_without_vllm_the_servers_log_says_why(tiny_folder, port, monkeypatch):
     ):
         asyncio.run(scheduler.start())
     assert time.monotonic() > begun
+
+
+def test_a_hub_out_of_reach_is_told_at_once(monkeypatch):
+    def unreachable(name):
+        raise BackendError("the hub cannot be reached: give a folder")
+
+    monkeypatch.setattr(adapter_servers, "reachable_source_of", unreachable)
+    with pytest.raises(BackendError, match=r"Model loading failed: .*cannot be reached: give a"):
+        adapter_servers._read("someone/model")

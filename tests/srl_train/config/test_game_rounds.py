@@ -2,7 +2,7 @@
 
 import pytest
 
-from core_srl.rounds import rounds_of
+from srl_train.config.game_rounds import rounds_of
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rounds of the documented settings: how many games lie between two updates, and how many fit."""
+"""Division of a number of games into rounds: how many lie between two updates, how many fit."""
 
 from __future__ import annotations
 
