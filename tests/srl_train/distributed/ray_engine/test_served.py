@@ -3,13 +3,14 @@
 import threading
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
-from srl_agents.serving import fleet, supervisor
+from srl_agents.serving import endpoint, fleet, supervisor
 from srl_agents.serving.endpoint import Endpoint
 from srl_train.config.engine import RayEngineConfig
 from srl_train.distributed.ray_engine import server as server_worker
@@ -34,6 +35,8 @@ def stand_ins(monkeypatch):
     monkeypatch.setattr(server_worker, "is_claimed", lambda url: False)
     monkeypatch.setattr(supervisor, "LOOK", 0.05)
     monkeypatch.setattr(fleet, "LOOK", 0.05)
+    monkeypatch.setattr(fleet, "Supervisor", partial(supervisor.Supervisor, first_wait=0.05))
+    monkeypatch.setattr(endpoint, "UNREACHABLE", 0.3)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run as run_loop
-from srl_agents.serving import fleet
+from srl_agents.serving import endpoint, fleet
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.players.publisher import weights_digest
 from srl_train.players.served import models as served_models
@@ -129,11 +129,12 @@ def test_a_server_that_was_restarted_holds_all_versions_before_it_is_asked(
     served_run, stub, monkeypatch
 ):
     monkeypatch.setattr(fleet, "LOOK", 0.05)
+    monkeypatch.setattr(endpoint, "UNREACHABLE", 0.1)
     trainer = served_run(stub, rounds=2)
     trainer.train_round()
     before = set(stub.adapters)
     stub.stop()
-    again = threading.Timer(1.0, stub.start)  # with the base alone
+    again = threading.Timer(0.5, stub.start)  # with the base alone
     again.start()
     try:
         result = trainer.train_round()
