@@ -2,7 +2,7 @@
 
 python -m benchmarks.rollout_speed [--episodes 32] [--turns 8] [--repeats 5] [--json FILE]
 
-Four tiny models play coop_compete with four seats, as in the demo, on one thread. Every variant
+Four tiny models play coop_compete with four agents, as in the demo, on one thread. Every variant
 plays the same seeds in the same run, in turns; the median of the repeats counts. A
 reference answers with `model.generate` over the whole conversation, in one batch of the same rows
 and with the same settings; it is not asked for log-probabilities, which ours always returns.
@@ -36,7 +36,7 @@ from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
 from srl_envs import registry
 
-SEATS = [f"agent_{seat}" for seat in range(4)]
+AGENTS = [f"agent_{agent}" for agent in range(4)]
 MODELS, ADAPTERS = "4 models", "4 adapters in one batch"
 REFERENCE = "model.generate, re-prefilled every turn"
 KEPT, CONSTRAINED = "cache kept", "cache kept, constrained choice"
@@ -79,26 +79,26 @@ class GenerateBackend(HuggingFaceBackend):
 
 def game(turns: int) -> Callable[[], Any]:
     """The demo's environment, with episodes of this many turns."""
-    return lambda: registry.make("coop_compete_v0", num_agents=len(SEATS), max_cycles=turns)
+    return lambda: registry.make("coop_compete_v0", num_agents=len(AGENTS), max_cycles=turns)
 
 
 def variants(
     make_env: Callable[[], Any], max_new_tokens: int
 ) -> dict[tuple[str, str], dict[str, TextPolicy]]:
-    """What is compared: (kind of models, way to sample) -> policy per seat."""
+    """What is compared: (kind of models, way to sample) -> policy per agent."""
     folder = tiny.folder(make_env)
     view = make_env().unwrapped.text_view
     sampling = Sampling(max_new_tokens=max_new_tokens)
 
     def separate(kind: type[HuggingFaceBackend], constrained: bool) -> dict[str, TextPolicy]:
         return {
-            seat: TextPolicy(
-                kind.load(folder, device="cpu", name=seat),
+            agent: TextPolicy(
+                kind.load(folder, device="cpu", name=agent),
                 view,
                 sampling=sampling,
                 constrained=constrained,
             )
-            for seat in SEATS
+            for agent in AGENTS
         }
 
     def shared(kind: type[HuggingFaceBackend], constrained: bool) -> dict[str, TextPolicy]:
@@ -106,9 +106,9 @@ def variants(
         lora = LoraConfig(r=16, target_modules="all-linear", init_lora_weights=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # peft reads a name that is retiring
-            model = get_peft_model(base.model, lora, adapter_name=SEATS[0])
-            for seat in SEATS[1:]:
-                model.add_adapter(seat, lora)
+            model = get_peft_model(base.model, lora, adapter_name=AGENTS[0])
+            for agent in AGENTS[1:]:
+                model.add_adapter(agent, lora)
         with torch.no_grad():  # small changes, so that the answers stay what they were
             for name, parameter in model.named_parameters():
                 if "lora_B" in name:
@@ -117,10 +117,10 @@ def variants(
             kind(model.eval(), base.tokenizer, name="shared"),
             view,
             sampling=sampling,
-            adapter={seat: seat for seat in SEATS},
+            adapter={agent: agent for agent in AGENTS},
             constrained=constrained,
         )
-        return dict.fromkeys(SEATS, policy)
+        return dict.fromkeys(AGENTS, policy)
 
     return {
         (models, way): seated(kind, way == CONSTRAINED)
@@ -183,8 +183,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     make_env = game(asked.turns)
     compared = variants(make_env, asked.max_new_tokens)
     seconds = measure(make_env, compared, asked.episodes, asked.repeats)
-    markdown, checks = tables(seconds, asked.episodes * asked.turns * len(SEATS))
-    head = f"{asked.episodes} episodes x {asked.turns} turns x {len(SEATS)} agents, one thread"
+    markdown, checks = tables(seconds, asked.episodes * asked.turns * len(AGENTS))
+    head = f"{asked.episodes} episodes x {asked.turns} turns x {len(AGENTS)} agents, one thread"
     result = {"cpu_seconds": {", ".join(name): values for name, values in seconds.items()}}
     records.keep("rollout_speed", result, f"{head}\n\n{markdown}", asked)
     return 0 if all(check.held for check in checks) else 1

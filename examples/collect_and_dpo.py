@@ -32,14 +32,14 @@ def main() -> None:
     path = Path("runs/collect_and_dpo/games.jsonl")
     write_jsonl(path, games)
 
-    # Every model learns from all four seats, and no round follows.
+    # Every model learns from all four agents, and no round follows.
     dpo = DpoConfig(data=(str(path),), seats="all", epochs=6, batch_size=8, learning_rate=1e-3)
     config = config.replaced(dpo=dpo, rounds=0)
     results = Trainer(config, path.parent / "run").fit()
     [stage] = results["stages"]
     before, after = (results["evaluation"][when]["raw_reward"] for when in ("before", "after"))
     print(f"{stage['games']} games gave {stage['models']['model_0']['samples']} pairs")
-    print(f"a seat earned {stage['games_reward']:.4f} a turn in these games")
+    print(f"an agent earned {stage['games_reward']:.4f} a turn in these games")
     print(f"the models earned {before:.4f} before and {after:.4f} after")
 
 

@@ -41,7 +41,7 @@ class RockPaperScissors(SimultaneousGame):
         return [(1, 0, 0, 0)] * 2
 
     def play_round(self, chosen, over):
-        """Observations, rewards and infos in seat order."""
+        """Observations, rewards and infos in agent order."""
         mine, theirs = chosen
         rewards = ((DRAW, DRAW), (WIN, LOSS), (LOSS, WIN))[(mine - theirs) % 3]
         share = self.played / self.rounds
@@ -52,7 +52,7 @@ class RockPaperScissors(SimultaneousGame):
         return RockPaperScissorsView(self.max_cycles)
 
     def baselines(self):
-        """Nobody can do better than even in both seats together."""
+        """Nobody can do better than even as both agents together."""
         return {"uniform": 0.0, "optimum": 0.0}
 
 
@@ -72,7 +72,7 @@ class RockPaperScissorsView:
         )
 
     def describe(self, agent, observation):
-        """The situation, from the seat's own observation."""
+        """The situation, from the agent's own observation."""
         first, mine, theirs, share = vector_of(observation).tolist()
         if first:
             return f"Round 1 of {self.rounds}."

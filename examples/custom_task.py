@@ -2,7 +2,7 @@
 
     python examples/custom_task.py
 
-It is played here by a scripted seat that makes a mistake first; train a model on it with
+It is played here by a scripted agent that makes a mistake first; train a model on it with
 `environment: {name: "custom_task:parallel_env"}` and PYTHONPATH=examples.
 """
 

@@ -25,7 +25,7 @@ PROBLEMS, SAMPLES = 12, 8
 
 
 def main() -> None:
-    """The embedded model in the seat."""
+    """The embedded model as the agent."""
     models = ModelsConfig(count=1, sampling=SamplingConfig(max_new_tokens=24))
     config = RunConfig(environment=TASK, models=models)
     make_env = partial(build_env, config)

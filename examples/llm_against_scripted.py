@@ -21,7 +21,7 @@ TURNS, GAMES = 6, 20
 
 
 def game():
-    """Two seats: agent_0 for the model, agent_1 for its opponent."""
+    """Two agents: agent_0 for the model, agent_1 for its opponent."""
     return make("coop_compete_pair_v0", max_cycles=TURNS)
 
 

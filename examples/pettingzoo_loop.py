@@ -9,4 +9,4 @@ while env.agents:
     actions = {agent: env.action_space(agent).sample() for agent in env.agents}
     observations, rewards, terminations, truncations, infos = env.step(actions)
     total += sum(rewards.values())
-print(f"mean reward per seat and step: {total / 400:.3f}; the values to expect: {env.baselines()}")
+print(f"mean reward per agent and step: {total / 400:.3f}; the values to expect: {env.baselines()}")

@@ -19,21 +19,21 @@ from srl_train.metrics.report.animation import write_html
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/watching")
 game = make("social_trading_v0", num_agents=5, max_cycles=24)
 honest, cheat = classic_policy("truthful_trader", game), classic_policy("defaulting_trader", game)
-seats = dict.fromkeys(game.possible_agents, honest) | {"agent_4": cheat}
+policies = dict.fromkeys(game.possible_agents, honest) | {"agent_4": cheat}
 
-episode = play(game, seats, seed=5)
+episode = play(game, policies, seed=5)
 write_jsonl(folder / "games.jsonl", [episode])
-for seat, gain in episode.returns().items():
-    print(f"{seat}, {episode.seats[seat]}: {gain:+g}")
+for agent, gain in episode.returns().items():
+    print(f"{agent}, {episode.seats[agent]}: {gain:+g}")
 
 [recorded] = read_jsonl(folder / "games.jsonl")
 again = remade(recorded)  # the environment, from the record alone
 frames = list(replay(recorded, again))  # a uint8 array (height, width, 3) per turn, and the start
 print(f"played again: {len(frames) - 1} turns, the same rewards; frames of {frames[0].shape}")
-for seat, reputation in zip(
+for agent, reputation in zip(
     again.possible_agents, map(again.market.reputation, range(5)), strict=True
 ):
-    print(f"{seat} keeps its word: {reputation:.2f}")
+    print(f"{agent} keeps its word: {reputation:.2f}")
 
 page = write_html(recorded, frames, folder / "market.html", 0.5, view=again.text_view)
 print(f"open {page} in a browser; for a GIF: srl replay {folder}/games.jsonl --out market.gif")

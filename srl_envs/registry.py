@@ -335,7 +335,7 @@ def _register_with_gymnasium() -> None:
             vector = "srl_envs.vector.make_vector:single_agent_vector"
             gymnasium.register(
                 identity,
-                entry_point="srl_envs.wrappers.single_agent:one_seat",
+                entry_point="srl_envs.wrappers.single_agent:single_agent_env",
                 # Texts are no arrays: there, make_vec steps single environments.
                 vector_entry_point=None if "free text" in found.tags else vector,
                 kwargs={"name": found.name},

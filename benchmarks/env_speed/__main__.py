@@ -2,7 +2,7 @@
 
 python -m benchmarks.env_speed [--quick] [--repeats 3] [--json FILE] [--docs PAGE]
 
-One agent-step is one action of one seat. Actions are drawn before the clock starts; what is timed
+One agent-step is one action of one agent. Actions are drawn before the clock starts; what is timed
 is stepping, and resetting where an episode ends, new mazes included. All repeats of all rows are
 interleaved, so that a busy minute hits everybody; the best repeat is judged, because others only
 measure what else the machine does, and the median stands beside it. Batches are stepped as a user

@@ -50,7 +50,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 }
 PARTNERS = ("tit_for_tat", "always_compete", "uniform")
 MIXTURE = "one of the three"
-MODEL_SEAT, PARTNER_SEAT = "agent_0", "agent_1"
+MODEL_SEAT, PARTNER_AGENT = "agent_0", "agent_1"
 
 
 class DrawnPartner:
@@ -69,7 +69,7 @@ class DrawnPartner:
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[tuple[int, Any]]
     ) -> tuple[list[Decision], list[tuple[int, Any]]]:
-        """One decision per seat."""
+        """One decision per agent."""
         decisions: list[Decision] = []
         memories: list[tuple[int, Any]] = []
         for one, (who, memory) in zip(seen, states, strict=True):
@@ -127,11 +127,11 @@ def _against_repeating(pays: Sequence[Sequence[float]], rounds: int) -> float:
 
 def _trained(settings: Mapping[str, Any], partner: str, games: int) -> dict[str, Any]:
     named = PARTNERS[0] if partner == MIXTURE else partner
-    run = assemble(yaml_file.from_tree({}, {**settings, f"seats.{PARTNER_SEAT}": named}))
+    run = assemble(yaml_file.from_tree({}, {**settings, f"seats.{PARTNER_AGENT}": named}))
     if partner == MIXTURE:
         game = run.make_env()
         drawn = DrawnPartner([classic_policy(name, game) for name in PARTNERS])
-        run.policies = {**run.policies, PARTNER_SEAT: drawn}
+        run.policies = {**run.policies, PARTNER_AGENT: drawn}
     before, _ = evaluate(run, games)
     during = []
     for number in range(run.config.rounds):

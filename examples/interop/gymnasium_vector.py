@@ -1,4 +1,4 @@
-"""Gymnasium's vector API on a game for one seat: Q-learning in eight copies of a maze at once.
+"""Gymnasium's vector API on a game for one agent: Q-learning in eight copies of a maze at once.
 
 python examples/interop/gymnasium_vector.py
 """

@@ -1,6 +1,6 @@
 """A game of someone else, PettingZoo's rock, paper, scissors, played and learned by a model.
 
-`with_text` says in words what the game observes in numbers. One seat always shows rock, and the
+`with_text` says in words what the game observes in numbers. One agent always shows rock, and the
 embedded model, which at first shows anything, finds out what beats it.
 
     pip install "core-srl[train]" pygame-ce
@@ -73,7 +73,7 @@ for answer in ("Paper.", "I cannot decide"):
 trainer = Trainer(
     RunConfig(
         models=ModelsConfig(count=1),
-        mode=CooperativeConfig(cooperation_strength=0.0),  # one seat: its own reward
+        mode=CooperativeConfig(cooperation_strength=0.0),  # one agent: its own reward
         rollout=RolloutConfig(group_size=16, groups_per_round=2),
         logging=LoggingConfig(evaluation_episodes=32),
         rounds=6,

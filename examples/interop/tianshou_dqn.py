@@ -1,4 +1,4 @@
-"""Tianshou's DQN on its PettingZooEnv: a learner of its own in every seat.
+"""Tianshou's DQN on its PettingZooEnv: a learner of its own for every agent.
 
 python examples/interop/tianshou_dqn.py
 """
@@ -14,16 +14,16 @@ from tianshou.utils.net.common import Net
 
 from srl_envs import coop_compete_v0
 
-SEATS, ROUNDS, STEPS = 4, 8, 4000  # a step is one seat's
+AGENTS, ROUNDS, STEPS = 4, 8, 4000  # a step is one agent's
 
 
 def game():
     """The AEC form, which is what PettingZooEnv wraps."""
-    return PettingZooEnv(coop_compete_v0.env(num_agents=SEATS, max_cycles=ROUNDS))
+    return PettingZooEnv(coop_compete_v0.env(num_agents=AGENTS, max_cycles=ROUNDS))
 
 
 def learner():
-    """DQN for one seat."""
+    """DQN for one agent."""
     return DQN(
         policy=DiscreteQLearningPolicy(
             model=Net(
@@ -36,16 +36,16 @@ def learner():
         ),
         optim=AdamOptimizerFactory(lr=1e-2),
         gamma=0.9,
-        # All choose at once, so rewards come with the last seat's step. Tianshou looks for a
-        # seat's reward at its own step: returns over as many steps as seats find it.
-        n_step_return_horizon=SEATS,
+        # All choose at once, so rewards come with the last agent's step. Tianshou looks for a
+        # agent's reward at its own step: returns over as many steps as there are agents find it.
+        n_step_return_horizon=AGENTS,
         target_update_freq=50,
     )
 
 
 torch.manual_seed(0)
 env = game()
-algorithm = MultiAgentOffPolicyAlgorithm(algorithms=[learner() for _ in range(SEATS)], env=env)
+algorithm = MultiAgentOffPolicyAlgorithm(algorithms=[learner() for _ in range(AGENTS)], env=env)
 games = DummyVectorEnv([game] * 4)
 games.seed(0)
 training = Collector(algorithm, games, VectorReplayBuffer(20_000, 4), exploration_noise=True)

@@ -1,4 +1,4 @@
-"""TorchRL's PPO on PettingZooWrapper: parameters shared by all seats, action masks kept.
+"""TorchRL's PPO on PettingZooWrapper: parameters shared by all agents, action masks kept.
 
 python examples/interop/torchrl_ppo.py
 """
@@ -12,19 +12,19 @@ from torchrl.objectives import ClipPPOLoss, ValueEstimators
 
 from srl_envs import make
 
-SEATS, ROUNDS, STEPS = 4, 8, 4096  # a step is a round of all seats
+AGENTS, ROUNDS, STEPS = 4, 8, 4096  # a step is a round of all agents
 
 torch.manual_seed(0)
-game = make("coop_compete_v0", num_agents=SEATS, max_cycles=ROUNDS)
+game = make("coop_compete_v0", num_agents=AGENTS, max_cycles=ROUNDS)
 env = PettingZooWrapper(game, seed=0)
-[group] = env.group_map  # seats whose names differ in their number only are one group: "agent"
+[group] = env.group_map  # agents whose names differ in their number only are one group: "agent"
 width = env.observation_spec[group, "observation"].shape[-1]
 
 
 def network(outputs):
-    """One for all seats, each fed with its own observation."""
+    """One for all agents, each fed with its own observation."""
     return MultiAgentMLP(
-        width, outputs, n_agents=SEATS, centralized=False, share_params=True, depth=1, num_cells=32
+        width, outputs, n_agents=AGENTS, centralized=False, share_params=True, depth=1, num_cells=32
     )
 
 

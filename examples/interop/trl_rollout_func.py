@@ -1,7 +1,7 @@
 """One model in one of our environments, trained by a plain TRL GRPOTrainer.
 
 No part of our own trainer runs here: `rollout_func` is TRL's way to let games be played, and
-everything else is TRL's. The model sits in all four seats of the game.
+everything else is TRL's. The model plays all four agents of the game.
 
     python examples/interop/trl_rollout_func.py
 """
@@ -20,7 +20,7 @@ STEPS = 6
 
 
 def game():
-    """Four seats, eight turns; uniform play earns 0.7625 a turn, the optimum is 0.85."""
+    """Four agents, eight turns; uniform play earns 0.7625 a turn, the optimum is 0.85."""
     return make("coop_compete_v0", num_agents=4, max_cycles=8)
 
 

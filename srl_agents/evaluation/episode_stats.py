@@ -26,8 +26,8 @@ def success(episodes: Iterable[Episode]) -> float | None:
     ends = [
         bool(step.info["success"])
         for episode in episodes
-        for seat in episode.seats
-        for step in episode.steps_of(seat)[-1:]
+        for agent in episode.seats
+        for step in episode.steps_of(agent)[-1:]
         if "success" in step.info
     ]
     return sum(ends) / len(ends) if ends else None

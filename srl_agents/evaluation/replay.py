@@ -61,10 +61,10 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
     yield _shown(env)
     ends: dict[str, bool] = {}
     for number, turn in enumerate(episode.turns, start=1):
-        seats = [str(step.agent) for step in turn]  # a file may hold anything
-        if sorted(seats) != sorted(env.agents):
+        movers = [str(step.agent) for step in turn]  # a file may hold anything
+        if sorted(movers) != sorted(env.agents):
             raise EpisodeError(
-                f"turn {number}: the record has moves of {', '.join(seats) or 'nobody'}, "
+                f"turn {number}: the record has moves of {', '.join(movers) or 'nobody'}, "
                 f"in play are {', '.join(env.agents) or 'none, the game is over'}"
             )
         try:

@@ -181,17 +181,17 @@ def play_scenario(
     played: dict[int, Episode] = {}
     for shift, numbers in by_shift.items():
         dealt = dict(background)
-        for place, seat in enumerate(scenario.focal):
-            dealt[seat] = team[(shift + place) % len(team)]
+        for place, agent in enumerate(scenario.focal):
+            dealt[agent] = team[(shift + place) % len(team)]
         together = play_many(
             scenario.make,
             dealt,
             [env_seeds[number] for number in numbers],
             policy_seeds=[policy_seeds[number] for number in numbers],
             reset_options=[{"episode": LONG_AFTER}] * len(numbers),
-            names={seat: policy_name(policy) for seat, policy in dealt.items()}
+            names={agent: policy_name(policy) for agent, policy in dealt.items()}
             | dict(scenario.background),
-            extra={"scenario": scenario.name, "focal_seats": list(scenario.focal)},
+            extra={"scenario": scenario.name, "focal_agents": list(scenario.focal)},
         )
         played.update(zip(numbers, together, strict=True))
     return [played[number] for number in range(episodes * samples)]
@@ -214,14 +214,14 @@ def scored(
     decided = [
         (step.decision, "cooperation_ratio" in step.info)
         for episode in good
-        for seat in scenario.focal
-        for step in episode.steps_of(seat)
+        for agent in scenario.focal
+        for step in episode.steps_of(agent)
     ]
     unread = [decision.parse_failure is not None for decision, _ in decided if _writes(decision)]
     cooperates = [int(decision.action) for decision, about in decided if about]
     background = [one.background_return for one in scores if one.background_return is not None]
     reported = {name for one in scores for name in one.outcomes}
-    focal = {episode.seats[seat]: None for episode in played for seat in scenario.focal}
+    focal = {episode.seats[agent]: None for episode in played for agent in scenario.focal}
     ends = [episode.end_of(scenario.focal[0]) for episode in good]
     is_task = len(scenario.focal) == 1 and "problem" in ends[0]
     return ScenarioScore(
@@ -258,7 +258,7 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
         seed=episode.seed,
         seats=dict(episode.seats),
         returns=returns,
-        focal_return=_mean([returns[seat] for seat in scenario.focal]) if whole else None,
+        focal_return=_mean([returns[agent] for agent in scenario.focal]) if whole else None,
         background_return=_mean([returns[s] for s in scenario.background]) if whole else None,
         outcomes=_outcomes(scenario, episode) if whole else {},
         failure=episode.failure,
@@ -267,8 +267,8 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
     """What the infos of the focal agents report of this episode."""
-    steps = {seat: episode.steps_of(seat) for seat in scenario.focal}
-    last = {seat: episode.end_of(seat) for seat in steps}
+    steps = {agent: episode.steps_of(agent) for agent in scenario.focal}
+    last = {agent: episode.end_of(agent) for agent in steps}
     found: dict[str, float] = {}
     for name in AT_THE_END:
         reported = [info[name] for info in last.values() if info.get(name) is not None]
@@ -287,8 +287,8 @@ def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
         with closing(scenario.make()) as env:
             teams = getattr(env.unwrapped, "teams", None) or {}
         won = [
-            ends["winner"] in (seat, teams.get(seat), last[seat].get("side"))
-            for seat in scenario.focal
+            ends["winner"] in (agent, teams.get(agent), last[agent].get("side"))
+            for agent in scenario.focal
         ]
         found["won"] = float(np.mean(won))
         found["drawn"] = float(ends["winner"] in DRAWN)

@@ -146,8 +146,8 @@ def asked(info: Mapping[str, Any], start: int) -> str:
 
 
 def _problem(scenario: Scenario, start: int, played: Sequence[Episode]) -> ProblemScore:
-    [seat] = scenario.focal
-    ends = [one.end_of(seat) for one in played if one.failure is None]
+    [agent] = scenario.focal
+    ends = [one.end_of(agent) for one in played if one.failure is None]
     if any("success" not in info for info in ends):
         refuse_unsolvable(scenario)
     said = ends[0] if ends else {}

@@ -52,14 +52,14 @@ class ChatPolicy:
         view: TextView,
         *,
         sampling: Sampling | None = None,
-        per_seat: Mapping[str, Sampling] | None = None,
+        per_agent: Mapping[str, Sampling] | None = None,
         notes: PartnerNotes | None = None,
         history: int | None = None,
         name: str | None = None,
     ) -> None:
         """A policy that asks the model.
 
-        `sampling` holds for every agent that `per_seat` does not name. With `notes`, every turn
+        `sampling` holds for every agent that `per_agent` does not name. With `notes`, every turn
         ends with a line on what the others did so far. `history` is how many past turns of the
         conversation are sent along beside the rules; None sends all, which grows with every turn.
         Raises PolicyError for sampling settings that the API does not know, and for a `history`
@@ -71,8 +71,8 @@ class ChatPolicy:
             raise PolicyError(str(error)) from None
         self.name = name or model.name
         self._model, self._view, self._notes = model, view, notes
-        self._sampling, self._per_seat = sampling or Sampling(), dict(per_seat or {})
-        for settings in (self._sampling, *self._per_seat.values()):
+        self._sampling, self._per_agent = sampling or Sampling(), dict(per_agent or {})
+        for settings in (self._sampling, *self._per_agent.values()):
             model.check(settings)
 
     def start(self, seed: int) -> ChatConversation:
@@ -101,7 +101,7 @@ class ChatPolicy:
         requests = [
             ChatRequest(
                 messages,
-                self._per_seat.get(one.agent, self._sampling),
+                self._per_agent.get(one.agent, self._sampling),
                 seed_from(state.rng) if self._model.takes_seed else None,
             )
             for one, state, messages in zip(seen, states, sent, strict=True)

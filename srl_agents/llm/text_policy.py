@@ -49,7 +49,7 @@ class TextPolicy:
         view: TextView,
         *,
         sampling: Sampling | None = None,
-        per_seat: Mapping[str, Sampling] | None = None,
+        per_agent: Mapping[str, Sampling] | None = None,
         adapter: str | Mapping[str, str] | None = None,
         constrained: bool = False,
         notes: PartnerNotes | None = None,
@@ -57,14 +57,14 @@ class TextPolicy:
     ):
         """A policy that asks the backend's model.
 
-        `sampling` holds for every agent that `per_seat` does not name. `adapter` is one adapter
+        `sampling` holds for every agent that `per_agent` does not name. `adapter` is one adapter
         for all agents, or one per agent (an agent that is not named uses the model as it stands).
         `constrained` lets only legal answers be written, so no answer is ever unreadable. With
         `notes`, every turn ends with a line on what the others did so far.
         """
         self.name = name or backend.name
         self._backend, self._view = backend, view
-        self._sampling, self._per_seat = sampling or Sampling(), dict(per_seat or {})
+        self._sampling, self._per_agent = sampling or Sampling(), dict(per_agent or {})
         self._adapter = adapter
         self._constrained = constrained
         self._notes = notes
@@ -91,7 +91,7 @@ class TextPolicy:
         requests = [
             Request(
                 context=state.context + prompt,
-                sampling=self._per_seat.get(one.agent, self._sampling),
+                sampling=self._per_agent.get(one.agent, self._sampling),
                 seed=state.seed,
                 draws_before=state.draws,
                 answers=self._legal_answers(one) if self._constrained else None,

@@ -332,12 +332,12 @@ class _Game:
         )
 
 
-def messages_to(seat: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Messages:
+def messages_to(agent: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Messages:
     """The words that reach an agent before it decides, as (speaker, words)."""
     return tuple(
         (leader, _words(said[leader]))
         for leader, hearers in speaks_first.items()
-        if seat in hearers and leader in said and said[leader].asked
+        if agent in hearers and leader in said and said[leader].asked
     )
 
 

@@ -76,8 +76,8 @@ class Negotiator(PerAgentPolicy):
         return float(reservation + (best - reservation) * (1 - time ** (1 / self._beta)))
 
     def _move(self, fields: dict[str, NDArray[np.float64]], talks: Talks) -> int:
-        seats = self._rules.num_agents
-        proposed = fields["proposal"].reshape(seats, -1)[1:]
+        agents = self._rules.num_agents
+        proposed = fields["proposal"].reshape(agents, -1)[1:]
         worth = {
             place: float(fields["worth"][place + 1])
             for place in np.flatnonzero(proposed.any(axis=1)).tolist()

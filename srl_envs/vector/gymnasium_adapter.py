@@ -13,10 +13,10 @@ from srl_envs.errors import EnvError
 from srl_envs.validation import check_choice
 from srl_envs.vector.vector_env import VectorGame
 
-EACH = ("seat", "game")
+EACH = ("agent", "game")
 
 
-class SeatVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
+class AgentVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """Every agent of every environment as a sub-environment of its own: one policy plays them all.
 
     Sub-environment i * A + a is agent a of environment i, so there are N * A of them (SuperSuit
@@ -137,14 +137,14 @@ class JointVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarr
         self.game.close()
 
 
-def gymnasium_vector(game: VectorGame, each: str = "seat") -> SeatVectorEnv | JointVectorEnv:
-    """`game` as a gymnasium.vector.VectorEnv, with a sub-environment for each "seat" or "game".
+def gymnasium_vector(game: VectorGame, each: str = "agent") -> AgentVectorEnv | JointVectorEnv:
+    """`game` as a gymnasium.vector.VectorEnv, with a sub-environment for each "agent" or "game".
 
     For a game of one agent leave `each` as it is: its agents are its environments. Raises
     EnvConfigError for another word.
     """
-    if check_choice("each", each, EACH) == "seat":
-        return SeatVectorEnv(game)
+    if check_choice("each", each, EACH) == "agent":
+        return AgentVectorEnv(game)
     return JointVectorEnv(game)
 
 

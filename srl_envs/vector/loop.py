@@ -44,7 +44,7 @@ class SyncVectorGame(VectorGame):
         self._terminated = np.zeros(self._shape, bool)
         self._truncated = np.zeros(self._shape, bool)
         self._infos: list[Mapping[str, Mapping[str, Any]]] = [{}] * self.num_envs
-        self._seat_of = {agent: seat for seat, agent in enumerate(self.possible_agents)}
+        self._index_of = {agent: index for index, agent in enumerate(self.possible_agents)}
 
     def close(self) -> None:
         """Close all environments."""
@@ -67,9 +67,9 @@ class SyncVectorGame(VectorGame):
         self, chosen: np.ndarray, resting: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rewards = np.zeros(self._shape)
-        seat_of = self._seat_of
+        index_of = self._index_of
         actions = {
-            i: {agent: acts[seat_of[agent]] for agent in self.envs[i].agents}
+            i: {agent: acts[index_of[agent]] for agent in self.envs[i].agents}
             for i, acts in enumerate(chosen.tolist())
             if not resting[i]
         }
@@ -77,10 +77,10 @@ class SyncVectorGame(VectorGame):
             observations, earned, terminations, truncations, infos = outcome
             self._show(i, observations)
             for agent in actions[i]:
-                seat = seat_of[agent]
-                rewards[i, seat] = earned[agent]
-                self._terminated[i, seat] = terminations[agent]
-                self._truncated[i, seat] = truncations[agent]
+                index = index_of[agent]
+                rewards[i, index] = earned[agent]
+                self._terminated[i, index] = terminations[agent]
+                self._truncated[i, index] = truncations[agent]
             self._infos[i] = infos
         return rewards, self._terminated.copy(), self._truncated.copy()
 
@@ -98,7 +98,7 @@ class SyncVectorGame(VectorGame):
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
         said = [
-            (i, self._seat_of[agent], info)
+            (i, self._index_of[agent], info)
             for i, infos in enumerate(self._infos)
             for agent, info in infos.items()
         ]
@@ -106,7 +106,7 @@ class SyncVectorGame(VectorGame):
 
     def _show(self, i: int, observations: Mapping[str, Any]) -> None:
         for agent, seen in observations.items():
-            self._observations[i, self._seat_of[agent]] = seen
+            self._observations[i, self._index_of[agent]] = seen
 
     def _stacked(self, said: Sequence[tuple[int, int, Mapping[str, Any]]]) -> dict[str, Any]:
         by_key: dict[str, list[tuple[int, int, Any]]] = {}

@@ -9,12 +9,12 @@ from gymnasium.vector import AutoresetMode
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.vector.gymnasium_adapter import SeatVectorEnv
+from srl_envs.vector.gymnasium_adapter import AgentVectorEnv
 from srl_envs.vector.loop import SyncVectorGame
 from srl_envs.vector.vector_env import VectorGame
 
 if TYPE_CHECKING:
-    from srl_envs.vector.stable_baselines3_adapter import SeatVecEnv
+    from srl_envs.vector.stable_baselines3_adapter import AgentVecEnv
 
 
 def make(
@@ -57,7 +57,7 @@ def single_agent_vector(
     num_envs: int,
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **parameters: Any,
-) -> SeatVectorEnv:
+) -> AgentVectorEnv:
     """What `gymnasium.make_vec` makes of the registry's games for one agent.
 
     Raises EnvConfigError for a game of several agents.
@@ -68,21 +68,21 @@ def single_agent_vector(
             f"Gymnasium plays one agent, and the game has {game.num_agents}: "
             "give num_agents=1, or choose with srl_envs.vector.gymnasium_vector"
         )
-    return SeatVectorEnv(game)
+    return AgentVectorEnv(game)
 
 
-def stable_baselines3_vector(game: VectorGame) -> SeatVecEnv:
+def stable_baselines3_vector(game: VectorGame) -> AgentVecEnv:
     """`game` as Stable-Baselines3's VecEnv, with an environment for each agent.
 
     Raises EnvConfigError without Stable-Baselines3, or where the game's `autoreset_mode` is not
     "SameStep".
     """
     try:
-        from srl_envs.vector.stable_baselines3_adapter import SeatVecEnv
+        from srl_envs.vector.stable_baselines3_adapter import AgentVecEnv
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "stable_baselines3":
             raise
         raise EnvConfigError(
             "Stable-Baselines3 is not installed: pip install stable-baselines3"
         ) from error
-    return SeatVecEnv(game)
+    return AgentVecEnv(game)

@@ -13,13 +13,13 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.vector.gymnasium_adapter import SeatVectorEnv
+from srl_envs.vector.gymnasium_adapter import AgentVectorEnv
 from srl_envs.vector.vector_env import VectorGame
 
 _MASKS = "action_masks"  # as MaskablePPO of sb3-contrib calls them
 
 
-class SeatVecEnv(VecEnv):  # type: ignore[misc]
+class AgentVecEnv(VecEnv):  # type: ignore[misc]
     """Every agent of every environment as one of the N * A environments of the vector.
 
     Environment i * A + a is agent a of game i. `seed(s)` seeds game i with s + i at the next reset;
@@ -35,13 +35,13 @@ class SeatVecEnv(VecEnv):  # type: ignore[misc]
                 f"{AutoresetMode.SAME_STEP.value!r}"
             )
         self.game = game
-        self._seats = SeatVectorEnv(game)
+        self._agents = AgentVectorEnv(game)
         self._masks = np.empty(0)
         self._chosen = np.empty(0, dtype=np.int64)
         super().__init__(
-            self._seats.num_envs,
-            self._seats.single_observation_space,
-            self._seats.single_action_space,
+            self._agents.num_envs,
+            self._agents.single_observation_space,
+            self._agents.single_action_space,
         )
 
     def reset(self) -> np.ndarray:
@@ -49,7 +49,7 @@ class SeatVecEnv(VecEnv):  # type: ignore[misc]
         if any(options != self._options[0] for options in self._options):
             raise EnvConfigError("all agents are reset alike: give set_options one dictionary")
         seed = self._seeds[0]
-        observations, infos = self._seats.reset(seed=seed, options=self._options[0])
+        observations, infos = self._agents.reset(seed=seed, options=self._options[0])
         self._reset_seeds()
         self._reset_options()
         self._masks = infos["action_mask"]
@@ -61,7 +61,7 @@ class SeatVecEnv(VecEnv):  # type: ignore[misc]
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Play the round; observations of an ended episode are those of the next one's start."""
-        observations, rewards, terminated, truncated, infos = self._seats.step(self._chosen)
+        observations, rewards, terminated, truncated, infos = self._agents.step(self._chosen)
         self._masks = infos["action_mask"]
         ended = terminated | truncated
         told: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
@@ -74,7 +74,7 @@ class SeatVecEnv(VecEnv):  # type: ignore[misc]
 
     def close(self) -> None:
         """Close the game."""
-        self._seats.close()
+        self._agents.close()
 
     def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[Any]:
         """An attribute of the game, once per environment."""

@@ -12,7 +12,7 @@ from srl_envs import registry
 from srl_envs.errors import EnvConfigError
 
 
-class OneSeat(gymnasium.Env[Any, Any]):
+class SingleAgentEnv(gymnasium.Env[Any, Any]):
     """The only agent of a PettingZoo ParallelEnv, as Gymnasium wants it.
 
     Observations, actions and infos are the agent's; `game` is the environment itself. Raises
@@ -26,11 +26,11 @@ class OneSeat(gymnasium.Env[Any, Any]):
                 "give num_agents=1, or use it as a PettingZoo environment"
             )
         self.game = game
-        [self._seat] = game.possible_agents
+        [self._agent] = game.possible_agents
         self.metadata = game.metadata
         self.render_mode = game.render_mode
-        self.observation_space: spaces.Space[Any] = game.observation_space(self._seat)
-        self.action_space: spaces.Space[Any] = game.action_space(self._seat)
+        self.observation_space: spaces.Space[Any] = game.observation_space(self._agent)
+        self.action_space: spaces.Space[Any] = game.action_space(self._agent)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -38,12 +38,12 @@ class OneSeat(gymnasium.Env[Any, Any]):
         """Start an episode; see the game."""
         super().reset(seed=seed)
         observations, infos = self.game.reset(seed=seed, options=options)
-        return observations[self._seat], infos[self._seat]
+        return observations[self._agent], infos[self._agent]
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Play one round."""
-        seen, rewards, terminations, truncations, infos = self.game.step({self._seat: action})
-        agent = self._seat
+        seen, rewards, terminations, truncations, infos = self.game.step({self._agent: action})
+        agent = self._agent
         return seen[agent], rewards[agent], terminations[agent], truncations[agent], infos[agent]
 
     def render(self) -> Any:
@@ -56,6 +56,6 @@ class OneSeat(gymnasium.Env[Any, Any]):
         self.game.close()
 
 
-def one_seat(name: str, **parameters: Any) -> OneSeat:
+def single_agent_env(name: str, **parameters: Any) -> SingleAgentEnv:
     """The environment `name` of the registry for one agent; `parameters` as for `make`."""
-    return OneSeat(registry.make(name, **parameters))
+    return SingleAgentEnv(registry.make(name, **parameters))

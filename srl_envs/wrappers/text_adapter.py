@@ -366,9 +366,9 @@ def _observed(space: spaces.Space[Any], choices: int, in_turns: bool) -> spaces.
     return spaces.Dict({**parts, MASK: spaces.Box(0, 1, (choices,), np.int8)})
 
 
-def _from_space(space: spaces.Space[Any], fields: Names, seat: str) -> Describe:
+def _from_space(space: spaces.Space[Any], fields: Names, whose: str) -> Describe:
     """How observations of `space` read, the mask and what stands alone beside it not by name."""
-    where = f"the observation of {seat}"
+    where = f"the observation of {whose}"
     if not (isinstance(space, spaces.Dict) and MASK in space.spaces):
         own = reader(space, fields, where)
         return lambda agent, seen: f"You see:{beside(own(seen))}"

@@ -1,6 +1,6 @@
 """Reward modes: how raw rewards become training rewards, and the order of play.
 
-A mode is a few pure functions on one episode's raw rewards, `Mapping[seat, rewards per turn]`.
+A mode is a few pure functions on one episode's raw rewards, `Mapping[agent, rewards per turn]`.
 Agents come in the environment's own order everywhere; an agent that leaves early has fewer turns.
 The environment's rewards are never changed in place, and are always logged beside the shaped ones.
 """
@@ -38,7 +38,7 @@ def same_state(state: State, cooperation_rate: float | None) -> State:
     return state
 
 
-def all_at_once(seats: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
+def all_at_once(agents: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
     """No agent speaks before the others."""
     return {}
 
@@ -105,11 +105,11 @@ def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4)
         balance = state["balance"]
         peace, war = together(rewards, teams, state), against(rewards, teams, state)
         return {
-            seat: [
+            agent: [
                 (1.0 - balance) * kind + balance * harsh
-                for kind, harsh in zip(peace[seat], war[seat], strict=True)
+                for kind, harsh in zip(peace[agent], war[agent], strict=True)
             ]
-            for seat in rewards
+            for agent in rewards
         }
 
     def update(state: State, cooperation_rate: float | None) -> State:
@@ -135,10 +135,12 @@ def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -
         strengths.update(dict.fromkeys(_leaders(tuple(rewards), teams, leader), 1.0))
         return _blended(rewards, teams, strengths)
 
-    def speaks_first(seats: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
+    def speaks_first(agents: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
         return {
-            first: tuple(seat for seat in seats if seat != first and _same_team(seat, first, teams))
-            for first in _leaders(seats, teams, leader)
+            first: tuple(
+                agent for agent in agents if agent != first and _same_team(agent, first, teams)
+            )
+            for first in _leaders(agents, teams, leader)
         }
 
     return Mode("hierarchical", shape, speaks_first=speaks_first)
@@ -157,11 +159,11 @@ def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
     """(n - rank) / n per agent; rank 1 is the highest return, equal ones share their mean rank."""
     count = len(returns)
     bonuses = {}
-    for seat, own in returns.items():
+    for agent, own in returns.items():
         better = sum(other > own for other in returns.values())
         equal = sum(other == own for other in returns.values())
         rank = better + (equal + 1) / 2
-        bonuses[seat] = (count - rank) / count
+        bonuses[agent] = (count - rank) / count
     return bonuses
 
 
@@ -169,32 +171,32 @@ def _blended(
     rewards: Rewards, teams: Teams, strengths: Mapping[str, float]
 ) -> dict[str, list[float]]:
     shaped: dict[str, list[float]] = {}
-    for seat, own in rewards.items():
-        mates = [mate for mate in rewards if _same_team(mate, seat, teams)]
-        strength = strengths[seat]
-        shaped[seat] = []
+    for agent, own in rewards.items():
+        mates = [mate for mate in rewards if _same_team(mate, agent, teams)]
+        strength = strengths[agent]
+        shaped[agent] = []
         for turn, reward in enumerate(own):
             mean = _mean(rewards[mate][turn] for mate in mates if turn < len(rewards[mate]))
-            shaped[seat].append((1.0 - strength) * reward + strength * mean)
+            shaped[agent].append((1.0 - strength) * reward + strength * mean)
     return shaped
 
 
 def _with_bonus(rewards: Rewards, intensity: float) -> dict[str, list[float]]:
     # fsum: agents with the same rewards in another order must tie.
-    bonuses = rank_bonuses({seat: math.fsum(own) for seat, own in rewards.items() if len(own)})
-    shaped = {seat: list(own) for seat, own in rewards.items()}
-    for seat, bonus in bonuses.items():
-        shaped[seat][-1] += intensity * bonus
+    bonuses = rank_bonuses({agent: math.fsum(own) for agent, own in rewards.items() if len(own)})
+    shaped = {agent: list(own) for agent, own in rewards.items()}
+    for agent, bonus in bonuses.items():
+        shaped[agent][-1] += intensity * bonus
     return shaped
 
 
-def _leaders(seats: Sequence[str], teams: Teams, leader: str | None) -> list[str]:
-    if leader is not None and leader not in seats:
-        raise ConfigError(f"mode.leader is {leader!r}: the agents are {', '.join(seats)}")
+def _leaders(agents: Sequence[str], teams: Teams, leader: str | None) -> list[str]:
+    if leader is not None and leader not in agents:
+        raise ConfigError(f"mode.leader is {leader!r}: the agents are {', '.join(agents)}")
     firsts: list[str] = []
-    for seat in seats if leader is None else (leader, *seats):
-        if not any(_same_team(seat, first, teams) for first in firsts):
-            firsts.append(seat)
+    for agent in agents if leader is None else (leader, *agents):
+        if not any(_same_team(agent, first, teams) for first in firsts):
+            firsts.append(agent)
     return firsts
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 OF_ANSWERS = tuple(
     f"models.{name}"
-    for name in ("sampling", "seat_sampling", "constrained", "opponent_notes", "dtype")
+    for name in ("sampling", "agent_sampling", "constrained", "opponent_notes", "dtype")
 )
 """Settings of how models answer, which a run's models bring along."""
 
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="games in a row from the same start; preferences need 2 or more (default: 1)",
     )  # fmt: skip
     parser.add_argument(
-        "--seat", dest="seats", action="append", metavar="SEAT",
+        "--agent", dest="agents", action="append", metavar="AGENT",
         help="keep only this agent's part of each game; may be repeated",
     )  # fmt: skip
     parser.add_argument(
@@ -95,9 +95,9 @@ def run(args: argparse.Namespace) -> int:
     with closing(make_env()) as env:
         refuse_levels(config.environment, env)  # what is collected is trained on
         agents = list(env.possible_agents)
-    for seat in args.seats or ():
-        if seat not in agents:
-            raise ConfigError(f"--seat: no agent {seat!r}: the agents are {', '.join(agents)}")
+    for agent in args.agents or ():
+        if agent not in agents:
+            raise ConfigError(f"--agent: no agent {agent!r}: the agents are {', '.join(agents)}")
     wanted = players_of("--players", args.players, agents)
     _refuse_unread(args.overrides, wanted, agents)
     refuse_unwritable("--out", args.out)
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         raise RolloutError(f"every game failed; the first: {failed[0]}")
     kept = filtered(
         played,
-        seats=args.seats,
+        agents=args.agents,
         min_return=args.min_return,
         top_fraction=args.top_fraction,
         drop_parse_failures=args.drop_parse_failures,
@@ -133,7 +133,7 @@ def _told(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
     good = [episode for episode in played if episode.failure is None]
     for what, episodes in (("played", good), ("kept", kept)):
         parts = parts_of(episodes)
-        steps = [step for index, seat in parts for step in episodes[index].steps_of(seat)]
+        steps = [step for index, agent in parts for step in episodes[index].steps_of(agent)]
         if not parts:
             lines.append(f"{what}: 0 games")
             continue

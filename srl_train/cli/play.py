@@ -40,7 +40,7 @@ ENDINGS = ("winner", "outcome")  # in the last infos of games that have them
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("env", metavar="ENV", help="an environment's name (see `srl info`)")
-    parser.add_argument("--seat", help="yours (default: the first)")
+    parser.add_argument("--agent", help="yours (default: the first)")
     parser.add_argument(
         "--opponent", action="append", default=[], metavar="WHO",
         help=f"who plays the other agents: {PLAYERS}; AGENT=WHO for one agent; may be repeated "
@@ -87,27 +87,27 @@ def _play(
     options: Mapping[str, Any],
     reset_options: Mapping[str, Any],
 ) -> int:
-    seat = env.possible_agents[0] if args.seat is None else args.seat
-    if seat not in env.possible_agents:
-        raise ConfigError(f"--seat is {seat!r}: the agents are {', '.join(env.possible_agents)}")
+    agent = env.possible_agents[0] if args.agent is None else args.agent
+    if agent not in env.possible_agents:
+        raise ConfigError(f"--agent is {agent!r}: the agents are {', '.join(env.possible_agents)}")
     if getattr(env.unwrapped, "text_view", None) is None:
         raise ConfigError(f"{args.env} has no text_view, so nobody can say how it reads")
     if args.record is not None:
         refuse_unwritable("--record", args.record)
     human = Human(env.unwrapped.text_view, _ask, tell, hears_words=_talks(env))
-    others = [agent for agent in env.possible_agents if agent != seat]
-    seats = _opponents(others, args, make_env)
-    seats[seat] = human
+    others = [other for other in env.possible_agents if other != agent]
+    policies = _opponents(others, args, make_env)
+    policies[agent] = human
     rounds = getattr(env.unwrapped, "max_cycles", 0)
     if rounds > LONG and "max_cycles" not in options:
         tell(f"This game has up to {rounds} rounds; --set max_cycles=10 makes it shorter.")
     first = int(np.random.default_rng().integers(2**31)) if args.seed is None else args.seed
     episodes: list[Episode] = []
     for seed in range(first, first + args.episodes):
-        tell(f"{args.env}, seed {seed}. You are {seat}.\n")
-        shown = _Shown(make_env(), seat, seats)
+        tell(f"{args.env}, seed {seed}. You are {agent}.\n")
+        shown = _Shown(make_env(), agent, policies)
         try:
-            episodes += play_many(lambda: shown, seats, [seed], reset_options=[reset_options])  # noqa: B023
+            episodes += play_many(lambda: shown, policies, [seed], reset_options=[reset_options])  # noqa: B023
         except KeyboardInterrupt:  # while a model was at work; at the prompt it is an answer
             shown.tell_end("interrupted")
             raise
@@ -125,11 +125,11 @@ def _play(
 class _Shown:
     """The environment, telling the person what happens in it. It changes nothing."""
 
-    def __init__(self, env: Any, seat: str, seats: Mapping[str, Policy]) -> None:
+    def __init__(self, env: Any, agent: str, policies: Mapping[str, Policy]) -> None:
         self.env, self.unwrapped, self.metadata = env, env.unwrapped, env.metadata
         self.possible_agents: list[str] = env.possible_agents
         self.made_as = getattr(env, "made_as", None)
-        self._seat, self._seats, self._talks, self._rounds = seat, seats, _talks(env), 0
+        self._agent, self._policies, self._talks, self._rounds = agent, policies, _talks(env), 0
         self._totals = dict.fromkeys(self.possible_agents, 0.0)
         self._infos: Mapping[str, Any] = {}
 
@@ -150,7 +150,7 @@ class _Shown:
         tell()
         for agent, action in actions.items():
             self._totals[agent] += rewards[agent]
-            who = f"{agent} (you)" if agent == self._seat else agent
+            who = f"{agent} (you)" if agent == self._agent else agent
             tell(f"  {who}: {self._in_words(agent, action)}  {rewards[agent]:+.3g}")
         self._tell_picture()
         return outcome
@@ -163,10 +163,10 @@ class _Shown:
         how = "The game is over" if failure is None else f"The game ended early ({failure})"
         tell(f"\n{how} after {self._rounds} rounds.")
         for name in ENDINGS:
-            if (end := self._infos.get(self._seat, {}).get(name)) is not None:
+            if (end := self._infos.get(self._agent, {}).get(name)) is not None:
                 tell(f"{name}: {end}")
         for agent, total in self._totals.items():
-            tell(f"  {agent} ({policy_name(self._seats[agent])}): {total:.3f}")
+            tell(f"  {agent} ({policy_name(self._policies[agent])}): {total:.3f}")
 
     def _in_words(self, agent: str, action: Any) -> str:
         if isinstance(action, str):  # whatever is written is a move

@@ -65,7 +65,7 @@ class ModelsConfig(Section):
     models."""
     sampling: SamplingConfig = SamplingConfig(max_new_tokens=EMBEDDED_TOKENS)
     """How answers are sampled, in training and evaluation."""
-    seat_sampling: Mapping[str, SamplingConfig] = {}
+    agent_sampling: Mapping[str, SamplingConfig] = {}
     """Agent -> its own sampling section; in a file, what it leaves out is as in `sampling`."""
     constrained: bool = False
     """Sample only among the legal answers, and train with the same masking."""
@@ -96,16 +96,16 @@ class ModelsConfig(Section):
         others = list(frozen.values()) if isinstance(frozen, Mapping) else []
         embedded = isinstance(bases, list | tuple) and {*map(repr, [*bases, *others])} == {"'tiny'"}
         usual = {"max_new_tokens": EMBEDDED_TOKENS} if embedded else {}
-        shared, seats = tree.get("sampling", {}), tree.get("seat_sampling")
+        shared, seats = tree.get("sampling", {}), tree.get("agent_sampling")
         if isinstance(shared, Mapping):
             shared = {**usual, **shared}
         if isinstance(seats, Mapping) and isinstance(shared, Mapping | SamplingConfig):
             seats = {
-                seat: {**dict(shared), **own} if isinstance(own, Mapping) else own
-                for seat, own in seats.items()
+                agent: {**dict(shared), **own} if isinstance(own, Mapping) else own
+                for agent, own in seats.items()
             }
         filled = {**tree, "sampling": shared}
-        return filled if seats is None else {**filled, "seat_sampling": seats}
+        return filled if seats is None else {**filled, "agent_sampling": seats}
 
     @model_validator(mode="after")
     def _check(self) -> ModelsConfig:
@@ -134,13 +134,13 @@ class ModelsConfig(Section):
         return tuple(f"model_{index}" for index in range(self.count))
 
     @property
-    def per_seat(self) -> dict[str, Sampling]:
+    def per_agent(self) -> dict[str, Sampling]:
         """Agent -> what backends take, for those with sampling of their own."""
-        return {agent: own.build() for agent, own in self.seat_sampling.items()}
+        return {agent: own.build() for agent, own in self.agent_sampling.items()}
 
     def sampling_of(self, agent: str) -> SamplingConfig:
         """How the agent's answers are sampled."""
-        return self.seat_sampling.get(agent, self.sampling)
+        return self.agent_sampling.get(agent, self.sampling)
 
 
 class PoolConfig(Section):

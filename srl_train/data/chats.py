@@ -24,11 +24,11 @@ WANTED = (
 
 
 def messages_of(
-    episode: Episode, seat: str, view: TextView, notes: PartnerNotes | None = None
+    episode: Episode, agent: str, view: TextView, notes: PartnerNotes | None = None
 ) -> Chat:
     """The agent's part of the game as a player was told it and answered it, rules first."""
     messages = []
-    steps = episode.steps_of(seat)
+    steps = episode.steps_of(agent)
     for turn, step in zip(turns_of(steps, view, [0] * len(steps), notes), steps, strict=True):
         if turn.rules is not None:
             messages.append({"role": "system", "content": turn.rules.strip()})
@@ -45,8 +45,8 @@ def as_lines(
 ) -> str:
     """One line of JSON per part, {"messages": [...]}."""
     return "".join(
-        json.dumps({"messages": messages_of(episodes[index], seat, view, notes)}) + "\n"
-        for index, seat in parts
+        json.dumps({"messages": messages_of(episodes[index], agent, view, notes)}) + "\n"
+        for index, agent in parts
     )
 
 

@@ -121,28 +121,28 @@ def starts_of(
 def filtered(
     episodes: Sequence[Episode],
     *,
-    seats: Sequence[str] | None = None,
+    agents: Sequence[str] | None = None,
     min_return: float | None = None,
     top_fraction: float = 1.0,
     drop_parse_failures: bool = False,
 ) -> list[Episode]:
     """The games with a part that passes, each with the agents whose part does in its `extra`.
 
-    A part is one agent's play of one game: of `seats`, with at least `min_return` (raw), all its
+    A part is one agent's play of one game: of `agents`, with at least `min_return` (raw), all its
     answers read with `drop_parse_failures`, and among the best `top_fraction` of those left of the
     same start and agent.
     """
     played = [episode for episode in episodes if episode.failure is None]
     parts = [
-        (index, seat)
-        for index, seat in parts_of(played, seats)
+        (index, agent)
+        for index, agent in parts_of(played, agents)
         if not drop_parse_failures
-        or all(step.decision.parse_failure is None for step in played[index].steps_of(seat))
+        or all(step.decision.parse_failure is None for step in played[index].steps_of(agent))
     ]
     best = best_of(parts, played, Episode.returns, min_return=min_return, top_fraction=top_fraction)
     kept: dict[int, list[str]] = {}
-    for index, seat in best:
-        kept.setdefault(index, []).append(seat)
+    for index, agent in best:
+        kept.setdefault(index, []).append(agent)
     return [
         episode
         if len(kept[index]) == len(episode.seats)

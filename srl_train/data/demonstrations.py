@@ -16,7 +16,7 @@ from srl_agents.policy import AgentObservation
 from srl_envs.text.view import ParseFailure, TextView
 from srl_train.errors import DataError
 
-KEPT = "kept_seats"
+KEPT = "kept_agents"
 """In an episode's `extra`: the agents whose part is to be learned from; all where it is missing."""
 
 Part = tuple[int, str]
@@ -42,11 +42,11 @@ class Demonstration:
         return len(self.input_ids)
 
 
-def read_episodes(path: str | Path, environment: str, seats: Sequence[str]) -> list[Episode]:
+def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> list[Episode]:
     """The games of a file that came to their end; those that failed are left out.
 
     Raises DataError naming file and line where a line is no episode, or one of another game than
-    `environment` with `seats`.
+    `environment` with `agents`.
     """
     episodes = []
     for number, line in numbered_lines(path):
@@ -59,10 +59,10 @@ def read_episodes(path: str | Path, environment: str, seats: Sequence[str]) -> l
                 f"{path}, line {number}: a game of {episode.environment}, the run plays "
                 f"{environment}: give games of the run's own environment"
             )
-        if sorted(episode.seats) != sorted(seats):
+        if sorted(episode.seats) != sorted(agents):
             raise DataError(
                 f"{path}, line {number}: a game of {len(episode.seats)} agents, "
-                f"{', '.join(episode.seats)}; the run has {', '.join(seats)}"
+                f"{', '.join(episode.seats)}; the run has {', '.join(agents)}"
             )
         if episode.failure is None and episode.turns:
             episodes.append(episode)
@@ -82,16 +82,16 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
         raise DataError(f"{path} is not text in UTF-8: {error}") from error
 
 
-def parts_of(episodes: Sequence[Episode], seats: Iterable[str] | None = None) -> list[Part]:
-    """Every part of the episodes that may be learned from, of `seats` or of all."""
-    wanted = None if seats is None else set(seats)
+def parts_of(episodes: Sequence[Episode], agents: Iterable[str] | None = None) -> list[Part]:
+    """Every part of the episodes that may be learned from, of `agents` or of all."""
+    wanted = None if agents is None else set(agents)
     return [
-        (index, seat)
+        (index, agent)
         for index, episode in enumerate(episodes)
-        for seat in episode.seats
-        if (wanted is None or seat in wanted)
-        and seat in episode.extra.get(KEPT, (seat,))
-        and episode.asked_of(seat)
+        for agent in episode.seats
+        if (wanted is None or agent in wanted)
+        and agent in episode.extra.get(KEPT, (agent,))
+        and episode.asked_of(agent)
     ]
 
 
@@ -132,15 +132,15 @@ def _alike(
 ) -> dict[tuple[str, int, str], list[Part]]:
     """The parts of one agent in the games from one start, together."""
     found: dict[tuple[str, int, str], list[Part]] = {}
-    for index, seat in parts:
+    for index, agent in parts:
         episode = episodes[index]
-        found.setdefault((episode.environment, episode.seed, seat), []).append((index, seat))
+        found.setdefault((episode.environment, episode.seed, agent), []).append((index, agent))
     return found
 
 
 def demonstration(
     episode: Episode,
-    seat: str,
+    agent: str,
     view: TextView,
     chat: ChatFormat,
     *,
@@ -149,7 +149,7 @@ def demonstration(
 ) -> Demonstration:
     """The agent's part of the episode; answers that could not be read are imitated only without
     `drop_parse_failures`."""
-    steps = episode.asked_of(seat)
+    steps = episode.asked_of(agent)
     ids: list[int] = []
     answers: list[int] = []
     observations: list[int] = []

@@ -72,15 +72,15 @@ def preferences(
     """
     worth: dict[tuple[str, int, str, Tokens], dict[Tokens, list[float]]] = {}
     games = [game_of(episode) for episode in episodes]
-    for index, seat in parts:
-        episode, own = episodes[index], games[index][seat]
+    for index, agent in parts:
+        episode, own = episodes[index], games[index][agent]
         asked = [n for n, step in enumerate(own.steps) if step.decision.asked]
         context: Tokens = ()
         for number, (told, said) in zip(
-            asked, conversation(episode.asked_of(seat), view, chat, notes), strict=True
+            asked, conversation(episode.asked_of(agent), view, chat, notes), strict=True
         ):
             context += told
-            answers = worth.setdefault((episode.environment, episode.seed, seat, context), {})
+            answers = worth.setdefault((episode.environment, episode.seed, agent, context), {})
             answers.setdefault(said, []).append(sum(own.shaped[number:]))
             context += said
     found = []

@@ -34,7 +34,7 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     mean, error = mean_of_all(earned)
     per_model = {}
     for model in run.learners:
-        own = [s.reward for e in good for seat in run.seats_of(model) for s in e.steps_of(seat)]
+        own = [s.reward for e in good for agent in run.agents_of(model) for s in e.steps_of(agent)]
         per_model[model] = float(np.mean(own)) if own else None
     per_agent = {
         agent: episode_stats.mean([s.reward for e in good for s in e.steps_of(agent)])

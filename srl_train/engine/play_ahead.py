@@ -105,7 +105,7 @@ class PlayAhead:
         self._paces = [
             Pace(
                 models,
-                min(room(run.config, model, run.seats_of(model)) for model in models),
+                min(room(run.config, model, run.agents_of(model)) for model in models),
                 run.next_round,
                 {
                     m: UpdateStats(version=run.versions[m], dropped=run.buffers[m].dropped.copy())

@@ -224,7 +224,7 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
     never_asked: dict[str, int] = {}
     for model in run.learners:
         samples[model], without = samples_for(
-            run.seats_of(model),
+            run.agents_of(model),
             games,
             group_size=rollout.group_size,
             discount=rollout.discount,

@@ -109,11 +109,11 @@ class Run:
     @property
     def models_of_seats(self) -> dict[str, str]:
         """Agent -> model, for the agents held by models that train."""
-        return {seat: who for seat, who in self.seats.items() if who in self.learners}
+        return {agent: who for agent, who in self.seats.items() if who in self.learners}
 
-    def seats_of(self, model: str) -> tuple[str, ...]:
+    def agents_of(self, model: str) -> tuple[str, ...]:
         """The agents a model holds, in the environment's order."""
-        return tuple(seat for seat, who in self.seats.items() if who == model)
+        return tuple(agent for agent, who in self.seats.items() if who == model)
 
     def game(self, episode: Episode) -> Game:
         """Every agent's trajectory, with the rewards that the mode shapes."""
@@ -158,15 +158,15 @@ class Run:
         for episode in episodes:
             returns = episode.returns()
             best, worst = max(returns.values()), min(returns.values())
-            for seat, who in self.seats.items():
+            for agent, who in self.seats.items():
                 total = self.totals.get(who) or self.frozen_totals.get(who)
                 if total is None:
                     continue
-                own = episode.steps_of(seat)
+                own = episode.steps_of(agent)
                 choices = [s.decision.action for s in own if "cooperation_ratio" in s.info]
                 total.episodes += 1
                 total.turns += len(own)
-                total.reward += returns[seat]
-                total.wins += returns[seat] == best > worst
+                total.reward += returns[agent]
+                total.wins += returns[agent] == best > worst
                 total.choices += len(choices)
                 total.cooperations += sum(map(int, choices))

@@ -19,25 +19,25 @@ def warn(run: Run, episodes: Sequence[Episode]) -> list[str]:
     cause; returns the new warnings, which `run.warnings` holds then."""
     found = []
     for who in dict.fromkeys(run.seats.values()):
-        seats = run.seats_of(who)
+        seats = run.agents_of(who)
         written = [
-            (seat, step.decision)
+            (agent, step.decision)
             for episode in episodes
-            for seat in seats
-            for step in episode.steps_of(seat)
+            for agent in seats
+            for step in episode.steps_of(agent)
             if step.decision.text is not None
         ]
-        unread = [(seat, said) for seat, said in written if said.parse_failure is not None]
+        unread = [(agent, said) for agent, said in written if said.parse_failure is not None]
         if not written or len(unread) < UNREAD_SHARE * len(written):
             continue
-        cut = sum(_cut(run, seat, said) for seat, said in unread) / len(unread)
+        cut = sum(_cut(run, agent, said) for agent, said in unread) / len(unread)
         cause = f"{who}: {'cut off' if cut >= UNREAD_SHARE else 'unreadable'}"
         if cause in run.warnings:
             continue
         share = len(unread) / len(written)
         told = f"{share:.0%} of {who}'s {len(written)} answers could not be read"
         if cut >= UNREAD_SHARE:
-            limit = max(_limit(run, seat) for seat in seats)
+            limit = max(_limit(run, agent) for agent in seats)
             told += f", {cut:.0%} of these cut off at {limit} tokens"
             told += ": raise max_new_tokens (in models.sampling)"
         else:
@@ -52,14 +52,14 @@ def warn(run: Run, episodes: Sequence[Episode]) -> list[str]:
     return found
 
 
-def _limit(run: Run, seat: str) -> int:
-    return run.config.models.sampling_of(seat).max_new_tokens
+def _limit(run: Run, agent: str) -> int:
+    return run.config.models.sampling_of(agent).max_new_tokens
 
 
-def _cut(run: Run, seat: str, said: Decision) -> bool:
+def _cut(run: Run, agent: str, said: Decision) -> bool:
     """Whether the answer ended where no more tokens were allowed."""
     if said.tokens is None:
         return False
-    end = run.players.texts[run.seats[seat]].chat.end_of_turn
+    end = run.players.texts[run.seats[agent]].chat.end_of_turn
     ids = said.tokens.completion_ids
-    return len(ids) >= _limit(run, seat) and ids[-1] != end
+    return len(ids) >= _limit(run, agent) and ids[-1] != end

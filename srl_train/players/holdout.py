@@ -25,13 +25,13 @@ def refuse_levels(section: EnvironmentConfig, env: Any) -> None:
 def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any) -> None:
     """Raise ConfigError for an agent of nobody's, or of a scripted policy that is held out."""
     offered = ", ".join(sorted({*models, *names(env, holdout=False)}))
-    for seat, who in seats.items():
+    for agent, who in seats.items():
         if who in models:
             continue
         if who not in POLICIES:
-            raise ConfigError(f"seats.{seat} is {who!r}: give one of {offered}")
+            raise ConfigError(f"seats.{agent} is {who!r}: give one of {offered}")
         if POLICIES[who].holdout:
             raise ConfigError(
-                f"seats.{seat} is {who!r}, which is kept for evaluation (srl eval): to train, "
+                f"seats.{agent} is {who!r}, which is kept for evaluation (srl eval): to train, "
                 f"give one of {offered}"
             )

@@ -110,8 +110,8 @@ class OpponentPool:
             return
         for episode in episodes:
             returns = episode.returns()
-            ours = [returns[seat] for seat, who in episode.seats.items() if who in learners]
-            theirs = [returns[seat] for seat, who in episode.seats.items() if who == self.name]
+            ours = [returns[agent] for agent, who in episode.seats.items() if who in learners]
+            theirs = [returns[agent] for agent, who in episode.seats.items() if who == self.name]
             if ours and theirs:
                 ahead = math.fsum(ours) / len(ours) - math.fsum(theirs) / len(theirs)
                 self.seated.games += 1

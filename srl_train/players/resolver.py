@@ -102,7 +102,7 @@ class Resolver:
                     backend,
                     view,
                     sampling=own.sampling,
-                    per_seat=own.per_agent,
+                    per_agent=own.per_agent,
                     adapter=adapter,
                     constrained=own.constrained,
                     notes=notes,
@@ -152,7 +152,7 @@ class Resolver:
             "kind": player.kind,
             "models": dict(player.sources),
             "sampling": asdict(settings.sampling),
-            "seat_sampling": {agent: asdict(own) for agent, own in settings.per_agent.items()},
+            "agent_sampling": {agent: asdict(own) for agent, own in settings.per_agent.items()},
             "constrained": settings.constrained,
             "opponent_notes": settings.notes,
             "dtype": settings.loading.dtype,
@@ -174,12 +174,12 @@ class Resolver:
         sampling, per_agent = settings.sampling, settings.per_agent
         try:
             if agents is None:
-                return ChatPolicy(asked, view, sampling=sampling, per_seat=per_agent, notes=notes)
+                return ChatPolicy(asked, view, sampling=sampling, per_agent=per_agent, notes=notes)
             # What is set for others is nothing to it.
             own = {agent: per_agent.get(agent, sampling) for agent in agents}
-            return ChatPolicy(asked, view, per_seat=own, notes=notes)
+            return ChatPolicy(asked, view, per_agent=own, notes=notes)
         except PolicyError as error:
-            raise ConfigError(f"{error} (models.seat_sampling, or --temperature)") from error
+            raise ConfigError(f"{error} (models.agent_sampling, or --temperature)") from error
 
     def _backends(
         self,

@@ -59,7 +59,7 @@ class ModelSettings:
         """As a configuration says."""
         return cls(
             models.sampling.build(),
-            models.per_seat,
+            models.per_agent,
             models.constrained,
             models.opponent_notes,
             Loading.of(models),
@@ -88,7 +88,7 @@ class ModelSettings:
             first = next(iter(own.values()))
         except (OSError, ValueError, LookupError, TypeError, StopIteration) as error:
             raise ConfigError(
-                f"{path} does not say which agents {model} held, and models.seat_sampling goes by "
+                f"{path} does not say which agents {model} held, and models.agent_sampling goes by "
                 f"agents: give {run}/models/{model} to play it without"
             ) from error
         return replace(self, sampling=first, per_agent=own)

@@ -8,10 +8,10 @@ from srl_train.engine.builders.environment import build_env
 from srl_train.trainer import Trainer
 from tests.servers.chat_server import chat_server
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "configs" / "api_seat.yaml"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "configs" / "api_agent.yaml"
 
 
-def test_api_seat(tmp_path, glimpse):
+def test_api_agent(tmp_path, glimpse):
     whole = yaml_file.load(EXAMPLE)
     start = glimpse(partial(build_env, whole))
     assert whole.rounds * whole.rollout.episodes == 40, "its comment counts the answers"

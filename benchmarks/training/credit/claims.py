@@ -15,10 +15,10 @@ from typing import Any
 
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.credit.key_game import (
+    AGENTS,
     COLOUR,
     COLOURS,
     HOLDER,
-    SEATS,
     TURNS,
     WEATHER,
     WHEN,
@@ -56,9 +56,9 @@ DILEMMA_CREDIT: Mapping[str, CreditConfig] = {
     "advantage_alignment": AlignmentCredit(alignment=1.0),
 }
 DILEMMA_RATE, DILEMMA_UPDATES = 0.1, 400
-# The other seats are held by a scripted policy: the embedded model sits where the key is.
+# The other agents are held by a scripted policy: the embedded model plays where the key is.
 TINY: Mapping[str, Any] = {
-    **{f"seats.agent_{seat}": "uniform" for seat in range(SEATS) if seat != HOLDER},
+    **{f"seats.agent_{agent}": "uniform" for agent in range(AGENTS) if agent != HOLDER},
     "models.count": 1,
     "mode.name": "cooperative",
     "mode.cooperation_strength": 0.0,
@@ -150,8 +150,8 @@ CREDIT = Claim(
                 "team_joint / per_agent": "{times_per_agent:.1f}x",
                 "team_joint / agent_turn": "{times_agent_turn:.1f}x",
             },
-            f"**The key game**, {SEATS} agents, {TURNS} turns, weather of deviation {WEATHER:g} at "
-            f"every turn of every agent: games until the key is found (90 %, lasting {KEPT} "
+            f"**The key game**, {AGENTS} agents, {TURNS} turns, weather of deviation {WEATHER:g} "
+            f"at every turn of every agent: games until the key is found (90 %, lasting {KEPT} "
             f"updates), median of {LEARNERS} tabular learners per seed and learning rate, groups "
             f"of {GROUP}",
             {"part": "key"},

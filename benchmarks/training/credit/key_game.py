@@ -1,8 +1,8 @@
-"""A game in which one seat's one act alone matters, and everything else is weather.
+"""A game in which one agent's one act alone matters, and everything else is weather.
 
-Sixteen seats play eight turns, and each picks one of four colours every turn. The seat that holds
+Sixteen agents play eight turns, and each picks one of four colours every turn. The agent that holds
 the key earns 1 where it picks the right colour at the right turn. Nobody is told who, when or
-which. At every turn every seat also earns a normal number (standard deviation `WEATHER`) that no
+which. At every turn every agent also earns a normal number (standard deviation `WEATHER`) that no
 act has any influence on.
 """
 
@@ -18,28 +18,28 @@ from numpy.typing import NDArray
 from srl_envs.games import base
 from srl_envs.text.view import FixedChoices, any_of
 
-SEATS, TURNS = 16, 8
+AGENTS, TURNS = 16, 8
 COLOURS = ("red", "green", "blue", "white")
 HOLDER, WHEN, COLOUR = 2, 4, 1
-"""The seat, the turn (from 0) and the colour that matter."""
+"""The agent, the turn (from 0) and the colour that matter."""
 PRIZE, WEATHER = 1.0, 0.5
 
 
 def rewards(chosen_AT: NDArray[np.int64], weather_AT: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Seats' rewards by turn, of a game's choices: (seats, turns)."""
+    """Agents' rewards by turn, of a game's choices: (agents, turns)."""
     paid = weather_AT.copy()
     paid[HOLDER, WHEN] += PRIZE * (chosen_AT[HOLDER, WHEN] == COLOUR)
     return paid
 
 
 class KeyGame(base.SimultaneousGame):
-    """The environment; observations are (seat, turn), both as shares of their number."""
+    """The environment; observations are (agent, turn), both as shares of their number."""
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("key_game", fps=4)
 
     def __init__(self) -> None:
         super().__init__(
-            [f"agent_{seat}" for seat in range(SEATS)],
+            [f"agent_{agent}" for agent in range(AGENTS)],
             COLOURS,
             low=(0.0, 0.0),
             high=(1.0, 1.0),
@@ -51,8 +51,8 @@ class KeyGame(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Mean reward per seat and turn: of uniform play, and of whoever knows."""
-        known = PRIZE / (SEATS * TURNS)
+        """Mean reward per agent and turn: of uniform play, and of whoever knows."""
+        known = PRIZE / (AGENTS * TURNS)
         return {"uniform": known / len(COLOURS), "optimum": known}
 
     def make_view(self) -> KeyGameView:
@@ -67,13 +67,13 @@ class KeyGame(base.SimultaneousGame):
         self, chosen: Sequence[int], over: bool
     ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
         """Weather for all; the prize where the key turned."""
-        paid = self.noise(SEATS)
+        paid = self.noise(AGENTS)
         if self.played - 1 == WHEN and chosen[HOLDER] == COLOUR:
             paid[HOLDER] += PRIZE
         return self._rows_now(), paid, [{} for _ in chosen]
 
     def _rows_now(self) -> list[base.Row]:
-        return [(seat / SEATS, self.played / TURNS) for seat in range(SEATS)]
+        return [(agent / AGENTS, self.played / TURNS) for agent in range(AGENTS)]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.training.credit.key_game import COLOUR, COLOURS, HOLDER, SEATS, TURNS, WEATHER, WHEN
+from benchmarks.training.credit.key_game import (
+    AGENTS,
+    COLOUR,
+    COLOURS,
+    HOLDER,
+    TURNS,
+    WEATHER,
+    WHEN,
+)
 from benchmarks.training.credit.key_game import rewards as key_rewards
 from srl_agents.episode import AgentStep, Decision
 from srl_train.advantages.credit import ASSIGNMENTS, Assignment, Seating
@@ -21,7 +29,7 @@ from srl_train.data.trajectory import Game, Trajectory
 
 GROUP = 8  # games compared with each other, as in a run's default
 KEPT = 20  # updates that what was found must last
-KEY_SEATING = Seating(tuple(f"agent_{seat}" for seat in range(SEATS)))
+KEY_SEATING = Seating(tuple(f"agent_{agent}" for agent in range(AGENTS)))
 DILEMMA_SEATING = Seating(("first", "second"))
 # The iterated prisoner's dilemma: own payoff by own and other's choice, 1 cooperates.
 DILEMMA = np.array([[-2.0, 0.0], [-3.0, -1.0]])
@@ -34,19 +42,19 @@ def games_until_found(
 ) -> int | None:
     """Games until the key's holder opens with at least this chance, and does so for KEPT updates.
 
-    None if that was not within `most` games. Every seat has logits of its own for every turn. The
+    None if that was not within `most` games. Every agent has logits of its own for every turn. The
     chance is the policy's own, not a sample.
     """
     rng = np.random.default_rng(seed)
     assignment = ASSIGNMENTS[credit.name](credit, 1.0)
     state: Mapping[str, float] = {}
-    logits = np.zeros((SEATS, TURNS, len(COLOURS)))
+    logits = np.zeros((AGENTS, TURNS, len(COLOURS)))
     kept = 0
     for played in range(GROUP, most + GROUP * KEPT, GROUP):
         chance = _softmax(logits)
-        draws = rng.random((GROUP, SEATS, TURNS, 1))
+        draws = rng.random((GROUP, AGENTS, TURNS, 1))
         chosen = (draws > chance.cumsum(axis=-1)).sum(axis=-1).clip(max=len(COLOURS) - 1)
-        weather = WEATHER * rng.standard_normal((GROUP, SEATS, TURNS))
+        weather = WEATHER * rng.standard_normal((GROUP, AGENTS, TURNS))
         paid = np.array([key_rewards(*game) for game in zip(chosen, weather, strict=True)])
         group = [_game(KEY_SEATING, own, acts) for own, acts in zip(paid, chosen, strict=True)]
         advantage, state = _advantages(assignment, group, KEY_SEATING, state)
@@ -62,7 +70,7 @@ def dilemma(
     credit: CreditConfig, rate: float, seed: int, updates: int, games: int = 64
 ) -> dict[str, float]:
     """Two learners in the iterated prisoner's dilemma: {"cooperation": share of the last tenth's
-    choices, "reward": mean per seat and turn there}.
+    choices, "reward": mean per agent and turn there}.
 
     Each has one logit per context of its last turn; both learn from the same games at once.
     """
@@ -84,10 +92,10 @@ def dilemma(
         paid = DILEMMA[chosen, chosen[:, ::-1]]
         group = [_game(DILEMMA_SEATING, own, acts) for own, acts in zip(paid, chosen, strict=True)]
         advantage, state = _advantages(assignment, group, DILEMMA_SEATING, state)
-        for seat in (0, 1):
-            here = contexts[:, seat]
-            push = advantage[:, seat] * (chosen[:, seat] - chance[seat, here])
-            logits[seat] += rate * np.bincount(here.ravel(), push.ravel(), CONTEXTS) / games
+        for agent in (0, 1):
+            here = contexts[:, agent]
+            push = advantage[:, agent] * (chosen[:, agent] - chance[agent, here])
+            logits[agent] += rate * np.bincount(here.ravel(), push.ravel(), CONTEXTS) / games
         seen.append((float(chosen.mean()), float(paid.mean())))
     last = np.mean(seen[-max(1, updates // 10) :], axis=0)
     return {"cooperation": float(last[0]), "reward": float(last[1])}
@@ -100,7 +108,7 @@ def _game(seating: Seating, paid_AT: NDArray[np.float64], chosen_AT: NDArray[np.
             tuple(AgentStep(agent, None, Decision(action), 0.0) for action in chosen.tolist()),
             tuple(paid.tolist()),
         )
-        for agent, paid, chosen in zip(seating.seats, paid_AT, chosen_AT, strict=True)
+        for agent, paid, chosen in zip(seating.agents, paid_AT, chosen_AT, strict=True)
     }
 
 
@@ -113,12 +121,12 @@ def _advantages(
     if assignment is None:  # per_agent leaves it to TRL
         return _group_relative(group, seating), state
     [found], state = assignment([group], seating, state)
-    return np.array([[own[agent] for agent in seating.seats] for own in found]), state
+    return np.array([[own[agent] for agent in seating.agents] for own in found]), state
 
 
 def _group_relative(group: Sequence[Game], seating: Seating) -> NDArray[np.float64]:
     """TRL's advantages (scale_rewards "group") of the games' returns, on every turn."""
-    paid = np.array([[game[agent].shaped for agent in seating.seats] for game in group])
+    paid = np.array([[game[agent].shaped for agent in seating.agents] for game in group])
     returns = paid.sum(axis=-1)
     scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)
     return np.repeat(scaled[..., None], paid.shape[-1], axis=-1)

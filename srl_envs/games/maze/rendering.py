@@ -10,7 +10,7 @@ import numpy as np
 from srl_envs.games.maze.level import Level
 from srl_envs.games.rendering import INK, LINE, MARGIN, Colour, Frame, colour_of, width_of
 
-SEATS = "ABCDEFHIJKLMNOPQRSTUVWXYZ"  # G is for goals
+LETTERS = "ABCDEFHIJKLMNOPQRSTUVWXYZ"  # G is for goals
 CROWD = "*"  # agents beyond the letters
 
 
@@ -36,7 +36,7 @@ def ansi(picture: Picture) -> str:
     for goal in picture.goals:
         marks[goal] = "G"
     for agent, trail in reversed(list(enumerate(picture.trails))):
-        marks[trail[-1]] = SEATS[agent] if agent < len(SEATS) else CROWD
+        marks[trail[-1]] = LETTERS[agent] if agent < len(LETTERS) else CROWD
     rows = range(0, len(marks), level.width)
     return "\n".join([picture.headline, *("".join(marks[r : r + level.width]) for r in rows), ""])
 

@@ -39,7 +39,7 @@ PASS, ACCEPT, WALK_AWAY, FIRST_PROPOSAL = 0, 1, 2, 3
 
 POINTS = 100  # of an agent's favourite deal
 RESERVATIONS = (10, 40)  # points, drawn; from, to
-MOST_SEATS, MOST_PROPOSALS, MOST_WORDS = 6, 1000, 200  # MOST_WORDS: letters of all names together
+MOST_AGENTS, MOST_PROPOSALS, MOST_WORDS = 6, 1000, 200  # MOST_WORDS: letters of all names together
 
 _NAME = re.compile("[a-z][a-z0-9]*")
 Points = tuple[tuple[int, ...], ...]
@@ -87,7 +87,7 @@ class NegotiationRules:
     def __post_init__(self) -> None:
         set_fields(
             self,
-            num_agents=whole_number("num_agents", self.num_agents, low=2, high=MOST_SEATS),
+            num_agents=whole_number("num_agents", self.num_agents, low=2, high=MOST_AGENTS),
             offers=check_choice("offers", self.offers, OFFERS),
             discount=number_between("discount", self.discount, 0.0, 1.0),
             conflict=number_between("conflict", self.conflict, 0.0, 1.0),

@@ -163,7 +163,7 @@ class NegotiationView:
         """The latest proposal of every agent that has made one, and who is for it."""
         agents = [agent, *(other for other in self.agents if other != agent)]
         told, flags = [], iter(seen["proposal"])
-        for place, seat in enumerate(agents):
+        for place, other in enumerate(agents):
             named = {
                 issue: option
                 for issue, options in self.bargain.issues
@@ -172,14 +172,14 @@ class NegotiationView:
             }
             if not named:
                 continue
-            name = "You" if place == 0 else seat
+            name = "You" if place == 0 else other
             earlier = "" if seen["stands"][place] else "earlier "
             worth = f"{100 * seen['worth'][place]:.0f} points for you"
             told.append(f"{name} {earlier}proposed {_terms(named)} ({worth}).")
         if len(agents) > 2:
             told += [
-                f"{'You' if place == 0 else seat} agreed."
-                for place, seat in enumerate(agents)
+                f"{'You' if place == 0 else other} agreed."
+                for place, other in enumerate(agents)
                 if seen["consents"][place] and not seen["stands"][place]
             ]
         return told

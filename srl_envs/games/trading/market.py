@@ -39,7 +39,7 @@ COMMON_VALUES = (1, 3)  # per unit of a good, drawn; from, to
 FAVOURITE_VALUES = (8, 9)  # per unit of an agent's favourite good, drawn; from, to
 MOST_UNITS = 4  # of each other good that an agent may start with, drawn from 0
 
-MOST_SEATS, MOST_QUANTITY = 10, 5
+MOST_AGENTS, MOST_QUANTITY = 10, 5
 LARGEST_VALUE, LARGEST_STOCK = 9, 20  # that an episode's options may ask for, per unit and good
 
 UNANSWERED, ACCEPTED, DECLINED = 0, 1, -1
@@ -68,7 +68,7 @@ class TradingRules:
     def __post_init__(self) -> None:
         set_fields(
             self,
-            num_agents=whole_number("num_agents", self.num_agents, low=2, high=MOST_SEATS),
+            num_agents=whole_number("num_agents", self.num_agents, low=2, high=MOST_AGENTS),
             goods=whole_number("goods", self.goods, low=3, high=len(GOODS)),
             max_quantity=whole_number("max_quantity", self.max_quantity, 1, MOST_QUANTITY),
             agreements=check_choice("agreements", self.agreements, AGREEMENTS),

@@ -53,9 +53,9 @@ ROUNDS = 3
 TOLD_LENGTH = 10_000  # characters of the debate that are told; the oldest speeches go first
 ORDERS = ("simultaneous", "alternating")
 SCORINGS = ("zero_sum", "quality")
-JUDGE_SEATS = ("none", "observes", "decides")
-SEATS = {PRO: "pro_0", CON: "con_0", "judge": "judge_0"}
-SIDE_OF = {seat: side for side, seat in SEATS.items()}
+JUDGE_ROLES = ("none", "observes", "decides")
+AGENTS = {PRO: "pro_0", CON: "con_0", "judge": "judge_0"}
+SIDE_OF = {agent: side for side, agent in AGENTS.items()}
 NAMED = {PRO: "PRO", CON: "CON"}
 
 
@@ -71,7 +71,7 @@ class DebateEnv(FreeTextGame):
     `topics` are motions, or a JSONL file of them (srl_envs.tasks.debate.topics); the shipped ones
     where not given, of which `split` ("train", "test" or "any") are debated. `judge` is "rules"
     (srl_envs.tasks.debate.heuristic_judge), an object with a method `judge`, or 'module:function',
-    which gives one. `judge_seat` is "none", "observes" or "decides": its last vote then makes the
+    which gives one. `judge_agent` is "none", "observes" or "decides": its last vote then makes the
     scores (1 and 0, or 0.5 each for a tie or a vote that cannot be read), and the debaters wait
     for it, one turn in which nothing they write counts. `history` is how many past rounds are
     told, all by default.
@@ -99,7 +99,7 @@ class DebateEnv(FreeTextGame):
         order: str = "simultaneous",
         scoring: str = "zero_sum",
         judge: Judge | str = "rules",
-        judge_seat: str = "none",
+        judge_agent: str = "none",
         history: int | None = None,
         max_cycles: int | None = None,
         obs_mode: str = "llm",
@@ -107,14 +107,14 @@ class DebateEnv(FreeTextGame):
     ) -> None:
         self.order: str = check_choice("order", order, ORDERS)
         self.scoring: str = check_choice("scoring", scoring, SCORINGS)
-        self.judge_seat: str = check_choice("judge_seat", judge_seat, JUDGE_SEATS)
+        self.judge_agent: str = check_choice("judge_agent", judge_agent, JUDGE_ROLES)
         self.judge = _judge(judge)
         self.history = None if history is None else whole_number("history", history, low=0)
         self.topics = _topics(topics, split)
         self.debate = Debate(self.topics[0])
         self._votes: list[tuple[str | None, str]] = []
         self._verdict: Verdict | None = None
-        with_judge = self.judge_seat != "none"
+        with_judge = self.judge_agent != "none"
         turns_a_round = 2 if self.order == "alternating" else 1
         if debate_rounds is None and max_cycles is not None:
             fitting = whole_number("max_cycles", max_cycles, low=1) - with_judge
@@ -123,7 +123,7 @@ class DebateEnv(FreeTextGame):
         self.debate_rounds = whole_number("debate_rounds", wanted, low=1)
         self._speaking = self.debate_rounds * turns_a_round
         self.turns = self._speaking + with_judge
-        agents = [SEATS[PRO], SEATS[CON], *([SEATS["judge"]] if with_judge else [])]
+        agents = [AGENTS[PRO], AGENTS[CON], *([AGENTS["judge"]] if with_judge else [])]
         super().__init__(
             agents,
             low=(0.0,) * 6,
@@ -137,7 +137,7 @@ class DebateEnv(FreeTextGame):
 
     def make_view(self) -> DebateView:
         """The view."""
-        return DebateView("", decides=self.judge_seat == "decides", scoring=self.scoring)
+        return DebateView("", decides=self.judge_agent == "decides", scoring=self.scoring)
 
     def begin(self, options: Mapping[str, Any]) -> None:
         """Draw the motion, or take the one that `options` names under "motion"."""
@@ -163,9 +163,9 @@ class DebateEnv(FreeTextGame):
         self.debate = Debate(before.motion, before.speeches + speeches, before.simultaneous)
         ended = over or self.played >= self.turns
         outcomes = {}
-        if SEATS["judge"] in answers:
-            outcomes[SEATS["judge"]] = self._voted(read[SEATS["judge"]], before, ended)
-        decided_later = self.judge_seat == "decides" and not ended
+        if AGENTS["judge"] in answers:
+            outcomes[AGENTS["judge"]] = self._voted(read[AGENTS["judge"]], before, ended)
+        decided_later = self.judge_agent == "decides" and not ended
         if (self.played >= self._speaking and not decided_later) or over:
             self._verdict = self._final()
         for agent, text in read.items():
@@ -232,7 +232,7 @@ class DebateEnv(FreeTextGame):
         return lines[::-1]
 
     def _final(self) -> Verdict:
-        if self.judge_seat == "decides":
+        if self.judge_agent == "decides":
             vote = self._votes[-1][0] if self._votes else None
             pro = {PRO: 1.0, CON: 0.0}.get(vote or TIE, 0.5)
             return Verdict(pro, 1.0 - pro)

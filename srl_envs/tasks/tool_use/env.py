@@ -144,7 +144,7 @@ class ToolUse(Task):
         folder = None
         files: FileStore = MemoryFiles()
         if self.workspace is not None:
-            folder = Path(tempfile.mkdtemp(prefix="seat-", dir=self.workspace))
+            folder = Path(tempfile.mkdtemp(prefix="agent-", dir=self.workspace))
             files = JailedFolder(folder)
         for path, content in problem.data.get("files", {}).items():
             files.write(path, content)

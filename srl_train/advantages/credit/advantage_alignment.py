@@ -31,15 +31,15 @@ def advantage_alignment(discount: float, scale: str, alignment: float) -> Assign
     def aligned(group: Group, seating: Seating) -> Advantages:
         return [
             {
-                seat: _aligned(
-                    own[seat],
-                    [own[other] for other in seating.opponents(seat)],
+                agent: _aligned(
+                    own[agent],
+                    [own[other] for other in seating.opponents(agent)],
                     discount,
                     alignment,
                 )
-                for seat in seating.seats
+                for agent in seating.agents
             }
-            for own in turn_advantages(group, seating.seats, discount, scale)
+            for own in turn_advantages(group, seating.agents, discount, scale)
         ]
 
     return within_groups(aligned)

@@ -22,14 +22,14 @@ def agent_turn(discount: float, scale: str) -> Assignment:
     branched, and the deviation is not each turn's own.
     """
     return within_groups(
-        lambda group, seating: turn_advantages(group, seating.seats, discount, scale)
+        lambda group, seating: turn_advantages(group, seating.agents, discount, scale)
     )
 
 
-def turn_advantages(group: Group, seats: Sequence[str], discount: float, scale: str) -> Advantages:
+def turn_advantages(group: Group, agents: Sequence[str], discount: float, scale: str) -> Advantages:
     """Game -> agent -> advantage of each turn, in one group."""
-    by_seat = {
-        seat: compared_turns([game[seat].shaped for game in group], discount, scale)
-        for seat in seats
+    by_agent = {
+        agent: compared_turns([game[agent].shaped for game in group], discount, scale)
+        for agent in agents
     }
-    return [{seat: by_seat[seat][number] for seat in seats} for number in range(len(group))]
+    return [{agent: by_agent[agent][number] for agent in agents} for number in range(len(group))]

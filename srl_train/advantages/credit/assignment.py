@@ -20,30 +20,30 @@ State = Mapping[str, float]
 class Seating:
     """Who sits where, as far as credit may depend on it."""
 
-    seats: Sequence[str]
+    agents: Sequence[str]
     """In the environment's order."""
     teams: Teams = None
     leaders: Mapping[str, Collection[str]] = field(default_factory=dict)
     """Leader -> the agents that hear it; empty where nobody leads."""
 
-    def role(self, seat: str) -> str:
+    def role(self, agent: str) -> str:
         """The agent's team where there are teams, else 'leader' or 'follower' where one leads, else
         the agent itself."""
         if self.teams is not None:
-            return self.teams[seat]
+            return self.teams[agent]
         if self.leaders:
-            return "leader" if seat in self.leaders else "follower"
-        return seat
+            return "leader" if agent in self.leaders else "follower"
+        return agent
 
-    def team(self, seat: str) -> tuple[str, ...]:
+    def team(self, agent: str) -> tuple[str, ...]:
         """The agents of its team, itself included; all agents where there are no teams."""
-        return tuple(s for s in self.seats if self.teams is None or self.same_team(s, seat))
+        return tuple(s for s in self.agents if self.teams is None or self.same_team(s, agent))
 
-    def opponents(self, seat: str) -> tuple[str, ...]:
+    def opponents(self, agent: str) -> tuple[str, ...]:
         """The agents of other teams; all other agents where there are no teams."""
         if self.teams is None:
-            return tuple(other for other in self.seats if other != seat)
-        return tuple(other for other in self.seats if not self.same_team(other, seat))
+            return tuple(other for other in self.agents if other != agent)
+        return tuple(other for other in self.agents if not self.same_team(other, agent))
 
     def same_team(self, one: str, other: str) -> bool:
         """Whether both agents are of one named team."""

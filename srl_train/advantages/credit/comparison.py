@@ -29,12 +29,12 @@ def compared(values: Sequence[float], scale: str) -> list[float]:
     return [gap / (deviation + SCALE_FLOOR) for gap in apart]
 
 
-def game_returns(group: Group, seat: str, discount: float) -> dict[int, float]:
+def game_returns(group: Group, agent: str, discount: float) -> dict[int, float]:
     """Number of the game -> the agent's return, for the games in which it had a turn."""
     return {
-        number: discounted_return(game[seat].shaped, discount)
+        number: discounted_return(game[agent].shaped, discount)
         for number, game in enumerate(group)
-        if game[seat].steps
+        if game[agent].steps
     }
 
 

@@ -39,14 +39,14 @@ def hierarchical(discount: float, scale: str) -> Assignment:
             raise ConfigError(
                 "credit.name is 'hierarchical' and nobody leads: set mode.name to 'hierarchical'"
             )
-        own = [{s: game_returns(group, s, discount) for s in seating.seats} for group in groups]
+        own = [{s: game_returns(group, s, discount) for s in seating.agents} for group in groups]
         across = {
             leader: _across(groups, [found[leader] for found in own]) for leader in seating.leaders
         }
         scores: list[Scores] = [
             {
-                seat: across[seat][number] if seat in across else compared_games(returns, scale)
-                for seat, returns in found.items()
+                agent: across[agent][number] if agent in across else compared_games(returns, scale)
+                for agent, returns in found.items()
             }
             for number, found in enumerate(own)
         ]

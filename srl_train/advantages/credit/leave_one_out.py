@@ -18,7 +18,7 @@ def leave_one_out(discount: float) -> Assignment:
 
     def scores(group: Group, seating: Seating) -> Scores:
         return {
-            seat: _against_others(game_returns(group, seat, discount)) for seat in seating.seats
+            agent: _against_others(game_returns(group, agent, discount)) for agent in seating.agents
         }
 
     return within_groups(lambda group, seating: on_all_turns(group, scores(group, seating)))

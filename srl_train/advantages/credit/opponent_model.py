@@ -52,27 +52,27 @@ def opponent_model(discount: float, scale: str) -> Assignment:
     """
 
     def advantages(group: Group, seating: Seating) -> Advantages:
-        by_seat = {
-            seat: compared_turns(without_luck(group, seat, seating), discount, scale)
-            for seat in seating.seats
+        by_agent = {
+            agent: compared_turns(without_luck(group, agent, seating), discount, scale)
+            for agent in seating.agents
         }
-        return [{s: by_seat[s][number] for s in seating.seats} for number in range(len(group))]
+        return [{s: by_agent[s][number] for s in seating.agents} for number in range(len(group))]
 
     return within_groups(advantages)
 
 
-def without_luck(group: Group, seat: str, seating: Seating) -> list[list[float]]:
+def without_luck(group: Group, agent: str, seating: Seating) -> list[list[float]]:
     """The agent's rewards r_t - l_t, by game and turn."""
-    met = [_met(game, seat, seating) for game in group]
+    met = [_met(game, agent, seating) for game in group]
     tables = [
-        _Sums.of(game[seat].actions, others, game[seat].shaped)
+        _Sums.of(game[agent].actions, others, game[agent].shaped)
         for game, others in zip(group, met, strict=True)
     ]
     whole = _Sums.together(tables)
     seen: dict[Course, Counter[Met]] = defaultdict(Counter)
     courses: list[list[Course]] = []
     for game, others in zip(group, met, strict=True):
-        turns = tuple(zip(game[seat].actions, others, strict=True))
+        turns = tuple(zip(game[agent].actions, others, strict=True))
         courses.append([turns[:number] for number in range(len(turns))])
         for course, other in zip(courses[-1], others, strict=True):
             seen[course][other] += 1
@@ -89,7 +89,7 @@ def without_luck(group: Group, seat: str, seating: Seating) -> list[list[float]]
         [
             float(reward) - luck(number, course, choice, other)
             for reward, course, choice, other in zip(
-                game[seat].shaped, courses[number], game[seat].actions, met[number], strict=True
+                game[agent].shaped, courses[number], game[agent].actions, met[number], strict=True
             )
         ]
         for number, game in enumerate(group)
@@ -132,13 +132,13 @@ class _Sums(NamedTuple):
         return 0.0
 
 
-def _met(game: Game, seat: str, seating: Seating) -> list[Met]:
-    opponents = seating.opponents(seat)
-    mates = [s for s in seating.seats if s != seat and s not in opponents]
+def _met(game: Game, agent: str, seating: Seating) -> list[Met]:
+    opponents = seating.opponents(agent)
+    mates = [s for s in seating.agents if s != agent and s not in opponents]
 
     def chosen(by: Sequence[str], turn: int) -> tuple[Action, ...]:
         theirs = [game[s].actions for s in by]
         return tuple(sorted((own[turn] for own in theirs if turn < len(own)), key=str))
 
-    turns = range(len(game[seat].steps))
+    turns = range(len(game[agent].steps))
     return [(chosen(mates, turn), chosen(opponents, turn)) for turn in turns]

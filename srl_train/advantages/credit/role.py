@@ -34,19 +34,19 @@ def role(discount: float, decay: float) -> Assignment:
     def assign(
         groups: Sequence[Group], seating: Seating, state: State
     ) -> tuple[list[Advantages], State]:
-        returns = [{s: game_returns(g, s, discount) for s in seating.seats} for g in groups]
-        seats_of: dict[str, list[str]] = {}
-        for seat in seating.seats:
-            seats_of.setdefault(seating.role(seat), []).append(seat)
+        returns = [{s: game_returns(g, s, discount) for s in seating.agents} for g in groups]
+        agents_of: dict[str, list[str]] = {}
+        for agent in seating.agents:
+            agents_of.setdefault(seating.role(agent), []).append(agent)
         averages = dict(state)
         scores: list[dict[str, dict[int, float]]] = [
-            {seat: {} for seat in seating.seats} for _ in groups
+            {agent: {} for agent in seating.agents} for _ in groups
         ]
-        for role_name, seats in seats_of.items():
+        for role_name, agents in agents_of.items():
             played: dict[str, list[tuple[dict[str, dict[int, float]], int, dict[str, float]]]] = {}
             for group, own, found in zip(groups, returns, scores, strict=True):
                 for number, game in enumerate(group):
-                    here = {seat: own[seat][number] for seat in seats if number in own[seat]}
+                    here = {agent: own[agent][number] for agent in agents if number in own[agent]}
                     if here:
                         name = f"{environment_of(game)} {role_name}".strip()
                         played.setdefault(name, []).append((found, number, here))
@@ -54,8 +54,8 @@ def role(discount: float, decay: float) -> Assignment:
                 everything = [value for *_, here in games for value in here.values()]
                 averages.setdefault(name, math.fsum(everything) / len(everything))
                 for found, number, here in games:
-                    for seat, value in here.items():
-                        found[seat][number] = value - averages[name]
+                    for agent, value in here.items():
+                        found[agent][number] = value - averages[name]
                     mean = math.fsum(here.values()) / len(here)
                     averages[name] = decay * averages[name] + (1.0 - decay) * mean
         return [on_all_turns(*each) for each in zip(groups, scores, strict=True)], averages

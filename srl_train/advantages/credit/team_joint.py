@@ -25,18 +25,18 @@ def team_joint(discount: float, scale: str) -> Assignment:
 
     def scores(group: Group, seating: Seating) -> Scores:
         found: dict[str, dict[int, float]] = {}
-        own = {seat: game_returns(group, seat, discount) for seat in seating.seats}
-        for seat in seating.seats:
-            mates = seating.team(seat)
-            if mates[0] != seat:
-                found[seat] = found[mates[0]]
+        own = {agent: game_returns(group, agent, discount) for agent in seating.agents}
+        for agent in seating.agents:
+            mates = seating.team(agent)
+            if mates[0] != agent:
+                found[agent] = found[mates[0]]
                 continue
             joint = {}
             for number in range(len(group)):
                 returns = [own[mate][number] for mate in mates if number in own[mate]]
                 if returns:
                     joint[number] = math.fsum(returns) / len(returns)
-            found[seat] = compared_games(joint, scale)
+            found[agent] = compared_games(joint, scale)
         return found
 
     return within_groups(lambda group, seating: on_all_turns(group, scores(group, seating)))

@@ -39,7 +39,7 @@ def build_learner(
     `model`: the module to train; `seats`: who holds each agent; `sampling`: each agent's; `joint`:
     what a central critic is shown.
     """
-    held = [seat for seat, who in seats.items() if who == name]
+    held = [agent for agent, who in seats.items() if who == name]
     per_round = len(held) * config.rollout.episodes
     budget = config.sample_budget.get(name, per_round)
     stale = may_be_stale(config, name)
@@ -47,7 +47,7 @@ def build_learner(
     if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
         algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
     check_model(algorithm.trl, model)
-    _refuse_narrowed(config, name, {seat: sampling[seat] for seat in held})
+    _refuse_narrowed(config, name, {agent: sampling[agent] for agent in held})
     served = config.backend if isinstance(config.backend, VLLMBackendConfig) else None
     settings: dict[str, Any] = {
         "max_divergence": served.max_divergence if served else None,
@@ -92,10 +92,10 @@ def _refuse_narrowed(config: RunConfig, name: str, sampling: Mapping[str, Sampli
         reader = "trl.off_policy_mask_threshold"
     elif isinstance(config.backend, VLLMBackendConfig):
         reader = "backend.name vllm"
-    for seat, own in sampling.items():
+    for agent, own in sampling.items():
         if reader and (own.top_p < 1 or own.top_k):
             raise ConfigError(
-                f"{reader} compares {name} with its log-probabilities as sampled, and in {seat} "
+                f"{reader} compares {name} with its log-probabilities as sampled, and in {agent} "
                 f"top_p {own.top_p:g} and top_k {own.top_k} sample from a part of the vocabulary: "
                 f"give top_p 1 and top_k 0 there, or leave {reader} out"
             )

@@ -136,14 +136,14 @@ def build_backends(
 def build_sampling(config: RunConfig, seats: Mapping[str, str]) -> dict[str, Sampling]:
     """Agent -> how its answers are sampled; raises ConfigError where a model cannot train so."""
     models = config.models
-    for seat in models.seat_sampling:
-        if seat not in seats:
+    for agent in models.agent_sampling:
+        if agent not in seats:
             raise ConfigError(
-                f"models.seat_sampling names {seat!r}: the agents are {', '.join(seats)}"
+                f"models.agent_sampling names {agent!r}: the agents are {', '.join(seats)}"
             )
-    sampling = {seat: models.sampling_of(seat).build() for seat in seats}
+    sampling = {agent: models.sampling_of(agent).build() for agent in seats}
     for name in models.names:
-        own = {sampling[seat].temperature for seat, who in seats.items() if who == name}
+        own = {sampling[agent].temperature for agent, who in seats.items() if who == name}
         if len(own) > 1 or own == {0.0}:
             raise ConfigError(
                 f"{name} samples at temperatures {sorted(own)}: a model that trains needs one "
@@ -162,12 +162,12 @@ def build_policies(
 ) -> dict[str, Policy]:
     """Agent -> policy; one object per backend, so that its agents are answered in one batch."""
     notes = configured_notes(config.models, make_env)
-    adapters = {seat: who for seat, who in seats.items() if who in players.adapters}
+    adapters = {agent: who for agent, who in seats.items() if who in players.adapters}
     writers = {
         id(backend): TextPolicy(
             backend,
             view,
-            per_seat=sampling,
+            per_agent=sampling,
             adapter={s: w for s, w in adapters.items() if players.backends.get(w) is backend}
             or None,
             constrained=config.models.constrained,

@@ -260,7 +260,7 @@ class Stage:
         return not isinstance(self.config, SftConfig) or self.config.top_fraction < 1
 
     def _parts_of(self, model: str) -> list[Part]:
-        own = self._run.seats_of(model) if self.config.seats == "own" else None
+        own = self._run.agents_of(model) if self.config.seats == "own" else None
         parts = parts_of(self._episodes, own)
         if not isinstance(self.config, SftConfig):
             return parts
@@ -284,10 +284,10 @@ class Stage:
                 notes = notes_for(env)
         if isinstance(self.config, SftConfig):
             found = []
-            for index, seat in watched(f"{self.name}, preparing {model}'s data", parts):
+            for index, agent in watched(f"{self.name}, preparing {model}'s data", parts):
                 one = demonstration(
                     self._episodes[index],
-                    seat,
+                    agent,
                     view,
                     chat,
                     notes=notes,
@@ -353,5 +353,5 @@ class Stage:
 
 def _mean_reward(episodes: Sequence[Episode], parts: Sequence[Part]) -> float | None:
     """Raw, per agent and turn."""
-    rewards = [step.reward for index, seat in parts for step in episodes[index].steps_of(seat)]
+    rewards = [step.reward for index, agent in parts for step in episodes[index].steps_of(agent)]
     return sum(rewards) / len(rewards) if rewards else None

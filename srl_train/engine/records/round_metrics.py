@@ -98,15 +98,15 @@ def _model_row(
     never_asked: Mapping[str, int],
     update: UpdateStats,
 ) -> dict[str, Any]:
-    seats = run.seats_of(model)
-    steps = [step for episode in kept for seat in seats for step in episode.steps_of(seat)]
+    seats = run.agents_of(model)
+    steps = [step for episode in kept for agent in seats for step in episode.steps_of(agent)]
     found = update.metrics
     metrics = {ours: found[theirs] for theirs, ours in _KEPT.items() if theirs in found}
     return {
         "seats": list(seats),
         "raw_reward": mean([step.reward for step in steps]),
-        "raw_return": mean([episode.returns()[seat] for episode in kept for seat in seats]),
-        "shaped_return": mean([sum(game[seat].shaped) for game in games for seat in seats]),
+        "raw_return": mean([episode.returns()[agent] for episode in kept for agent in seats]),
+        "shaped_return": mean([sum(game[agent].shaped) for game in games for agent in seats]),
         "parse_failures": parse_failures(steps),
         "cooperation_rate": cooperation_rate(steps),
         "updated": update.updates > 0,
@@ -117,8 +117,8 @@ def _model_row(
         "samples_dropped_stale": update.dropped.total(),
         # By agent: of those, and the games of this round that are left out because it was never
         # asked in one of their group.
-        "stale_by_seat": {seat: update.dropped[seat] for seat in seats},
-        "never_asked_by_seat": {seat: never_asked[seat] for seat in seats},
+        "stale_by_agent": {agent: update.dropped[agent] for agent in seats},
+        "never_asked_by_agent": {agent: never_asked[agent] for agent in seats},
         "staleness": _summary(update.staleness),
         "age_rounds": _summary(update.age),
         **metrics,

@@ -78,7 +78,7 @@ def _state(
     return {
         "kind": kind,
         "model_name": base,
-        "seats": list(run.seats_of(name)),
+        "seats": list(run.agents_of(name)),
         "avg_reward": _ratio(totals.reward, totals.turns),
         "win_rate": _ratio(totals.wins, totals.episodes),
         "total_episodes": totals.episodes,

@@ -37,7 +37,7 @@ def of_round(row: Mapping[str, Any]) -> dict[str, float]:
     models = {model: dict(own) for model, own in row["models"].items()}
     agents: dict[str, dict[str, Any]] = {a: dict(own) for a, own in row.get("by_agent", {}).items()}
     for own in models.values():
-        for key, name in (("stale_by_seat", "stale"), ("never_asked_by_seat", "never_asked")):
+        for key, name in (("stale_by_agent", "stale"), ("never_asked_by_agent", "never_asked")):
             for agent, count in own.pop(key).items():
                 agents.setdefault(agent, {})[name] = count
     wins = environment.pop("winners")

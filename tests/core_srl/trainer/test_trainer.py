@@ -235,7 +235,7 @@ def test_plays_another_environment(small, given):
     trainer = MultiModelTrainer(small(**four_turns))
     trainer.environment = given
     run = trainer.run
-    assert run.seats_of("model_0") == ("red_0", "red_2", "blue_0", "blue_2")
+    assert run.agents_of("model_0") == ("red_0", "red_2", "blue_0", "blue_2")
     # Four seats, four games: 16 samples, at most 8 in a step.
     assert run.config.algorithm.minibatches == 2
     # What the environment calls its length must be true before its first reset too.

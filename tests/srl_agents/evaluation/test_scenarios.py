@@ -85,7 +85,7 @@ def test_episodes_say_who_played_what():
         "agent_0": "a", "agent_1": "always_compete", "agent_2": "b", "agent_3": "a",
     }  # fmt: skip
     assert episode.extra["scenario"] == "quiet"
-    assert episode.extra["focal_seats"] == ["agent_0", "agent_2", "agent_3"]
+    assert episode.extra["focal_agents"] == ["agent_0", "agent_2", "agent_3"]
 
 
 @pytest.mark.parametrize(

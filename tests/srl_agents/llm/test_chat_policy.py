@@ -150,7 +150,7 @@ def test_no_seed_where_the_api_has_none():
 def test_seats_have_their_own_sampling_which_is_checked_at_once():
     model = Scripted(["go", "go"])
     own = Sampling(temperature=0.0)
-    policy = ChatPolicy(model, Vote(), sampling=Sampling(top_p=0.5), per_seat={"b": own})
+    policy = ChatPolicy(model, Vote(), sampling=Sampling(top_p=0.5), per_agent={"b": own})
     run(
         policy.act(
             [AgentObservation("a", "x"), AgentObservation("b", "x")],
@@ -159,7 +159,7 @@ def test_seats_have_their_own_sampling_which_is_checked_at_once():
     )
     assert [r.sampling.top_p for r in model.requests] == [0.5, 1.0]
     assert model.requests[1].sampling is own
-    for settings in ({"sampling": Sampling(top_k=2)}, {"per_seat": {"b": Sampling(top_k=2)}}):
+    for settings in ({"sampling": Sampling(top_k=2)}, {"per_agent": {"b": Sampling(top_k=2)}}):
         with pytest.raises(PolicyError, match="no top_k"):
             ChatPolicy(model, Vote(), **settings)
 

@@ -80,7 +80,7 @@ def test_seats_may_differ_in_sampling_and_adapter():
     hot, cold = Sampling(temperature=2.0), Sampling(temperature=0.5)
     backend = ScriptedBackend(lambda request: "go")
     policy = TextPolicy(
-        backend, Vote(), sampling=hot, per_seat={"b": cold}, adapter={"b": "blue"}, name="pair"
+        backend, Vote(), sampling=hot, per_agent={"b": cold}, adapter={"b": "blue"}, name="pair"
     )
     states = [policy.start(seed) for seed in (1, 2)]
     run(policy.act([AgentObservation("a", 0), AgentObservation("b", 0)], states))

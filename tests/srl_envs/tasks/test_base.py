@@ -14,7 +14,7 @@ from srl_envs.tasks.grading.extract import boxed, final_answer
 from srl_envs.text.env import TextEnv
 from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH
 from srl_envs.text.view import ParseFailure
-from srl_envs.wrappers.single_agent import OneSeat
+from srl_envs.wrappers.single_agent import SingleAgentEnv
 
 
 class Reverse(Task):
@@ -55,7 +55,7 @@ def test_keeps_the_contracts(seats, mode, capsys):
 
 @pytest.mark.parametrize("mode", ["llm", "dict", "vector"])
 def test_passes_gymnasiums_check(mode):
-    check_env(OneSeat(reverse(obs_mode=mode)), skip_render_check=True)
+    check_env(SingleAgentEnv(reverse(obs_mode=mode)), skip_render_check=True)
     made = gymnasium.make("srl_envs:srl/Math-v0", obs_mode=mode)
     check_env(made.unwrapped, skip_render_check=True)
 

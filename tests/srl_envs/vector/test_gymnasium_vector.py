@@ -8,7 +8,7 @@ from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from srl_envs import registry, vector
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.wrappers.single_agent import one_seat
+from srl_envs.wrappers.single_agent import single_agent_env
 
 IDENTITIES = [
     entry.gymnasium_id
@@ -42,7 +42,7 @@ def same(one, other):
 )
 def test_one_seat_is_gymnasiums_own_loop_over_the_single_one(name, parameters, mode):
     env = vector.gymnasium_vector(vector.make(name, 3, mode, **parameters))
-    loop = SyncVectorEnv([lambda: one_seat(name, **parameters)] * 3, autoreset_mode=mode)
+    loop = SyncVectorEnv([lambda: single_agent_env(name, **parameters)] * 3, autoreset_mode=mode)
     assert isinstance(env, VectorEnv)
     for attribute in ("num_envs", "single_action_space", "single_observation_space",
                       "action_space", "observation_space"):  # fmt: skip
@@ -68,7 +68,7 @@ def test_one_seat_is_gymnasiums_own_loop_over_the_single_one(name, parameters, m
 @pytest.mark.parametrize("identity", IDENTITIES)
 def test_make_vec_gives_the_vectorised_game(identity):
     env = gymnasium.make_vec(identity, num_envs=3, max_cycles=4)
-    assert isinstance(env.unwrapped, vector.SeatVectorEnv)
+    assert isinstance(env.unwrapped, vector.AgentVectorEnv)
     assert env.spec.id == identity
     observations, _ = env.reset(seed=0)
     assert env.observation_space.contains(observations)

@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.wrappers.single_agent import OneSeat, one_seat
+from srl_envs.wrappers.single_agent import SingleAgentEnv, single_agent_env
 
 NAMES = [name for name in registry.names() if registry.entry(name).gymnasium_id]
 IDS = [registry.entry(name).gymnasium_id for name in NAMES]
@@ -92,7 +92,7 @@ def test_games_of_several_are_refused():
     with pytest.raises(
         EnvConfigError, match="plays one agent, and the game has 2: give num_agents"
     ):
-        one_seat("maze_race_v0")
+        single_agent_env("maze_race_v0")
     with pytest.raises(EnvConfigError, match="has 8"):
-        OneSeat(registry.make("team_battle_v0"))
-    assert one_seat("staged_v0", num_agents=1).reset(seed=0)[0].shape == (9,)
+        SingleAgentEnv(registry.make("team_battle_v0"))
+    assert single_agent_env("staged_v0", num_agents=1).reset(seed=0)[0].shape == (9,)

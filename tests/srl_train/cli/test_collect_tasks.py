@@ -67,7 +67,7 @@ def test_right_programs_are_kept_and_imitated(tmp_path, capsys):
 def test_every_kind_of_text_is_collected_and_imitated(
     environment, options, seats, tmp_path, tiny_folder
 ):
-    words = ["--players", tiny_folder, "--episodes", 2, "--seat", seats[0]]
+    words = ["--players", tiny_folder, "--episodes", 2, "--agent", seats[0]]
     short = ["--set", "models.sampling.max_new_tokens=8"]
     path = tmp_path / "games.jsonl"
     games = collect(path, environment, options, *words, *short)

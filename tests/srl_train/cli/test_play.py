@@ -77,7 +77,7 @@ def test_an_interrupt_at_the_prompt_leaves_the_game(play, monkeypatch):
         ),
         (
             ["cooperate"],
-            ["team_battle_v0", "--set", "max_cycles=1", "--seat", "blue_1",
+            ["team_battle_v0", "--set", "max_cycles=1", "--agent", "blue_1",
              "--reset", "episode=100"],
             "round 0/1 battle",
         ),
@@ -135,12 +135,12 @@ def test_several_games_are_recorded_and_play_again(play, tmp_path):
     ("words", "reason"),
     [
         (["coop_compete"], "there is no environment 'coop_compete'"),
-        (["bandit_v0", "--seat", "left"], "--seat is 'left': the agents are agent_0"),
+        (["bandit_v0", "--agent", "left"], "--agent is 'left': the agents are agent_0"),
         (["bandit_v0", "--set", "arms"], "--set 'arms': give KEY=VALUE"),
         (["bandit_v0", "--set", "a=[1"], "--set 'a=[1': the value: not YAML"),
         (["bandit_v0", "--episodes", "0"], "--episodes is 0: give 1 or more"),
         (["bandit_v0", "--seed", "-1"], "--seed is -1: give 0 or more"),
-        (["bandit_v0", "--seat", ""], "--seat is '': the agents are agent_0"),
+        (["bandit_v0", "--agent", ""], "--agent is '': the agents are agent_0"),
         (["bandit_v0", "--record", "/proc/no.jsonl"], "--record: cannot write /proc/no.jsonl"),
         (["bandit_v0", "--record", "/dev"], "--record: cannot write /dev (a folder"),
         (["maze_race_v0", "--constrained"], "--constrained is for models"),

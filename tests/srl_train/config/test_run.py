@@ -54,7 +54,7 @@ FULL = RunConfig(
         base=("a", "a"),
         adapters=AdapterConfig(rank=4, target_modules=("q_proj", "v_proj")),
         sampling=SamplingConfig(temperature=0.7, top_k=5),
-        seat_sampling={"agent_1": SamplingConfig(temperature=0.7)},
+        agent_sampling={"agent_1": SamplingConfig(temperature=0.7)},
         constrained=True,
     ),
     seats={"agent_3": "tit_for_tat"},
@@ -68,19 +68,19 @@ FULL = RunConfig(
 )
 
 
-@pytest.mark.parametrize("first", ["sampling", "seat_sampling"])
+@pytest.mark.parametrize("first", ["sampling", "agent_sampling"])
 def test_what_a_seat_leaves_out_is_as_in_the_models_own_sampling(first):
     seats = {"agent_0": {"temperature": 0.5}, "agent_1": {"top_k": 3, "max_new_tokens": 8}}
-    tree = {"sampling": {"top_p": 0.9}, "seat_sampling": seats}
+    tree = {"sampling": {"top_p": 0.9}, "agent_sampling": seats}
     models = from_tree({"models": dict(sorted(tree.items(), key=lambda e: e[0] != first))}).models
-    assert models.seat_sampling == {
+    assert models.agent_sampling == {
         "agent_0": SamplingConfig(temperature=0.5, top_p=0.9, max_new_tokens=4),
         "agent_1": SamplingConfig(top_p=0.9, top_k=3, max_new_tokens=8),
     }
     assert models.sampling_of("agent_1").build() == Sampling(1.0, 0.9, 3, 8)
     assert models.sampling_of("agent_2") == models.sampling
-    alone = from_tree({}, {"models.seat_sampling.agent_0.temperature": 0.5}).models
-    assert alone.seat_sampling["agent_0"].max_new_tokens == alone.sampling.max_new_tokens == 4
+    alone = from_tree({}, {"models.agent_sampling.agent_0.temperature": 0.5}).models
+    assert alone.agent_sampling["agent_0"].max_new_tokens == alone.sampling.max_new_tokens == 4
 
 
 @pytest.mark.parametrize("config", [RunConfig(), FULL], ids=["defaults", "full"])

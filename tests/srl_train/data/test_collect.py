@@ -160,7 +160,7 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
             [*GAME, "--players", "uniform", "tiny"],
             "--players gives every agent to uniform and to tiny: give one",
         ),
-        ([*GAME, "--players", "uniform", "--seat", "agent_7"], "no agent 'agent_7'"),
+        ([*GAME, "--players", "uniform", "--agent", "agent_7"], "no agent 'agent_7'"),
         (["--environment", "coop", "--players", "uniform"], "environment: "),
         (["nowhere.yaml", "--players", "uniform"], "cannot read the configuration nowhere.yaml"),
     ],
@@ -203,7 +203,7 @@ def test_who_is_kept_for_evaluation_is_not_learned_from():
 
 def test_lines_are_episodes_of_this_schema(tmp_path):
     out = tmp_path / "games.jsonl"
-    run(*GAME, "--players", "uniform", "--episodes", 2, "--seat", "agent_1", "--out", out)
+    run(*GAME, "--players", "uniform", "--episodes", 2, "--agent", "agent_1", "--out", out)
     for line in out.read_text().splitlines():
         assert json.loads(line)["extra"] == {KEPT: ["agent_1"]}
 

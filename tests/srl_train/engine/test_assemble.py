@@ -19,7 +19,7 @@ WRONG = [
         "seats.agent_0 is 'model_7'.*always_cooperate",
     ),
     ({"models__count": 3}, ConfigError, "seats: model_2 plays no agent"),
-    ({"models__seat_sampling": {"x": {}}}, ConfigError, "models.seat_sampling names 'x'"),
+    ({"models__agent_sampling": {"x": {}}}, ConfigError, "models.agent_sampling names 'x'"),
     ({"models__sampling": {"temperature": 0}}, ConfigError, "model_0 samples at temperature"),
     (
         {"models__sampling": {"top_p": 0.9}, "updates__sample_budget": {"model_1": 4}},
@@ -28,7 +28,7 @@ WRONG = [
     ),
     (
         {
-            "models__seat_sampling": {"agent_0": {"top_k": 5}},
+            "models__agent_sampling": {"agent_0": {"top_k": 5}},
             "algorithm__trl": {"off_policy_mask_threshold": 0.1},
         },
         ConfigError,
@@ -45,7 +45,7 @@ WRONG = [
         "llama is no mixture of experts",
     ),
     (
-        {"models__count": 1, "models__seat_sampling": {"agent_1": {"temperature": 0.5}}},
+        {"models__count": 1, "models__agent_sampling": {"agent_1": {"temperature": 0.5}}},
         ConfigError,
         "one temperature above 0",
     ),

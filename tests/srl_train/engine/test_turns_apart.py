@@ -30,8 +30,8 @@ def test_a_seat_without_a_turn_in_some_games_trains_on_its_whole_groups(algorith
     whole = sum(all(one.steps_of("player_1") for one in group) for group in groups)
     assert 0 < whole < 12
     assert (first["samples"], second["samples"]) == (24, 2 * whole)
-    assert first["never_asked_by_seat"] == {"player_0": 0}
-    assert second["never_asked_by_seat"] == {"player_1": 24 - 2 * whole}
+    assert first["never_asked_by_agent"] == {"player_0": 0}
+    assert second["never_asked_by_agent"] == {"player_1": 24 - 2 * whole}
     assert first["updated"] and np.isfinite([first["loss"], second["loss"]]).all()
 
 

@@ -17,7 +17,7 @@ def sampled_and_recomputed(run, number):
     pairs = []
     for model, learner in run.learners.items():
         samples, _ = samples_for(
-            run.seats_of(model), [run.game(episode) for episode in episodes],
+            run.agents_of(model), [run.game(episode) for episode in episodes],
             group_size=run.config.rollout.group_size, discount=1.0, round_number=number,
         )  # fmt: skip
         learner.begin_update(samples, 0, run.versions[model])
@@ -112,7 +112,7 @@ def test_one_model_in_several_seats_has_a_sample_of_each(short_run):
 
 
 def test_seats_have_their_own_sampling(short_run):
-    run = assemble(short_run(models__seat_sampling={"agent_1": {"top_k": 1}}))
+    run = assemble(short_run(models__agent_sampling={"agent_1": {"top_k": 1}}))
     logprobs = {"agent_0": set(), "agent_1": set()}
     for episode in play_groups(run, 0):
         for turn in episode.turns:

@@ -37,7 +37,7 @@ def server():
 @pytest.mark.parametrize("adapters", [None, {"rank": 2}], ids=["full", "adapters"])
 def test_two_models_learn_beside_one_that_is_asked(server, short_run, adapters):
     own = {"agent_2": {"max_new_tokens": 64, "temperature": 0.5}}
-    run = assemble(short_run(**COACH, models__adapters=adapters, models__seat_sampling=own))
+    run = assemble(short_run(**COACH, models__adapters=adapters, models__agent_sampling=own))
     assert list(run.learners) == ["model_0", "model_1"] and server.bodies == []
     start = weights(run)
     rounds = [run_round(run, number) for number in range(2)]
@@ -90,10 +90,10 @@ def test_what_cannot_be_is_refused_in_one_line(short_run, settings, said):
 def test_settings_that_the_api_does_not_know_are_refused_before_anything_is_played(
     server, short_run
 ):
-    with pytest.raises(ConfigError, match=r"top_k is 3.*models\.seat_sampling"):
-        assemble(short_run(**COACH, models__seat_sampling={"agent_2": {"top_k": 3}}))
+    with pytest.raises(ConfigError, match=r"top_k is 3.*models\.agent_sampling"):
+        assemble(short_run(**COACH, models__agent_sampling={"agent_2": {"top_k": 3}}))
     # What other seats are told is nothing to it.
-    assemble(short_run(**COACH, models__seat_sampling={"agent_1": {"top_k": 3}}))
+    assemble(short_run(**COACH, models__agent_sampling={"agent_1": {"top_k": 3}}))
     assert server.bodies == []
 
 

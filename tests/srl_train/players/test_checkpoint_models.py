@@ -75,7 +75,7 @@ def test_damaged_weights_are_refused(trained):
 
 
 def test_models_answer_as_they_trained_there(short_run, tmp_path):
-    config = short_run(models__seat_sampling={"agent_1": {"top_k": 2}}, rounds=1)
+    config = short_run(models__agent_sampling={"agent_1": {"top_k": 2}}, rounds=1)
     trainer = Trainer(config, tmp_path / "run")
     trainer.fit()
     [saved] = trainer.files.checkpoints.iterdir()

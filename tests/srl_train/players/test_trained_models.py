@@ -54,7 +54,7 @@ def asked(policies):
         tokenizer = policy._backend.tokenizer
         prompts = [s.decision.tokens.prompt_ids for s in episode.steps_of(seat)]
         found[seat] = (
-            policy._per_seat.get(seat, policy._sampling),
+            policy._per_agent.get(seat, policy._sampling),
             [tokenizer.decode(prompt) for prompt in prompts],
         )
     return found
@@ -102,7 +102,7 @@ def test_models_sample_as_they_trained(seat, run_folder):
 @pytest.mark.parametrize("seat", [scored, collected])
 def test_each_model_samples_as_in_the_seats_it_held(seat, run_folder):
     cold = {"agent_0": {"temperature": 0.01}, "agent_1": {"temperature": 0.02}}
-    run = run_folder(models={"seat_sampling": cold})
+    run = run_folder(models={"agent_sampling": cold})
     temperatures = [one.temperature for one, _ in asked(seat(run)).values()]
     assert temperatures == [0.01, 0.02]
     # In the other's seat it stays who it was.
@@ -114,11 +114,11 @@ def test_each_model_samples_as_in_the_seats_it_held(seat, run_folder):
 
 
 def test_what_is_asked_for_takes_the_place_of_it_in_every_seat(run_folder):
-    run = run_folder(models={"seat_sampling": {"agent_0": {"temperature": 0.01}}})
+    run = run_folder(models={"agent_sampling": {"agent_0": {"temperature": 0.01}}})
     found = asked(scored(run, temperature=0.7, max_new_tokens=2))
     assert {one for one, _ in found.values()} == {Sampling(0.7, max_new_tokens=2)}
     record = Resolver().record(parse_player(str(run)))
-    assert record["seat_sampling"]["agent_0"]["temperature"] == 0.01
+    assert record["agent_sampling"]["agent_0"]["temperature"] == 0.01
     assert record["opponent_notes"] is False
 
 

@@ -13,7 +13,7 @@ from srl_envs.remote.openenv.focal_agent import FocalAgent
 from srl_envs.remote.openenv.games import JointGame, OpenEnvGame, listed
 from srl_envs.remote.openenv.server import in_background
 from srl_envs.text.env import TextEnv
-from srl_envs.wrappers.single_agent import OneSeat
+from srl_envs.wrappers.single_agent import SingleAgentEnv
 
 
 class Step(Action):
@@ -179,7 +179,7 @@ def test_a_focal_agent_plays_with_partners(url):
     assert "Your last answer was not read" in told  # a model's bad call is data
     assert agent.play("cooperate").endswith("\nThe game is over.")
     assert agent.play("cooperate") == "The game is over."
-    alone = OneSeat(pair_with_tit_for_tat())
+    alone = SingleAgentEnv(pair_with_tit_for_tat())
     alone.reset(seed=2)
     # What is not read plays the default action, at its price.
     paid = [alone.step(action)[1] for action in ("cooperate", "compete", "7", "cooperate")]

@@ -9,7 +9,7 @@ from pettingzoo.test import parallel_api_test
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.debate.env import (
-    JUDGE_SEATS,
+    JUDGE_ROLES,
     ORDERS,
     SPEECH_LENGTH,
     TOLD_LENGTH,
@@ -124,7 +124,7 @@ def test_history(history, told):
 
 def test_a_judge_seat_earns_its_agreement_with_the_judge():
     judge = Fixed()  # always for PRO, once something was said
-    env = parallel_env(judge=judge, judge_seat="observes", debate_rounds=2)
+    env = parallel_env(judge=judge, judge_agent="observes", debate_rounds=2)
     env.reset(seed=0)
     total = []
     for votes in ("tie", "con", "I think\npro"):
@@ -149,7 +149,7 @@ def test_a_judge_seat_earns_its_agreement_with_the_judge():
     ("vote", "pro"), [("pro", 1.0), ("con", -1.0), ("tie", 0.0), ("both are fine", 0.0)]
 )
 def test_a_judge_seat_that_decides(vote, pro):
-    env = parallel_env(judge_seat="decides", debate_rounds=1)
+    env = parallel_env(judge_agent="decides", debate_rounds=1)
     env.reset(seed=0)
     _, rewards, terminations, *_ = env.step({PRO: "a", CON: "b", JUDGE: "pro"})
     assert not any(terminations.values()) and rewards[PRO] == rewards[CON] == 0.0
@@ -209,7 +209,7 @@ def test_a_motion_may_be_named_for_an_episode():
         ({"judge": "no_such_module:make"}, "no_such_module"),
         ({"judge": "json:nothing"}, "no function 'nothing'"),
         ({"judge": 3}, "method judge"),
-        ({"judge_seat": "sleeps"}, "judge_seat must be one of"),
+        ({"judge_agent": "sleeps"}, "judge_agent must be one of"),
         ({"topics": []}, "at least one motion"),
         ({"topics": [3]}, "a motion is a text"),
         ({"topics": "/no/such/file"}, "cannot read the topics"),
@@ -226,15 +226,15 @@ def test_a_judge_by_name():
     assert run(env, ("a", "b"))[1] == {PRO: 0.5, CON: -0.5}
 
 
-@pytest.mark.parametrize("judge_seat", JUDGE_SEATS)
+@pytest.mark.parametrize("judge_agent", JUDGE_ROLES)
 @pytest.mark.parametrize("order", ORDERS)
-def test_keeps_the_contract(order, judge_seat):
-    check_environment(lambda: DebateEnv(order=order, judge_seat=judge_seat))
-    parallel_api_test(DebateEnv(order=order, judge_seat=judge_seat), num_cycles=30)
+def test_keeps_the_contract(order, judge_agent):
+    check_environment(lambda: DebateEnv(order=order, judge_agent=judge_agent))
+    parallel_api_test(DebateEnv(order=order, judge_agent=judge_agent), num_cycles=30)
 
 
 def test_sample_answers_are_speeches_and_votes():
-    env = parallel_env(judge_seat="observes")
+    env = parallel_env(judge_agent="observes")
     env.reset(seed=0)
     rng = np.random.default_rng(0)
     for agent in env.agents:
@@ -245,7 +245,7 @@ def test_sample_answers_are_speeches_and_votes():
 
 @pytest.mark.parametrize("answers", [1000, pytest.param(5000, marks=pytest.mark.slow)])
 def test_hostile_answers_never_raise(answers):
-    env = TextEnv(parallel_env(judge_seat="decides", debate_rounds=9))
+    env = TextEnv(parallel_env(judge_agent="decides", debate_rounds=9))
     rng = np.random.default_rng(0)
     said = 0
     while said < answers:
@@ -266,7 +266,7 @@ def test_hostile_answers_never_raise(answers):
         ({}, 3),
         ({"max_cycles": 4}, 4),
         ({"max_cycles": 5, "order": "alternating"}, 2),
-        ({"max_cycles": 5, "judge_seat": "observes"}, 4),
+        ({"max_cycles": 5, "judge_agent": "observes"}, 4),
     ],
 )
 def test_as_many_rounds_as_there_are_turns_for(options, rounds):

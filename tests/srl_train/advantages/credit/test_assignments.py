@@ -32,8 +32,8 @@ def advantages(name, groups, seating=ONE, discount=1.0, **settings):
 
 def led(seating):
     """The same seats, the first of them leading."""
-    first, *others = seating.seats
-    return Seating(seating.seats, seating.teams, {first: tuple(others)})
+    first, *others = seating.agents
+    return Seating(seating.agents, seating.teams, {first: tuple(others)})
 
 
 def test_agent_turn_by_hand():

@@ -31,7 +31,7 @@ def test_per_agent_is_what_trl_computes(short_run, scale):
     run = assemble(short_run(algorithm__scale_rewards=scale, rollout__groups_per_round=2))
     batches = watched(run)
     kept = run_round(run, 0).episodes
-    [seat] = run.seats_of("model_0")
+    [seat] = run.agents_of("model_0")
     returns = [sum(run.game(episode)[seat].shaped) for episode in kept]
     expected = [*compared(returns[:4], scale), *compared(returns[4:], scale)]
     assert len(set(expected)) > 2
@@ -52,7 +52,7 @@ def test_every_assignment_trains_on_its_own_advantages(short_run, name):
 
     run.credit = assign
     run_round(run, 0)
-    [seat] = run.seats_of("model_0")
+    [seat] = run.agents_of("model_0")
     [(advantages, _)] = given
     for row, game in zip(batches[0]["advantages"], advantages[0], strict=True):
         # Two turns; the tokens of each share its advantage, and all others have none.

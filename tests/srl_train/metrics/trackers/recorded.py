@@ -35,8 +35,8 @@ def round_row(number: int, reward: float = 0.5) -> dict:
             "model_0": {
                 "seats": ["red 1", "red/1"], "raw_reward": reward, "loss": float("nan"),
                 "updated": True, "staleness": {"mean": 0.5, "max": 1},
-                "stale_by_seat": {"red 1": 0, "red/1": 3},
-                "never_asked_by_seat": {"red 1": 0, "red/1": 0},
+                "stale_by_agent": {"red 1": 0, "red/1": 3},
+                "never_asked_by_agent": {"red 1": 0, "red/1": 0},
             },
         },
     }  # fmt: skip
