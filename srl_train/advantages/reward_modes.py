@@ -61,6 +61,34 @@ class Mode:
     """
 
 
+def raw() -> Mode:
+    """Each agent learns from the environment's own rewards."""
+    return Mode("raw", lambda rewards, teams, state: {a: list(own) for a, own in rewards.items()})
+
+
+def zero_sum() -> Mode:
+    """Each turn's reward is the mean of the own team less the mean of its rivals.
+
+    Rivals are the agents of all other teams; without teams, all others, and the own team is the
+    agent alone. Both means are over the agents that have that turn; where no rival has it, theirs
+    is 0. With two sides of equal size the rewards of every turn add up to 0, whatever the game
+    pays: what both could gain together counts for nothing.
+    """
+
+    def shape(rewards: Rewards, teams: Teams, state: State) -> dict[str, list[float]]:
+        shaped: dict[str, list[float]] = {}
+        for agent, own in rewards.items():
+            allies = [a for a in rewards if a == agent or (teams and teams[a] == teams[agent])]
+            rivals = [a for a in rewards if a not in allies]
+            shaped[agent] = [
+                _mean_at(rewards, allies, turn) - _mean_at(rewards, rivals, turn)
+                for turn in range(len(own))
+            ]
+        return shaped
+
+    return Mode("zero_sum", shape)
+
+
 def cooperative(cooperation_strength: float = 0.6) -> Mode:
     """Each turn's reward is (1 - k) * own + k * mean of the team, k the cooperation strength.
 
@@ -151,6 +179,8 @@ MODES: Mapping[str, Callable[[Any], Mode]] = {
     "competitive": lambda mode: competitive(mode.competition_intensity),
     "mixed": lambda mode: mixed(mode.cooperation_strength, mode.competition_intensity),
     "hierarchical": lambda mode: hierarchical(mode.cooperation_strength, mode.leader),
+    "zero_sum": lambda mode: zero_sum(),
+    "raw": lambda mode: raw(),
 }
 """Name -> the `mode` section of a configuration -> mode."""
 
@@ -176,7 +206,7 @@ def _blended(
         strength = strengths[agent]
         shaped[agent] = []
         for turn, reward in enumerate(own):
-            mean = _mean(rewards[mate][turn] for mate in mates if turn < len(rewards[mate]))
+            mean = _mean_at(rewards, mates, turn)
             shaped[agent].append((1.0 - strength) * reward + strength * mean)
     return shaped
 
@@ -204,6 +234,7 @@ def _same_team(one: str, other: str, teams: Teams) -> bool:
     return teams is None or teams[one] == teams[other]
 
 
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return math.fsum(found) / len(found)
+def _mean_at(rewards: Rewards, agents: Iterable[str], turn: int) -> float:
+    """Of those agents that have that turn; 0 where none has."""
+    found = [rewards[agent][turn] for agent in agents if turn < len(rewards[agent])]
+    return math.fsum(found) / len(found) if found else 0.0

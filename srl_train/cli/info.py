@@ -19,7 +19,7 @@ PACKAGES = (
 STRATEGIES = {
     "synchronized": "every optimizer step, all models apply the mean gradient",
     "asynchronous": "each model updates when its own sample budget is full; staleness is bounded",
-    "federated": "after a round, models take the score-weighted mean of the weights",
+    "federated": "after a round, models take the mean of their weights, weighted by samples",
     "selective": "only the best share of the models updates; patience lets the others in",
 }
 """Update strategy -> meaning. A copy of the names in srl_train.config.run, held equal by a test:
@@ -29,6 +29,8 @@ MODES = {
     "competitive": "each reward gets a bonus for its rank",
     "mixed": "both, with a balance that moves",
     "hierarchical": "a leader speaks first and is paid the team's mean",
+    "zero_sum": "the own team's mean less its rivals'",
+    "raw": "the environment's own rewards",
 }
 """Mode -> meaning; held equal to srl_train.config.run by the same test."""
 

@@ -21,6 +21,7 @@ from srl_train.config.engine import EngineConfig, LocalEngineConfig, RayEngineCo
 from srl_train.config.learning.credit import CreditConfig, MixedConfig, ModeConfig, PlainCredit
 from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, PpoConfig
 from srl_train.config.learning.offline import DpoConfig, SftConfig
+from srl_train.config.learning.presets import PRESETS, PresetName, filled_in
 from srl_train.config.learning.updates import (
     AsynchronousConfig,
     FederatedConfig,
@@ -110,6 +111,9 @@ class RunConfig(Section):
     """How the models' updates are combined."""
     rollout: RolloutConfig = RolloutConfig()
     """What a round plays."""
+    preset: PresetName | None = None
+    """A published algorithm: what `algorithm` and `credit` are where they are left out
+    (docs/training/credit.md)."""
     credit: CreditConfig = PlainCredit()
     """Which answer is paid for what came of a game."""
     algorithm: AlgorithmConfig = GrpoConfig()
@@ -137,6 +141,12 @@ class RunConfig(Section):
     holds a slice (docs/training/processes.md)."""
     seed: Annotated[int, Field(ge=0, le=seeding.MOST)] = 0
     """All randomness of the run comes from it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_preset(cls, tree: Any) -> Any:
+        named = tree.get("preset") if isinstance(tree, Mapping) else None
+        return filled_in(tree) if isinstance(named, str) and named in PRESETS else tree
 
     @model_validator(mode="after")
     def _check(self) -> RunConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from srl_train.advantages.credit.assignment import Advantages, Group
+from srl_train.advantages.credit.assignment import Advantages, Group, environment_of
 from srl_train.advantages.returns import discounted_return, rewards_to_go
 
 SCALE_FLOOR = 1e-4  # added to deviations, as TRL does
@@ -41,6 +41,23 @@ def game_returns(group: Group, agent: str, discount: float) -> dict[int, float]:
 def compared_games(returns: Mapping[int, float], scale: str) -> dict[int, float]:
     """The same with every return compared with all of them."""
     return dict(zip(returns, compared(list(returns.values()), scale), strict=True))
+
+
+def across_groups(
+    groups: Sequence[Group], returns: Sequence[Mapping[int, float]], scale: str
+) -> list[dict[int, float]]:
+    """Each return compared with those of all groups, where several environments are played of the
+    same one: per group, number of the game -> one number."""
+    alike: dict[str, list[tuple[int, int]]] = {}
+    for index, (group, own) in enumerate(zip(groups, returns, strict=True)):
+        for number in own:
+            alike.setdefault(environment_of(group[number]), []).append((index, number))
+    found: list[dict[int, float]] = [{} for _ in returns]
+    for places in alike.values():
+        values = compared([returns[index][number] for index, number in places], scale)
+        for (index, number), value in zip(places, values, strict=True):
+            found[index][number] = value
+    return found
 
 
 def on_all_turns(group: Group, scores: Scores) -> Advantages:

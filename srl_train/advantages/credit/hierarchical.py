@@ -10,11 +10,10 @@ from srl_train.advantages.credit.assignment import (
     Group,
     Seating,
     State,
-    environment_of,
 )
 from srl_train.advantages.credit.comparison import (
     Scores,
-    compared,
+    across_groups,
     compared_games,
     game_returns,
     on_all_turns,
@@ -41,7 +40,8 @@ def hierarchical(discount: float, scale: str) -> Assignment:
             )
         own = [{s: game_returns(group, s, discount) for s in seating.agents} for group in groups]
         across = {
-            leader: _across(groups, [found[leader] for found in own]) for leader in seating.leaders
+            leader: across_groups(groups, [found[leader] for found in own], scale)
+            for leader in seating.leaders
         }
         scores: list[Scores] = [
             {
@@ -51,19 +51,5 @@ def hierarchical(discount: float, scale: str) -> Assignment:
             for number, found in enumerate(own)
         ]
         return [on_all_turns(*each) for each in zip(groups, scores, strict=True)], state
-
-    def _across(
-        groups: Sequence[Group], returns: Sequence[dict[int, float]]
-    ) -> list[dict[int, float]]:
-        alike: dict[str, list[tuple[int, int]]] = {}
-        for index, (group, own) in enumerate(zip(groups, returns, strict=True)):
-            for number in own:
-                alike.setdefault(environment_of(group[number]), []).append((index, number))
-        found: list[dict[int, float]] = [{} for _ in returns]
-        for places in alike.values():
-            values = compared([returns[index][number] for index, number in places], scale)
-            for (index, number), value in zip(places, values, strict=True):
-                found[index][number] = value
-        return found
 
     return assign

@@ -12,12 +12,14 @@ from srl_train.advantages.credit.hierarchical import hierarchical
 from srl_train.advantages.credit.leave_one_out import leave_one_out
 from srl_train.advantages.credit.opponent_model import opponent_model
 from srl_train.advantages.credit.role import role
+from srl_train.advantages.credit.round import whole_round
 from srl_train.advantages.credit.team_joint import team_joint
 
 ASSIGNMENTS: Mapping[str, Callable[[Any, float], Assignment | None]] = {
     "per_agent": lambda credit, discount: None,
     "agent_turn": lambda credit, discount: agent_turn(discount, credit.scale),
     "team_joint": lambda credit, discount: team_joint(discount, credit.scale),
+    "round": lambda credit, discount: whole_round(discount, credit.scale),
     "role": lambda credit, discount: role(discount, credit.decay),
     "hierarchical": lambda credit, discount: hierarchical(discount, credit.scale),
     "leave_one_out": lambda credit, discount: leave_one_out(discount),

@@ -57,8 +57,15 @@ class HierarchicalConfig(ModeSection):
     """The agent that speaks first; null takes each team's first."""
 
 
+class PlainMode(ModeSection):
+    """The own team's mean less its rivals'; or the environment's own rewards."""
+
+    name: Literal["zero_sum", "raw"]
+    """How rewards are shaped (docs/training/updates.md)."""
+
+
 ModeConfig = Annotated[
-    CooperativeConfig | CompetitiveConfig | MixedConfig | HierarchicalConfig,
+    CooperativeConfig | CompetitiveConfig | MixedConfig | HierarchicalConfig | PlainMode,
     Field(discriminator="name"),
     chosen_by("name", "mixed"),
 ]
@@ -80,7 +87,7 @@ class PlainCredit(CreditSection):
 class ScaledCredit(CreditSection):
     """Assignments that scale their advantages."""
 
-    name: Literal["agent_turn", "team_joint", "hierarchical", "opponent_model"]
+    name: Literal["agent_turn", "team_joint", "round", "hierarchical", "opponent_model"]
     """Which answer is paid for what (docs/training/credit.md)."""
     scale: Literal["group", "none"] = "group"
     """What advantages are divided by: the deviation of what they are compared with, or nothing."""

@@ -15,6 +15,7 @@ def summary(run: Run) -> dict[str, Any]:
     return {
         "environment": run.config.environment.name,
         "mode": run.config.mode.name,
+        "preset": run.config.preset,
         "strategy": run.config.updates.strategy,
         "seed": run.config.seed,
         "rounds": run.next_round,

@@ -154,7 +154,7 @@ def test_a_central_controller_plays_all_seats():
 
 
 def test_another_way_to_divide_is_refused():
-    with pytest.raises(EnvConfigError, match="each must be one of 'seat', 'game', got 'team'"):
+    with pytest.raises(EnvConfigError, match="each must be one of 'agent', 'game', got 'team'"):
         vector.gymnasium_vector(vector.make("bandit_v0", 1), each="team")
 
 

@@ -10,6 +10,8 @@ from srl_train.advantages.reward_modes import (
     hierarchical,
     mixed,
     rank_bonuses,
+    raw,
+    zero_sum,
 )
 from srl_train.config.learning.credit import (
     CompetitiveConfig,
@@ -164,7 +166,7 @@ def test_a_leader_that_is_no_seat_is_named():
         hierarchical(leader="x").speaks_first(["a", "b"], None)
 
 
-@pytest.mark.parametrize("name", ["cooperative", "competitive", "mixed", "hierarchical"])
+@pytest.mark.parametrize("name", sorted(MODES))
 def test_every_named_mode_builds_and_keeps_shapes_and_inputs(name):
     mode = MODES[name](RunConfig(mode={"name": name}).mode)
     assert mode.name == name
@@ -181,6 +183,22 @@ def test_every_named_mode_builds_and_keeps_shapes_and_inputs(name):
     assert rewards == {"r0": [1.0, 2.0], "r1": [0.0, 1.0], "b0": [3.0, 3.0], "b1": [0.5]}
     assert mode.shape({}, None, state) == {}
     assert json.loads(json.dumps(mode.update(state, 0.5))) == mode.update(state, 0.5)
+
+
+def test_zero_sum_pays_the_own_teams_lead():
+    rewards = {"r0": [1.0, 4.0], "r1": [3.0], "b0": [0.0, 1.0], "b1": [2.0, 3.0]}
+    # turn 0: red 2, blue 1; turn 1: red 4 (r0 alone is left), blue 2
+    assert shaped(zero_sum(), rewards, TEAMS) == {
+        "r0": [1.0, 2.0], "r1": [1.0], "b0": [-1.0, -2.0], "b1": [-1.0, -2.0],
+    }  # fmt: skip
+    # without teams each against all others: 1 - (2 + 6) / 2, ...
+    alone = {"a": [1.0], "b": [2.0], "c": [6.0, 5.0]}
+    assert shaped(zero_sum(), alone) == {"a": [-3.0], "b": [-1.5], "c": [4.5, 5.0]}
+
+
+def test_raw_rewards_stay_as_they_are():
+    rewards = {"r0": [1.0, 4.0], "r1": [3.0], "b0": [0.0], "b1": []}
+    assert raw().shape(rewards, TEAMS, {}) == rewards
 
 
 def test_the_table_hands_on_the_settings():

@@ -47,7 +47,7 @@ def test_games_come_in_groups_and_are_the_same_for_one_seed():
 
 
 def test_a_game_is_kept_for_the_seats_that_pass(mixed_games):
-    only = filtered(mixed_games, seats=["agent_1"])
+    only = filtered(mixed_games, agents=["agent_1"])
     assert len(only) == 8 and all(e.extra[KEPT] == ["agent_1"] for e in only)
     assert parts_of(only) == [(index, "agent_1") for index in range(8)]
     assert filtered(mixed_games) == mixed_games

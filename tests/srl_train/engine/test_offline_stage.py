@@ -310,7 +310,7 @@ def test_a_model_without_data_is_left_as_it_is(short_run, tmp_path):
     make_env = partial(build_env, short_run())
     expert = scripted_player("always_cooperate", make_env())
     policies = dict.fromkeys(("agent_0", "agent_1"), expert)
-    games = filtered(play_games(make_env, policies, 4, 0), seats=["agent_0"])
+    games = filtered(play_games(make_env, policies, 4, 0), agents=["agent_0"])
     write_jsonl(tmp_path / "games.jsonl", games)
     sft = {"data": [str(tmp_path / "games.jsonl")]}
     trainer = Trainer(short_run(sft=sft, rounds=0), tmp_path / "run")

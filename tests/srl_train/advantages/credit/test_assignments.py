@@ -15,7 +15,7 @@ TWO = Seating(("a", "b"))
 TEAMS = Seating(("r0", "r1", "b0", "b1"), {"r0": "red", "r1": "red", "b0": "blue", "b1": "blue"})
 FLOOR = 1e-4
 OWN = sorted(set(ASSIGNMENTS) - {"per_agent"})
-PER_GROUP = sorted(set(OWN) - {"role"})
+PER_GROUP = sorted(set(OWN) - {"role", "round"})
 
 
 def credit_section(**settings):
@@ -102,6 +102,14 @@ def test_hierarchical_compares_leaders_over_all_groups_and_followers_within():
     assert scaled[0][0]["b"] == pytest.approx([-2 / (math.sqrt(8) + FLOOR)], rel=1e-12)
 
 
+def test_round_compares_all_starts():
+    groups = [alone([1], [2, 1]), alone([10], [10])]  # 1, 3, 10, 10 around 6; squares 66, over 3
+    found = advantages("round", groups, scale="none")
+    assert [[own["a"] for own in group] for group in found] == [[[-5], [-3, -3]], [[4], [4]]]
+    scaled = advantages("round", groups)
+    assert scaled[1][0]["a"] == pytest.approx([4 / (math.sqrt(22) + FLOOR)], rel=1e-12)
+
+
 def test_hierarchical_needs_leaders():
     with pytest.raises(ConfigError, match="nobody leads: set"):
         advantages("hierarchical", [alone([1], [2])], ONE)
@@ -120,10 +128,10 @@ def test_role_by_hand():
 
 
 def test_role_is_the_team_then_who_leads_then_the_seat():
-    assert [TEAMS.role(seat) for seat in TEAMS.seats] == ["red", "red", "blue", "blue"]
-    assert [led(TEAMS).role(seat) for seat in TEAMS.seats] == ["red", "red", "blue", "blue"]
-    assert [led(TWO).role(seat) for seat in TWO.seats] == ["leader", "follower"]
-    assert [TWO.role(seat) for seat in TWO.seats] == ["a", "b"]
+    assert [TEAMS.role(seat) for seat in TEAMS.agents] == ["red", "red", "blue", "blue"]
+    assert [led(TEAMS).role(seat) for seat in TEAMS.agents] == ["red", "red", "blue", "blue"]
+    assert [led(TWO).role(seat) for seat in TWO.agents] == ["leader", "follower"]
+    assert [TWO.role(seat) for seat in TWO.agents] == ["a", "b"]
 
 
 def test_seats_of_one_role_share_its_average():

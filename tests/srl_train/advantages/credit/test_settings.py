@@ -36,7 +36,14 @@ WRONG = [
 OWN = {
     "scale": (
         "none",
-        {"agent_turn", "team_joint", "hierarchical", "advantage_alignment", "opponent_model"},
+        {
+            "agent_turn",
+            "team_joint",
+            "round",
+            "hierarchical",
+            "advantage_alignment",
+            "opponent_model",
+        },
     ),
     "decay": (0.5, {"role"}),
     "alignment": (2.0, {"advantage_alignment"}),

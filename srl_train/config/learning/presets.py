@@ -1,0 +1,87 @@
+"""Published algorithms by name: the settings of ours that each stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from srl_train.errors import ConfigError
+
+PresetName = Literal["grpo", "dr_grpo", "dapo", "gspo", "rloo", "reinforce_plus_plus", "magrpo"]
+Tree = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Settings that a published algorithm differs in from the defaults, and where it is from."""
+
+    source: str
+    algorithm: Tree
+    credit: Tree
+
+
+PRESETS: Mapping[str, Preset] = {
+    "grpo": Preset("Shao et al. 2024, eq. 3", {"loss": "grpo", "beta": 0.04}, {}),
+    "dr_grpo": Preset(
+        "Liu et al. 2025 (Understanding R1-Zero-like training), sec. 3.2",
+        {"loss": "dr_grpo", "scale_rewards": "none"},
+        {},
+    ),
+    "dapo": Preset(
+        "Yu et al. 2025, sec. 3, without its dynamic sampling",
+        {"loss": "dapo", "trl": {"epsilon_high": 0.28, "mask_truncated_completions": True}},
+        {},
+    ),
+    "gspo": Preset(
+        "Zheng et al. 2025, eq. 5 and sec. 5.1",
+        {
+            "loss": "grpo",
+            "clip_range": 3e-4,
+            "minibatches": 4,
+            "trl": {"epsilon_high": 4e-4, "importance_sampling_level": "sequence"},
+        },
+        {},
+    ),
+    "rloo": Preset("Ahmadian et al. 2024, sec. 3.2", {}, {"name": "leave_one_out"}),
+    "reinforce_plus_plus": Preset(
+        "Hu et al. 2025, sec. 3, with the divergence in the loss (`algorithm.beta`) and not in the "
+        "reward",
+        {},
+        {"name": "round"},
+    ),
+    "magrpo": Preset(
+        "Liu et al. 2025 (LLM collaboration with multi-agent RL), over whole games",
+        {},
+        {"name": "team_joint", "scale": "none"},
+    ),
+}
+"""Name -> what it stands for."""
+
+
+def filled_in(tree: Tree) -> dict[str, Any]:
+    """A run's tree with what its `preset` says where it says nothing itself.
+
+    Raises ConfigError where the tree's own algorithm or credit assignment is another one.
+    """
+    preset = PRESETS[tree["preset"]]
+    found = dict(tree)
+    for section, settings in (
+        ("algorithm", {"name": "grpo", **preset.algorithm}),
+        ("credit", {"name": "per_agent", **preset.credit}),
+    ):
+        given = tree.get(section, {})
+        if isinstance(given, BaseModel):
+            given = given.model_dump(exclude_unset=True) | {"name": given.name}  # type: ignore[attr-defined]
+        if not isinstance(given, Mapping):
+            continue  # which is refused where sections are read
+        if given.get("name", settings["name"]) != settings["name"]:
+            raise ConfigError(
+                f"{section}.name: got {given['name']!r}, and the preset {tree['preset']!r} is of "
+                f"{settings['name']!r}: leave one of the two out"
+            )
+        trl = {**settings.get("trl", {}), **(given.get("trl") or {})}
+        found[section] = {**settings, **given, **({"trl": trl} if trl else {})}
+    return found

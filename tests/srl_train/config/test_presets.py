@@ -1,0 +1,59 @@
+"""Published algorithms by name: what they stand for, and whose settings go first."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import srl_train
+from srl_train.config.learning.learners import GrpoConfig
+from srl_train.config.learning.presets import PRESETS, PresetName
+from srl_train.config.run import RunConfig
+from srl_train.config.yaml_file import from_tree, to_tree
+from srl_train.errors import ConfigError
+
+DOCS = Path(srl_train.__file__).parents[1] / "docs"
+
+
+@pytest.mark.parametrize("name", get_args(PresetName))
+def test_a_preset_sets_what_it_says_and_reads_back_as_it_was(name):
+    config = RunConfig(preset=name)
+    preset = PRESETS[name]
+    assert preset.algorithm.items() <= config.algorithm.model_dump().items()
+    assert preset.credit.items() <= config.credit.model_dump().items()
+    assert from_tree(to_tree(config)) == config
+    assert config != RunConfig()
+    assert f"| `{name}` |" in (DOCS / "training" / "credit.md").read_text(encoding="utf-8")
+
+
+def test_every_preset_has_its_name():
+    assert set(PRESETS) == set(get_args(PresetName))
+
+
+def test_what_is_said_goes_before_the_preset():
+    config = from_tree(
+        {
+            "preset": "gspo",
+            "algorithm": {"clip_range": 1e-3, "trl": {"epsilon_high": 2e-3}},
+        }
+    )
+    assert config.algorithm.clip_range == 1e-3 and config.algorithm.loss == "grpo"
+    assert config.algorithm.trl == {"epsilon_high": 2e-3, "importance_sampling_level": "sequence"}
+    # A section of Python's says what it was given, not its defaults.
+    config = RunConfig(preset="dr_grpo", algorithm=GrpoConfig(learning_rate=1e-5))
+    assert (config.algorithm.loss, config.algorithm.learning_rate) == ("dr_grpo", 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"preset": "gspo", "algorithm": {"name": "ppo"}}, "algorithm.name: got 'ppo', and the"),
+        ({"preset": "rloo", "credit": {"name": "role"}}, "credit.name: got 'role', and the preset"),
+        ({"preset": "grop"}, "preset: got 'grop': give one of 'grpo'"),
+        ({"preset": ["grpo"]}, "preset: got"),
+        ({"preset": "gspo", "algorithm": 3}, "algorithm: got 3"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tree, message):
+    with pytest.raises(ConfigError, match=message):
+        from_tree(tree)
