@@ -59,7 +59,16 @@ def test_train(run_example, tmp_path, in_small, tiny_folder):
     assert (tmp_path / "runs/train/metrics.jsonl").read_text().count("\n") == 2
 
 
+@pytest.mark.usefixtures("one_model")
 def test_collect_and_dpo(run_example, in_small):
+    in_small(dpo__epochs=1, logging__evaluation_episodes=2)
+    said = run_example("collect_and_dpo.py")
+    assert re.search(r"^64 games gave [1-9]\d* pairs$", said, re.M)
+    assert re.search(r"earned 0\.\d+ before and 0\.\d+ after", said)
+
+
+@pytest.mark.slow
+def test_dpo_learns_from_the_games_that_were_collected(run_example, in_small):
     in_small(dpo__epochs=2, logging__evaluation_episodes=16)
     said = run_example("collect_and_dpo.py")
     data = float(re.search(r"a seat earned (0\.\d+) a turn", said)[1])
