@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import socket
 import time
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from srl_agents.serving import fleet as fleets
 from srl_agents.serving.fleet import Fleet
 from srl_agents.serving.gpus import Gpu
 from srl_train.errors import ConfigError
+from tests.core_srl.servers.test_schedulers import free_ports
 from tests.core_srl.weights import logprobs_of
 from tests.servers.vllm_stub import VLLMStub
 
@@ -61,9 +61,8 @@ def started(monkeypatch, tiny_folder):
 
 @pytest.fixture
 def port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """The first of four free ones, of which no other process is given one by chance."""
+    return free_ports(4)
 
 
 @pytest.fixture
@@ -302,14 +301,13 @@ def test_folders_are_published_without_a_manager(manager, tiny_folder, started, 
     assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
 
 
-def test_each_gpu_has_a_server_with_the_adapters_of_its_port(tiny_folder, started, monkeypatch):
+def test_each_gpu_has_a_server_with_the_adapters_of_its_port(
+    tiny_folder, started, port, monkeypatch
+):
     monkeypatch.setattr(
         "core_srl.servers.adapter_servers.find_gpus",
         lambda: [Gpu(0, 80.0, 79.0), Gpu(3, 80.0, 79.0)],
     )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     scheduler = create_distributed_lora_scheduler(port, 2, base=tiny_folder)
 
     async def course():
