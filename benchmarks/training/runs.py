@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from benchmarks.records import CONFIGS
 from benchmarks.training.claim import Request, Target
-from srl_agents.episode import Episode
+from srl_agents.episode import Episode, read_jsonl
 from srl_train.config import yaml_file
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.rounds import RoundResult
@@ -57,6 +58,9 @@ def trained(
                 training = time.process_time()
                 results = trainer.fit()
                 training = time.process_time() - training
+                watched = _games_before_rounds(out)
+                if named_by:
+                    trainer.met.update(last_info(episode)[named_by] for episode in watched)
                 yield {
                     "variant": name,
                     "seed": seed,
@@ -64,7 +68,7 @@ def trained(
                     **{paper: sit(trainer.run) for paper, sit in exams.items()},
                     "curve": results["training_metrics"]["total_rewards"],
                     "met": sorted(trainer.met),
-                    "episodes": config.rounds * config.rollout.episodes,
+                    "episodes": config.rounds * config.rollout.episodes + len(watched),
                     "training_seconds": trainer.run.seconds,
                     "training_cpu_seconds": training,
                     "wall_seconds": time.perf_counter() - began,
@@ -88,6 +92,13 @@ def mean_return(run: Run, games: int) -> float:
 def last_info(episode: Episode) -> Mapping[str, Any]:
     """What the first agent was told at the end."""
     return episode.turns[-1][0].info
+
+
+def _games_before_rounds(out: Path) -> list[Episode]:
+    """The games that `sft` and `dpo` were given."""
+    return [
+        episode for file in sorted((out / "data").glob("*.jsonl")) for episode in read_jsonl(file)
+    ]
 
 
 class _WatchedTrainer(Trainer):
