@@ -31,10 +31,16 @@ def tool_use():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "make"), [("debate.yaml", debate), ("tool_use.yaml", tool_use)])
-def test_weights_change(name, make, tmp_path, glimpse):
+@pytest.mark.parametrize(
+    ("name", "make", "smaller"),
+    [
+        ("debate.yaml", debate, {}),
+        ("tool_use.yaml", tool_use, {"sft.episodes": 8, "sft.min_return": None, "sft.epochs": 1}),
+    ],
+)
+def test_weights_change(name, make, smaller, tmp_path, glimpse):
     start = glimpse(make)
-    config = yaml_file.load(CONFIGS / name, {**SMALLER, "models.base": str(start)})
+    config = yaml_file.load(CONFIGS / name, {**SMALLER, **smaller, "models.base": str(start)})
     Trainer(config, tmp_path / "run").fit()
     before = load_file(start / "model.safetensors")
     for folder in (tmp_path / "run" / "models").iterdir():
