@@ -19,7 +19,7 @@ PACKAGES = (
 STRATEGIES = {
     "synchronized": "every optimizer step, all models apply the mean gradient",
     "asynchronous": "each model updates when its own sample budget is full; staleness is bounded",
-    "federated": "after a round, models take the mean of their weights, weighted by samples",
+    "federated": "models learn apart, and take the mean of their weights, weighted by samples",
     "selective": "only the best share of the models updates; patience lets the others in",
 }
 """Update strategy -> meaning. A copy of the names in srl_train.config.run, held equal by a test:

@@ -154,6 +154,7 @@ class RunConfig(Section):
             raise ConfigError("rounds: got 0: give 1 or more, or a section sft or dpo")
         self._check_names()
         self._check_sizes()
+        self._check_updates()
         self._check_players()
         self._check_credit()
         self._check_parallel()
@@ -219,6 +220,14 @@ class RunConfig(Section):
             raise ConfigError(
                 f"dpo.episodes: got {self.dpo.episodes}: give a multiple of rollout.group_size "
                 f"({size}), answers are compared within groups"
+            )
+
+    def _check_updates(self) -> None:
+        updates = self.updates
+        if isinstance(updates, FederatedConfig) and 0 < self.rounds < updates.period:
+            raise ConfigError(
+                f"updates.period: got {updates.period} where rounds is {self.rounds}: the models "
+                f"would never be averaged; give {self.rounds} or less"
             )
 
     def _check_players(self) -> None:

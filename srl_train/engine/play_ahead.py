@@ -367,5 +367,7 @@ def in_all(last: UpdateStats, parts: Sequence[UpdateStats]) -> UpdateStats:
         whole.age += part.age
         whole.metrics = part.metrics or whole.metrics
         whole.weight_change += part.weight_change
+        whole.sent += part.sent
+        whole.received += part.received
         whole.version, whole.dropped = part.version, part.dropped
     return whole

@@ -34,20 +34,26 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
     name = checkpoints.checkpoint_name(run.next_round, final)
     weights = {m: fsdp.in_full(learner.weights()) for m, learner in run.learners.items()}
     optimizers = {m: fsdp.in_full(learner.optimizer_state()) for m, learner in run.learners.items()}
+    strategy = fsdp.in_full(run.strategy_state)
     if processes.is_main():
-        _write(run, directory, name, weights, optimizers)
+        _write(run, directory, name, weights, optimizers, strategy)
     processes.wait()
     return name
 
 
 def _write(
-    run: Run, directory: Path, name: str, weights: Mapping[str, Any], optimizers: Mapping[str, Any]
+    run: Run,
+    directory: Path,
+    name: str,
+    weights: Mapping[str, Any],
+    optimizers: Mapping[str, Any],
+    strategy: Any,
 ) -> None:
     checkpoints.save(
         directory,
         name,
         tensors={f"models/{model}": own for model, own in weights.items()},
-        state=_state_of(run, optimizers),
+        state=_state_of(run, optimizers, strategy),
         metadata={
             "round": run.next_round,
             "episode": episodes_played(run),
@@ -62,7 +68,7 @@ def _write(
     )
 
 
-def _state_of(run: Run, optimizers: Mapping[str, Any]) -> dict[str, Any]:
+def _state_of(run: Run, optimizers: Mapping[str, Any], strategy: Any) -> dict[str, Any]:
     """Everything but the models' weights: plain data, and tensors among it."""
     return {
         "next_round": run.next_round,
@@ -71,7 +77,7 @@ def _state_of(run: Run, optimizers: Mapping[str, Any]) -> dict[str, Any]:
         "versions": dict(run.versions),
         "totals": {m: dataclasses.asdict(t) for m, t in run.totals.items()},
         "frozen_totals": {m: dataclasses.asdict(t) for m, t in run.frozen_totals.items()},
-        "strategy": run.strategy_state,
+        "strategy": strategy,
         "mode": dict(run.mode_state),
         "credit": dict(run.credit_state),
         "pools": {name: pool.state() for name, pool in run.pools.items()},
@@ -101,7 +107,7 @@ def held(run: Run) -> Held:
     """Copies of all that a round changes, on the CPU; a run between two rounds is held."""
     weights = {model: learner.weights() for model, learner in run.learners.items()}
     optimizers = {model: learner.optimizer_state() for model, learner in run.learners.items()}
-    return Held(_copied(weights), _copied(_state_of(run, optimizers)))
+    return Held(_copied(weights), _copied(_state_of(run, optimizers, run.strategy_state)))
 
 
 def put_back(run: Run, before: Held) -> None:

@@ -38,15 +38,18 @@ class UpdateStats:
     age: list[int] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     weight_change: float = 0.0
+    sent: int = 0
+    """Bytes that the models would have sent each other over a network, of this one; and received:
+    0 where the update strategy does not count them."""
+    received: int = 0
     version: int = 0
     """The model's update count afterwards."""
     dropped: Counter[str] = field(default_factory=Counter)
     """Agent -> samples thrown away as too stale, in all rounds so far."""
 
-    def add(self, taken: UpdateBatch, metrics: Mapping[str, float], changed: bool) -> None:
-        """Count one update; the metrics kept are the latest update's."""
+    def add(self, taken: UpdateBatch, metrics: Mapping[str, float]) -> None:
+        """Count what one update was made from; the metrics kept are the latest update's."""
         self.samples += len(taken.samples)
-        self.updates += changed
         self.staleness += taken.staleness
         self.age += taken.age
         self.metrics = dict(metrics)
@@ -60,12 +63,15 @@ def update_models(
     stats: Mapping[str, UpdateStats],
 ) -> dict[str, dict[str, Tensor]]:
     """One update of every model in `batches`: all stepping together where the strategy exchanges
-    gradients, each on its own where it does not. Returns copies of their weights before it.
+    gradients, each on its own where it does not. A strategy that exchanges weights is given those
+    of all models. Returns copies of their weights before it.
 
     A model's update is counted when its weights differ afterwards, and only then.
     """
     context = context._replace(samples={m: len(own.samples) for m, own in batches.items()})
-    before = {model: snapshot(run.learners[model].weights()) for model in batches}
+    models = batches if run.strategy.on_weights is unchanged else run.learners
+    before = {model: snapshot(run.learners[model].weights()) for model in models}
+    traffic = run.strategy.traffic(run.strategy_state)
     tasks = {}
     for model, taken in batches.items():
         index = list(run.learners).index(model)
@@ -78,19 +84,24 @@ def update_models(
     for model, own in learned.items():
         _warn_of_left_out(model, own, context)
         stats[model].steps_left_out += len(own.left_out)
-    after = run.engine.each(lambda model: run.learners[model].weights(), batches)
+    after = run.engine.each(lambda model: run.learners[model].weights(), models)
     _refuse_broken(run, after, "after the update")
     merged, run.strategy_state = run.strategy.on_weights(before, after, run.strategy_state, context)
     _refuse_broken(run, merged, "as the update strategy gave them")
     for model, weights in merged.items():
         if weights is not None and weights is not after[model]:
             run.learners[model].set_weights(weights)
-    for model, taken in batches.items():
+    for model in models:
         changed = distance(before[model], run.learners[model].weights()) > 0
         if changed:
             run.versions[model] += 1
+            stats[model].updates += 1
             publish_update(run, model)
-        stats[model].add(taken, learned[model].metrics, changed)
+        if model in batches:
+            stats[model].add(batches[model], learned[model].metrics)
+    for model, (sent, received) in run.strategy.traffic(run.strategy_state).items():
+        stats[model].sent += sent - traffic[model][0]
+        stats[model].received += received - traffic[model][1]
     return before
 
 
@@ -113,7 +124,9 @@ def _learned_together(
                 gradients[model] = None
                 left_out[model].append((step, broken))
         combined, run.strategy_state = run.strategy.on_gradients(
-            gradients, run.strategy_state, context._replace(step=step)
+            gradients,
+            run.strategy_state,
+            context._replace(step=step, weights=lambda model: learners[model].weights()),
         )
         each(partial(_apply, learners, combined), combined)
     metrics = each(lambda model: learners[model].end_update(), tasks)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from srl_train.distributed import fsdp
 from srl_train.distributed.fsdp import full
 from srl_train.errors import UpdateError
 from srl_train.updates.strategy import Parameters
@@ -94,6 +95,16 @@ def copied(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str
         name: value.to(device=like[name].device, dtype=like[name].dtype, copy=True)
         for name, value in values.items()
     }
+
+
+def placed(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The values where those of `like` lie: on their devices, in slices where they are sliced."""
+    return {name: fsdp.like(own.to(like[name].device), like[name]) for name, own in values.items()}
+
+
+def size(tensors: Mapping[str, Tensor]) -> int:
+    """Bytes of the tensors, as they are."""
+    return sum(own.numel() * own.element_size() for own in tensors.values())
 
 
 def _shape(tensor: Tensor | Sequence[int]) -> tuple[int, ...]:

@@ -1,16 +1,17 @@
-"""Federated averaging: models learn apart and are averaged after every round."""
+"""Federated averaging: models learn apart and are averaged every few rounds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from srl_train.config.bounds import above, within
+from srl_train.config.bounds import above, at_least, within
+from srl_train.config.learning.updates import AverageServer, Server
 from srl_train.errors import UpdateError
 from srl_train.updates.averaging import (
     Groups,
@@ -18,11 +19,15 @@ from srl_train.updates.averaging import (
     check_groups,
     copied,
     members_of,
+    placed,
+    size,
     weighted_mean,
 )
-from srl_train.updates.strategy import RoundContext, Tensors, UpdateStrategy
+from srl_train.updates.servers import stepped
+from srl_train.updates.strategy import RoundContext, Tensors, UpdateStrategy, unchanged
 
 By = Literal["samples", "scores"]
+AVERAGE = AverageServer()
 TEMPERATURE = 4.0
 """In standard errors: four equal models' weights lie near .25, a clearly better one's above."""
 
@@ -32,58 +37,158 @@ def federated(
     temperature: float = TEMPERATURE,
     mix: float = 1.0,
     groups: Groups = (),
+    *,
+    period: int = 1,
+    proximal: float = 0.0,
+    server: Server = AVERAGE,
 ) -> UpdateStrategy:
-    """Every model takes the weighted mean of the weights.
+    """Models learn apart for `period` rounds, then take the weighted mean of their weights.
 
-    After a round, within each group: new = mix * mean + (1 - mix) * own. `by` "samples" weighs
-    the models by the number of samples they trained on (McMahan et al. 2017, alg. 1), "scores" by
-    softmax(score / temperature), scores and temperature in standard errors
-    (srl_train.updates.scores).
+    Within each group: new = mix * common + (1 - mix) * own. The common weights are the mean, or
+    what another `server` makes of it (srl_train.updates.servers). `by` "samples" weighs the models
+    by the number of samples they trained on since the last mean (McMahan et al. 2017, alg. 1),
+    "scores" by softmax(score / temperature), scores and temperature in standard errors
+    (srl_train.updates.scores); over several rounds a score is their sum over the root of their
+    number, which again is in standard errors.
     Models without samples, or without a score, do not count in the mean and take it too. With mix 1
     all end equal to the bit. A model that is None stays None; a group in which nobody counts is
-    left as it is.
+    left as it is. Rounds in which nobody learned do not count; the end of a stage before the rounds
+    ends a period.
+
+    `proximal` is FedProx's mu (Li et al. 2020, eq. 2): each model's loss gets mu / 2 times the
+    squared L2 distance of its weights from the last common ones. What is added is its gradient,
+    mu * (own - common), to the gradient of the loss, before clipping and the optimizer.
 
     LoRA: the mean of A and the mean of B are averaged apart, and their product is not the mean of
     the products B A. It is exact when all adapters share one A (or one B), close while they have
     moved little from an equal start, and wrong by any amount otherwise. So start all adapters
-    equal and keep mix at 1, which makes them equal again after every round.
+    equal and keep mix at 1, which makes them equal again with every mean.
 
-    Raises ConfigError for temperature <= 0 or mix outside 0..1, UpdateError for a group of unknown
-    models, where parameter names or shapes differ within a group, and for a score or a weight not
-    finite.
+    Raises ConfigError for temperature <= 0, mix outside 0..1, period < 1 or proximal < 0,
+    UpdateError for a group of unknown models, where parameter names or shapes differ within a
+    group, and for a score or a weight not finite.
     """
     above("federated temperature", temperature, 0.0)
     within("federated mix", mix, 0.0, 1.0)
+    at_least("federated period", period, 1)
+    at_least("federated proximal", proximal, 0.0)
+    averages = isinstance(server, AverageServer)
 
     def init(models: Sequence[str]) -> dict[str, Any]:
         check_groups(models, groups)
-        return {}
+        return {
+            "models": list(models),
+            **_new_period(),
+            "common": {},  # group -> the weights that all took last, where they are read
+            "server": {},  # group -> its optimizer's state
+            "traffic": {model: [0, 0] for model in models},
+        }
 
-    def shares(models: Sequence[str], context: RoundContext) -> dict[str, float]:
+    def numbered(state: Any) -> list[tuple[str, list[str]]]:
+        return [(str(n), own) for n, own in enumerate(members_of(state["models"], groups))]
+
+    def shares(models: Sequence[str], state: Any) -> dict[str, float]:
         if by == "scores":
-            scores = {model: context.scores[model] for model in models if model in context.scores}
+            scores = {m: _over_rounds(state["scores"][m]) for m in models if m in state["scores"]}
             return score_weights(scores, temperature)
-        return {m: float(context.samples[m]) for m in models if context.samples.get(m)}
+        return {m: float(state["samples"][m]) for m in models if state["samples"].get(m)}
+
+    def with_common(state: Any, weights: Callable[[str], Mapping[str, Tensor] | None]) -> Any:
+        """The state that knows common weights: at first, the mean of what the models begin with."""
+        if state["common"]:
+            return state
+        found = {}
+        for key, group in numbered(state):
+            own = {m: tensors for m in group if (tensors := weights(m)) is not None}
+            check_compatible(own)
+            found[key] = weighted_mean(own, dict.fromkeys(own, 1.0))
+        return {**state, "common": found}
+
+    def on_gradients(gradients: Tensors, state: Any, context: RoundContext) -> tuple[Tensors, Any]:
+        state = with_common(state, context.weights)
+        applied = dict(gradients)
+        for key, group in numbered(state):
+            for model in group:
+                if (gradient := gradients.get(model)) is not None:
+                    own, common = context.weights(model), state["common"][key]
+                    applied[model] = _held_back(gradient, own, common, proximal)
+        return applied, state
 
     def on_weights(
         before: Tensors, after: Tensors, state: Any, context: RoundContext
     ) -> tuple[Tensors, Any]:
+        if proximal or not averages:
+            state = with_common(state, before.get)
+        state = _with_round(state, context)
+        if state["rounds"] < period and not context.closing:
+            return after, state
         taken = dict(after)
-        for group in members_of(after, groups):
-            own = {model: after[model] for model in group}
-            present = {model: found for model, found in own.items() if found is not None}
-            counted = shares(sorted(present), context)
+        common, servers = dict(state["common"]), dict(state["server"])
+        traffic = {model: list(bytes_) for model, bytes_ in state["traffic"].items()}
+        for key, group in numbered(state):
+            present = {m: own for m in group if (own := after.get(m)) is not None}
+            counted = shares(sorted(present), state)
             if not counted:
                 continue
             check_compatible(present)
-            mean = weighted_mean({model: present[model] for model in counted}, counted)
+            new = weighted_mean({model: present[model] for model in counted}, counted)
+            if not averages:
+                start = placed(common[key], like=new)
+                new, servers[key] = stepped(server, start, new, servers.get(key))
+            if key in common:
+                common[key] = new
             for model, weights in present.items():
-                taken[model] = copied(_mixed(mean, weights, mix), like=weights)
-        return taken, state
+                taken[model] = copied(_mixed(new, weights, mix), like=weights)
+                if len(present) > 1 and mix > 0.0:
+                    traffic[model][0] += size(weights) if model in counted else 0
+                    traffic[model][1] += size(weights)
+        state = {**state, **_new_period(), "common": common, "server": servers}
+        return taken, {**state, "traffic": traffic}
 
     return UpdateStrategy(
-        init, on_weights=on_weights, check=partial(check_compatible, groups=groups)
+        init,
+        on_gradients if proximal else unchanged,
+        on_weights,
+        partial(check_compatible, groups=groups),
+        lambda state: {model: (sent, got) for model, (sent, got) in state["traffic"].items()},
     )
+
+
+def _new_period() -> dict[str, Any]:
+    """What is known of the rounds since the last mean: their number, and by model the samples and
+    (the sum of scores, their number)."""
+    return {"rounds": 0, "samples": {}, "scores": {}}
+
+
+def _with_round(state: Any, context: RoundContext) -> dict[str, Any]:
+    samples, scores = dict(state["samples"]), dict(state["scores"])
+    for model, number in context.samples.items():
+        samples[model] = samples.get(model, 0) + number
+    for model, score in context.scores.items():
+        total, count = scores.get(model, (0.0, 0))
+        scores[model] = [total + score, count + 1]
+    return {**state, "rounds": state["rounds"] + 1, "samples": samples, "scores": scores}
+
+
+def _over_rounds(scores: Sequence[float]) -> float:
+    """A score in standard errors of (sum, number) of scores of as many rounds."""
+    total, count = scores
+    return total / math.sqrt(count)
+
+
+@torch.no_grad()
+def _held_back(
+    gradient: Mapping[str, Tensor],
+    own: Mapping[str, Tensor],
+    common: Mapping[str, Tensor],
+    proximal: float,
+) -> dict[str, Tensor]:
+    """gradient + proximal * (own - common), of the parameters that have a gradient."""
+    near = placed({name: common[name] for name in gradient}, like=gradient)
+    return {
+        name: value + (proximal * (own[name].to(near[name]) - near[name])).to(value)
+        for name, value in gradient.items()
+    }
 
 
 def score_weights(scores: Mapping[str, float], temperature: float) -> dict[str, float]:

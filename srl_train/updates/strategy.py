@@ -13,12 +13,22 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from srl_train.errors import UpdateError
+
 Tensors = Mapping[str, Mapping[str, Tensor] | None]
 """Model -> parameter name -> tensor. None for a model that has nothing, or must not update:
 never zeros, because AdamW moves on a zero gradient and 0 * NaN is NaN."""
 
 Parameters = Mapping[str, Mapping[str, Tensor | Sequence[int]]]
 """Model -> parameter name -> its tensor, or only its shape."""
+
+
+Traffic = Mapping[str, tuple[int, int]]
+"""Model -> (bytes it sent, bytes it received), so far."""
+
+
+def _no_weights(model: str) -> Mapping[str, Tensor]:
+    raise UpdateError(f"the weights of {model} are asked for outside an optimizer step")
 
 
 class RoundContext(NamedTuple):
@@ -33,6 +43,10 @@ class RoundContext(NamedTuple):
     agents (srl_train.updates.scores), higher is better; only models that played."""
     samples: Mapping[str, int] = MappingProxyType({})
     """Model -> the number of samples that it trains on now."""
+    weights: Callable[[str], Mapping[str, Tensor]] = _no_weights
+    """At an optimizer step: model -> its weights as they are, by parameter name."""
+    closing: bool = False
+    """Whether this is the last update of a stage before the rounds."""
 
 
 def no_state(models: Sequence[str]) -> dict[str, Any]:
@@ -52,17 +66,25 @@ def any_models(parameters: Parameters) -> None:
     """Accept every set of models: `check` of a strategy that averages nothing."""
 
 
+def no_traffic(state: Any) -> Traffic:
+    """`traffic` of a strategy that does not count what models send each other."""
+    return {}
+
+
 class UpdateStrategy(NamedTuple):
-    """Four functions; most strategies need `init` and one of the others."""
+    """Five functions; most strategies need `init` and one of the others."""
 
     init: Callable[[Sequence[str]], Any]
     """Names of the models -> the first state."""
     on_gradients: Callable[[Tensors, Any, RoundContext], tuple[Tensors, Any]] = unchanged
     """(gradients, state, context) -> (what each model applies, state); every optimizer step."""
     on_weights: Callable[[Tensors, Tensors, Any, RoundContext], tuple[Tensors, Any]] = unchanged
-    """(weights before the round, after it, state, context) -> (weights to take, state)."""
+    """(weights before the update, after it, state, context) -> (weights to take, state); of all
+    models, also of those that learned nothing in this update."""
     check: Callable[[Parameters], None] = any_models
     """Raises UpdateError, before training starts, if these models cannot be updated so."""
+    traffic: Callable[[Any], Traffic] = no_traffic
+    """State -> what the models would have sent over a network between them so far."""
 
 
 def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
@@ -98,4 +120,12 @@ def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
         for strategy in strategies:
             strategy.check(parameters)
 
-    return UpdateStrategy(init, on_gradients, on_weights, check)
+    def traffic(states: Any) -> Traffic:
+        total: dict[str, tuple[int, int]] = {}
+        for strategy, state in zip(strategies, states, strict=True):
+            for model, (sent, received) in strategy.traffic(state).items():
+                before = total.get(model, (0, 0))
+                total[model] = before[0] + sent, before[1] + received
+        return total
+
+    return UpdateStrategy(init, on_gradients, on_weights, check, traffic)

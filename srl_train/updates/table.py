@@ -19,6 +19,9 @@ STRATEGIES: Mapping[str, Callable[[Any], UpdateStrategy]] = {
         getattr(updates.weighting, "temperature", TEMPERATURE),
         updates.mix,
         updates.groups,
+        period=updates.period,
+        proximal=updates.proximal,
+        server=updates.server,
     ),
     "selective": lambda updates: selective(updates.fraction, updates.patience),
 }

@@ -75,8 +75,61 @@ class SynchronizedConfig(UpdatesSection):
     """Lists of models that are averaged among themselves; empty for all together."""
 
 
+class ServerSection(Section):
+    """What the server optimizers share."""
+
+    CHOICE: ClassVar = "name"
+
+
+class AverageServer(ServerSection):
+    """The mean itself is taken: federated averaging (McMahan et al. 2017)."""
+
+    name: Literal["average"] = "average"
+    """What steps from the last common weights towards the mean (docs/training/updates.md)."""
+
+
+class MomentumServer(ServerSection):
+    """Momentum on the way to the mean: FedAvgM (Hsu et al. 2019; Reddi et al. 2021)."""
+
+    name: Literal["fedavgm"] = "fedavgm"
+    """What steps from the last common weights towards the mean (docs/training/updates.md)."""
+    learning_rate: Annotated[float, Field(gt=0)] = 1.0
+    """Of the server: the share of the way to the mean that a first step takes."""
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Share of the last step's momentum in the next."""
+
+
+class NesterovServer(ServerSection):
+    """Nesterov's momentum on the way to the mean: DiLoCo (Douillard et al. 2023)."""
+
+    name: Literal["diloco"] = "diloco"
+    """What steps from the last common weights towards the mean (docs/training/updates.md)."""
+    learning_rate: Annotated[float, Field(gt=0)] = 0.7
+    """Of the server: the share of the way to the mean that a first step takes, before momentum."""
+    momentum: Annotated[float, Field(gt=0, lt=1)] = 0.9
+    """Share of the last step's momentum in the next."""
+
+
+class AdamServer(ServerSection):
+    """Adam on the way to the mean: FedAdam (Reddi et al. 2021)."""
+
+    name: Literal["fedadam"] = "fedadam"
+    """What steps from the last common weights towards the mean (docs/training/updates.md)."""
+    learning_rate: Annotated[float, Field(gt=0)] = 0.01
+    """Of the server: how far a weight moves in a first step."""
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Share of the past in the mean of the ways."""
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    """Share of the past in the mean of their squares."""
+    tau: Annotated[float, Field(gt=0)] = 1e-3
+    """Added to the root of that mean: the way below which steps shrink."""
+
+
+Server = AverageServer | MomentumServer | NesterovServer | AdamServer
+
+
 class FederatedConfig(UpdatesSection):
-    """After every round, models take the weighted mean of the weights."""
+    """Models learn apart, and every few rounds take the weighted mean of the weights."""
 
     strategy: Literal["federated"] = "federated"
     """How the models' updates are combined (docs/training/updates.md)."""
@@ -88,6 +141,15 @@ class FederatedConfig(UpdatesSection):
     """What the weights of a model count in the mean."""
     mix: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of the mean in the new weights, 0 to 1; the rest stays the model's own."""
+    period: Annotated[int, Field(ge=1)] = 1
+    """Rounds that models learn apart before they are averaged."""
+    proximal: Annotated[float, Field(ge=0)] = 0.0
+    """FedProx's mu: each model's loss gets mu / 2 times the squared distance from the last common
+    weights."""
+    server: Annotated[Server, Field(discriminator="name"), chosen_by("name", "average")] = (
+        AverageServer()
+    )
+    """How the new common weights come from the mean."""
 
 
 class SelectiveConfig(UpdatesSection):

@@ -118,7 +118,8 @@ class Stage:
         updates = {model: UpdateStats() for model in self._learners}
         batches = {model: UpdateBatch(tuple(own), (), ()) for model, own in self._samples.items()}
         # Nobody plays, so nobody scores better than the others.
-        context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0))
+        closing = self.passes + 1 == self.config.epochs
+        context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0), closing=closing)
         number = self._run.stages.passes
         update_index = STAGE_UPDATES + ORDER.index(self.name)
         stepped = self._stepped

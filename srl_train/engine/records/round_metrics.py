@@ -53,12 +53,18 @@ def row(
     """One line of metrics.jsonl. Rewards are means per agent and turn, returns per episode."""
     steps = [step for episode in kept for turn in episode.turns for step in turn]
     shaped = [reward for game in games for own in game.values() for reward in own.shaped]
+    counted = bool(run.strategy.traffic(run.strategy_state))
     return {
         "round": number,
         "seconds": dict(seconds),
         "mode": run.config.mode.name,
         "strategy": run.config.updates.strategy,
         "mode_state": dict(mode_state),
+        **(
+            {"communicated_bytes": sum(u.sent + u.received for u in updates.values())}
+            if counted
+            else {}
+        ),
         "environment": {
             "name": run.config.environment.name,
             "episodes": len(kept) + len(left_out),
@@ -74,7 +80,14 @@ def row(
         "by_environment": by_environment(kept),
         "by_agent": {agent: _agent_row(agent, kept) for agent in run.seats},
         "models": {
-            model: _model_row(run, model, kept, games, never_asked, update)
+            model: {
+                **_model_row(run, model, kept, games, never_asked, update),
+                **(
+                    {"bytes_sent": update.sent, "bytes_received": update.received}
+                    if counted
+                    else {}
+                ),
+            }
             for model, update in updates.items()
         },
     }

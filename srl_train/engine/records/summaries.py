@@ -27,7 +27,15 @@ def summary(run: Run) -> dict[str, Any]:
         "api_usage": {name: asdict(own) for name, own in run.engine.api_usage(run).items()},
         "seconds": run.seconds,
         "versions": versions(),
+        **communicated(run),
     }
+
+
+def communicated(run: Run) -> dict[str, int]:
+    """What the models would have sent each other over a network in all rounds so far, up and down,
+    where the update strategy counts it."""
+    traffic = run.strategy.traffic(run.strategy_state)
+    return {"communicated_bytes": sum(map(sum, traffic.values()))} if traffic else {}
 
 
 def results(

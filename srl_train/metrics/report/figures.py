@@ -25,7 +25,7 @@ from srl_train.metrics.seeds import Entry
 SHOWN_ELSEWHERE = frozenset(
     {"raw_reward", "raw_return", "shaped_return", "parse_failures", "cooperation_rate",
      "updated", "updates", "weight_change", "samples", "steps_left_out",
-     "samples_dropped_stale"}
+     "samples_dropped_stale", "bytes_sent", "bytes_received"}
 )  # fmt: skip
 """Of a model's row, what has a figure or table of its own; all else is the learner's."""
 

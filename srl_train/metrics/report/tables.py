@@ -138,7 +138,8 @@ def failed_episodes(run: Run) -> Table | None:
 
 
 def updates(run: Run) -> Table:
-    """One row per model: updates, samples, weight change and staleness over the whole run."""
+    """One row per model: updates, samples, weight change and staleness over the whole run, and the
+    bytes exchanged with others where they are counted."""
 
     def moved(model: str) -> list[float]:
         return [change for change in run.series("models", model, "weight_change") if change > 0]
@@ -149,6 +150,11 @@ def updates(run: Run) -> Table:
     def last(key: str) -> Callable[[str], str]:
         return lambda model: number(run.series("models", model, key)[-1], 8)
 
+    def megabytes(key: str) -> Callable[[str], str]:
+        return lambda model: number(run.total("models", model, key) / 1e6, 6)
+
+    exchanged = {"MB sent": megabytes("bytes_sent"), "received": megabytes("bytes_received")}
+    counted = any("communicated_bytes" in row for row in run.rows)
     return _rows_of(
         "model",
         run.models,
@@ -162,6 +168,7 @@ def updates(run: Run) -> Table:
             "staleness, mean": lambda m: mean(stale(m, "mean")),
             "most": lambda m: max(stale(m, "max"), default=math.nan),
             "samples dropped as stale": last("samples_dropped_stale"),
+            **(exchanged if counted else {}),
         },
     )
 

@@ -145,6 +145,20 @@ WRONG = [
         "updates.mix: unknown where strategy is 'asynchronous': it is read where",
     ),
     ("updates: {strategy: federated, mix: 2}", "updates.mix: got 2: give 1 or less"),
+    ("updates: {strategy: federated, period: 0}", "updates.period: got 0: give 1 or more"),
+    (
+        "{rounds: 5, updates: {strategy: federated, period: 6}}",
+        "updates.period: got 6 where rounds is 5: the models would never be averaged; give 5 or",
+    ),
+    ("updates: {strategy: federated, proximal: -1}", "updates.proximal: got -1: give 0 or more"),
+    (
+        "updates: {strategy: federated, server: {name: fedavg}}",
+        "updates.server.name: got 'fedavg': give one of 'average', 'fedavgm', 'diloco', 'fedadam'",
+    ),
+    (
+        "updates: {strategy: federated, server: {momentum: 0.9}}",
+        "updates.server.momentum: unknown where name is 'average': it is read where name is 'fed",
+    ),
     (
         "updates: {strategy: federated, weighting: {by: scores, temperature: 0}}",
         "updates.weighting.temperature: got 0: give more than 0",

@@ -22,7 +22,13 @@ ADAPTERS = {"models__adapters": {"rank": 2}}
 RUNS = {
     "synchronized": {"updates__strategy": "synchronized"},
     "asynchronous": {"updates__sample_budget": {"model_0": 2, "model_1": 12}},
-    "federated": {"updates__strategy": "federated", "updates__mix": 0.5},
+    "federated": {
+        "updates__strategy": "federated",
+        "updates__mix": 0.5,
+        "updates__period": 2,
+        "updates__proximal": 0.1,
+        "updates__server": {"name": "fedadam"},
+    },
     "asynchronous adapters": {
         "updates__sample_budget": {"model_1": 6},
         "models__constrained": True,
@@ -282,6 +288,18 @@ def test_killed_twice_once_while_a_checkpoint_is_written(short_run, tmp_path):
     config = short_run(rounds=6, checkpoints__every=1, algorithm__minibatches=2)
     killed, half_written = killed_and_resumed(config, tmp_path, kills=2, seed=0)
     assert killed >= 1 and half_written >= 1
+    check_nothing_was_lost(config, tmp_path)
+
+
+@pytest.mark.slow
+def test_killed_between_and_after_means_of_diloco(short_run, tmp_path):
+    config = short_run(
+        rounds=12,
+        checkpoints__every=1,
+        updates={"strategy": "federated", "period": 3, "server": {"name": "diloco"}},
+    )
+    killed, _ = killed_and_resumed(config, tmp_path, kills=4, seed=2)
+    assert killed >= 2
     check_nothing_was_lost(config, tmp_path)
 
 

@@ -128,3 +128,115 @@ def test_averaging_adapters_apart_is_not_averaging_their_product():
         "y": {b: tensor([[3.0]]), a: tensor([[0.0]])},
     }
     assert products(met(apart, scores))["x"] == 2.0  # 2 * 1, where the mean product is 1
+
+
+# ---- apart for several rounds --------------------------------------------------------------------
+
+
+def rounds_of(strategy, rounds, models="ab"):
+    """What the models have after each round, in which they add what `rounds` says to a weight of 0:
+    ({model: what it adds}, {model: its samples}) of each."""
+    weights = {model: {"w": tensor([0.0])} for model in models}
+    state, found = strategy.init(models), []
+    for number, (added, samples) in enumerate(rounds):
+        after = {model: {"w": own["w"] + added[model]} for model, own in weights.items()}
+        context = RoundContext(number, 0, {}, samples)
+        weights, state = strategy.on_weights(weights, after, state, context)
+        found.append({model: own["w"].item() for model, own in weights.items()})
+    return found, state
+
+
+def test_models_are_apart_for_a_period_and_weighed_by_all_samples_since():
+    found, state = rounds_of(
+        federated(period=3),
+        [
+            ({"a": 1.0, "b": 8.0}, {"a": 10, "b": 30}),
+            ({"a": 1.0, "b": 0.0}, {"a": 20}),
+            ({"a": 2.0, "b": 0.0}, {"b": 20}),
+            ({"a": 1.0, "b": 0.0}, {"a": 8, "b": 8}),
+        ],
+    )
+    # (30 * 4 + 50 * 8) / 80 = 6.5, where the last round's samples alone would make it b's 8
+    assert found[:2] == [{"a": 1.0, "b": 8.0}, {"a": 2.0, "b": 8.0}]
+    assert found[2:] == [{"a": 6.5, "b": 6.5}, {"a": 7.5, "b": 6.5}]
+    assert (state["rounds"], state["samples"]) == (1, {"a": 8, "b": 8})
+
+
+def test_scores_of_a_period_count_as_one_in_standard_errors():
+    strategy = federated("scores", temperature=1.0, period=4)
+    weights = {"a": {"w": tensor([4.0])}, "b": {"w": tensor([8.0])}}
+    state = strategy.init("ab")
+    for number in range(4):
+        context = RoundContext(number, 0, {"a": LN3 / 2, "b": 0.0})
+        taken, state = strategy.on_weights(weights, weights, state, context)
+    # 4 * ln 3 / 2 / sqrt(4) = ln 3: weights of 3/4 and 1/4
+    assert_close(taken["a"]["w"], tensor([5.0]))
+
+
+def test_the_end_of_a_stage_ends_a_period():
+    strategy, weights = federated(period=9), {"a": {"w": tensor([4.0])}, "b": {"w": tensor([8.0])}}
+    context = RoundContext(0, 0, {}, {"a": 1, "b": 1}, closing=True)
+    taken, _ = strategy.on_weights(weights, weights, strategy.init("ab"), context)
+    assert taken["a"]["w"].item() == 6.0
+
+
+def test_bytes_are_those_of_the_tensors_up_and_down_at_each_mean():
+    values = {"w": torch.zeros(3, 5), "half": torch.zeros(7, dtype=torch.bfloat16)}
+    weights = {model: dict(values) for model in "abc"}
+    strategy = federated(period=2)
+    state = strategy.init("abc")
+    seen = []
+    for number in range(4):
+        context = RoundContext(number, 0, {}, {"a": 1, "b": 1})  # c has nothing to send
+        _, state = strategy.on_weights(weights, weights, state, context)
+        seen.append(strategy.traffic(state))
+    size = 3 * 5 * 4 + 7 * 2
+    assert seen[0] == dict.fromkeys("abc", (0, 0))
+    assert seen[1] == seen[2] == {"a": (size, size), "b": (size, size), "c": (0, size)}
+    assert seen[3] == {"a": (2 * size, 2 * size), "b": (2 * size, 2 * size), "c": (0, 2 * size)}
+
+
+# ---- FedProx -------------------------------------------------------------------------------------
+
+
+def test_the_proximal_term_is_the_gradient_of_the_loss_that_fedprox_writes():
+    """Against torch's own gradient of loss + mu / 2 * |w - common|^2, over two periods."""
+    mu, rate = 0.3, 0.1
+    strategy = federated(proximal=mu, period=2)
+    start = torch.linspace(-1.0, 1.0, 6).reshape(2, 3)
+    weights = {"a": {"w": start.clone()}, "b": {"w": start.clone()}}
+    aims = {"a": torch.full((2, 3), 2.0), "b": torch.arange(6.0).reshape(2, 3)}
+    state, common = strategy.init("ab"), start.clone()
+
+    def loss(model, w):
+        return ((w - aims[model]) ** 3).sum()
+
+    for number in range(4):
+        before = {model: {"w": own["w"].clone()} for model, own in weights.items()}
+        for step in range(2):
+            plain, expected = {}, {}
+            for model, own in weights.items():
+                w = own["w"].clone().requires_grad_()
+                [plain_gradient] = torch.autograd.grad(loss(model, w), w)
+                held = loss(model, w) + mu / 2 * ((w - common) ** 2).sum()
+                [expected[model]] = torch.autograd.grad(held, w)
+                plain[model] = {"w": plain_gradient}
+            context = RoundContext(number, step, {}, weights=weights.__getitem__)
+            applied, state = strategy.on_gradients(plain, state, context)
+            for model, own in applied.items():
+                assert_close(own["w"], expected[model], rtol=1e-6, atol=1e-6)
+                weights[model]["w"] -= rate * 0.1 * own["w"].clamp(-1, 1)
+        samples = RoundContext(number, 0, {}, {"a": 1, "b": 1})
+        weights, state = strategy.on_weights(before, weights, state, samples)
+        weights = {model: dict(own) for model, own in weights.items()}
+        if number % 2:
+            common = weights["a"]["w"].clone()
+
+
+def test_without_a_gradient_nothing_holds_a_model_back():
+    strategy = federated(proximal=1.0)
+    weights = {model: {"w": tensor([1.0])} for model in "ab"}
+    context = RoundContext(0, 0, {}, weights=weights.__getitem__)
+    gradients = {"a": {"w": tensor([1.0])}, "b": None}
+    applied, _ = strategy.on_gradients(gradients, strategy.init("ab"), context)
+    assert applied["b"] is None
