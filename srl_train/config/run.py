@@ -224,7 +224,19 @@ class RunConfig(Section):
 
     def _check_updates(self) -> None:
         updates = self.updates
-        if isinstance(updates, FederatedConfig) and 0 < self.rounds < updates.period:
+        if not isinstance(updates, FederatedConfig):
+            return
+        if updates.adapters == "alternating" and self.models.adapters is None:
+            raise ConfigError(
+                "updates.adapters: got 'alternating' where whole models are trained: leave it out, "
+                "or give models.adapters"
+            )
+        if updates.adapters == "alternating" and updates.mix < 1:
+            raise ConfigError(
+                f"updates.mix: got {updates.mix} where updates.adapters is 'alternating', for "
+                "which all models must share a factor: give 1"
+            )
+        if 0 < self.rounds < updates.period:
             raise ConfigError(
                 f"updates.period: got {updates.period} where rounds is {self.rounds}: the models "
                 f"would never be averaged; give {self.rounds} or less"

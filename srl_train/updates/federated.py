@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from srl_train.config.bounds import above, at_least, within
-from srl_train.config.learning.updates import AverageServer, Server
+from srl_train.config.learning.updates import Adapters, AverageServer, Server
 from srl_train.errors import UpdateError
+from srl_train.updates.adapters import check_adapters, check_shared, held_factor, without
 from srl_train.updates.averaging import (
     Groups,
     check_compatible,
@@ -24,7 +24,13 @@ from srl_train.updates.averaging import (
     weighted_mean,
 )
 from srl_train.updates.servers import stepped
-from srl_train.updates.strategy import RoundContext, Tensors, UpdateStrategy, unchanged
+from srl_train.updates.strategy import (
+    Parameters,
+    RoundContext,
+    Tensors,
+    UpdateStrategy,
+    unchanged,
+)
 
 By = Literal["samples", "scores"]
 AVERAGE = AverageServer()
@@ -41,6 +47,7 @@ def federated(
     period: int = 1,
     proximal: float = 0.0,
     server: Server = AVERAGE,
+    adapters: Adapters = "factors",
 ) -> UpdateStrategy:
     """Models learn apart for `period` rounds, then take the weighted mean of their weights.
 
@@ -59,20 +66,23 @@ def federated(
     squared L2 distance of its weights from the last common ones. What is added is its gradient,
     mu * (own - common), to the gradient of the loss, before clipping and the optimizer.
 
-    LoRA: the mean of A and the mean of B are averaged apart, and their product is not the mean of
-    the products B A. It is exact when all adapters share one A (or one B), close while they have
-    moved little from an equal start, and wrong by any amount otherwise. So start all adapters
-    equal and keep mix at 1, which makes them equal again with every mean.
+    LoRA, `adapters` "factors": the mean of A and the mean of B are averaged apart, and their
+    product is not the mean of the products B A; it is close while the adapters have moved little
+    from an equal start, and wrong by any amount otherwise. "alternating": of A and B one is trained
+    in a period and the other shared, so that the mean is exact (srl_train.updates.adapters).
 
-    Raises ConfigError for temperature <= 0, mix outside 0..1, period < 1 or proximal < 0,
-    UpdateError for a group of unknown models, where parameter names or shapes differ within a
-    group, and for a score or a weight not finite.
+    Raises ConfigError for temperature <= 0, mix outside 0..1, or below 1 with alternating adapters,
+    period < 1 or proximal < 0, UpdateError for a group of unknown models, where parameter names or
+    shapes differ within a group, for adapters that alternate and do not begin equal, and for a
+    score or a weight not finite.
     """
     above("federated temperature", temperature, 0.0)
     within("federated mix", mix, 0.0, 1.0)
     at_least("federated period", period, 1)
     at_least("federated proximal", proximal, 0.0)
-    averages = isinstance(server, AverageServer)
+    averages, alternates = isinstance(server, AverageServer), adapters == "alternating"
+    if alternates:
+        at_least("federated mix with alternating adapters", mix, 1.0)
 
     def init(models: Sequence[str]) -> dict[str, Any]:
         check_groups(models, groups)
@@ -81,6 +91,7 @@ def federated(
             **_new_period(),
             "common": {},  # group -> the weights that all took last, where they are read
             "server": {},  # group -> its optimizer's state
+            "means": {},  # group -> how many it has taken, where adapters alternate
             "traffic": {model: [0, 0] for model in models},
         }
 
@@ -104,14 +115,31 @@ def federated(
             found[key] = weighted_mean(own, dict.fromkeys(own, 1.0))
         return {**state, "common": found}
 
+    def with_means(state: Any, context: RoundContext) -> Any:
+        """The state that knows which factor is held, once it is seen to be shared."""
+        if state["means"]:
+            return state
+        for _, group in numbered(state):
+            check_shared({model: context.weights(model) for model in group}, held_factor(0))
+        return {**state, "means": {key: 0 for key, _ in numbered(state)}}
+
     def on_gradients(gradients: Tensors, state: Any, context: RoundContext) -> tuple[Tensors, Any]:
-        state = with_common(state, context.weights)
+        if proximal:
+            state = with_common(state, context.weights)
+        if alternates:
+            state = with_means(state, context)
         applied = dict(gradients)
         for key, group in numbered(state):
             for model in group:
-                if (gradient := gradients.get(model)) is not None:
+                gradient = gradients.get(model)
+                if gradient is None:
+                    continue
+                if alternates:
+                    gradient = without(gradient, held_factor(state["means"][key]))
+                if proximal:
                     own, common = context.weights(model), state["common"][key]
-                    applied[model] = _held_back(gradient, own, common, proximal)
+                    gradient = _held_back(gradient, own, common, proximal)
+                applied[model] = gradient
         return applied, state
 
     def on_weights(
@@ -123,33 +151,42 @@ def federated(
         if state["rounds"] < period and not context.closing:
             return after, state
         taken = dict(after)
-        common, servers = dict(state["common"]), dict(state["server"])
-        traffic = {model: list(bytes_) for model, bytes_ in state["traffic"].items()}
+        common, servers, means = dict(state["common"]), dict(state["server"]), dict(state["means"])
+        traffic = {model: list(known) for model, known in state["traffic"].items()}
         for key, group in numbered(state):
             present = {m: own for m in group if (own := after.get(m)) is not None}
             counted = shares(sorted(present), state)
             if not counted:
                 continue
             check_compatible(present)
-            new = weighted_mean({model: present[model] for model in counted}, counted)
+            sent = present
+            if key in means:
+                sent = {m: without(own, held_factor(means[key])) for m, own in present.items()}
+                means[key] += 1
+            new = weighted_mean({model: sent[model] for model in counted}, counted)
             if not averages:
-                start = placed(common[key], like=new)
+                start = placed(common[key], like=present[min(present)])
                 new, servers[key] = stepped(server, start, new, servers.get(key))
             if key in common:
-                common[key] = new
+                common[key] = {**common[key], **new}
             for model, weights in present.items():
-                taken[model] = copied(_mixed(new, weights, mix), like=weights)
+                taken[model] = {**weights, **copied(_mixed(new, weights, mix), like=weights)}
                 if len(present) > 1 and mix > 0.0:
-                    traffic[model][0] += size(weights) if model in counted else 0
-                    traffic[model][1] += size(weights)
-        state = {**state, **_new_period(), "common": common, "server": servers}
+                    traffic[model][0] += size(sent[model]) if model in counted else 0
+                    traffic[model][1] += size(sent[model])
+        state = {**state, **_new_period(), "common": common, "server": servers, "means": means}
         return taken, {**state, "traffic": traffic}
+
+    def check(parameters: Parameters) -> None:
+        check_compatible(parameters, groups)
+        if alternates:
+            check_adapters(parameters)
 
     return UpdateStrategy(
         init,
-        on_gradients if proximal else unchanged,
+        on_gradients if proximal or alternates else unchanged,
         on_weights,
-        partial(check_compatible, groups=groups),
+        check,
         lambda state: {model: (sent, got) for model, (sent, got) in state["traffic"].items()},
     )
 

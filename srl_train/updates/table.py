@@ -22,6 +22,7 @@ STRATEGIES: Mapping[str, Callable[[Any], UpdateStrategy]] = {
         period=updates.period,
         proximal=updates.proximal,
         server=updates.server,
+        adapters=updates.adapters,
     ),
     "selective": lambda updates: selective(updates.fraction, updates.patience),
 }

@@ -128,6 +128,9 @@ class AdamServer(ServerSection):
 Server = AverageServer | MomentumServer | NesterovServer | AdamServer
 
 
+Adapters = Literal["factors", "alternating"]
+
+
 class FederatedConfig(UpdatesSection):
     """Models learn apart, and every few rounds take the weighted mean of the weights."""
 
@@ -150,6 +153,9 @@ class FederatedConfig(UpdatesSection):
         AverageServer()
     )
     """How the new common weights come from the mean."""
+    adapters: Adapters = "factors"
+    """How LoRA adapters are averaged: their A and B apart, which is inexact, or exactly, by
+    training one of the two at a time."""
 
 
 class SelectiveConfig(UpdatesSection):

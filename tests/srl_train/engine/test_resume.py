@@ -29,6 +29,12 @@ RUNS = {
         "updates__proximal": 0.1,
         "updates__server": {"name": "fedadam"},
     },
+    "federated adapters": {
+        "updates__strategy": "federated",
+        "updates__adapters": "alternating",
+        "updates__server": {"name": "diloco"},
+        **ADAPTERS,
+    },
     "asynchronous adapters": {
         "updates__sample_budget": {"model_1": 6},
         "models__constrained": True,
@@ -47,7 +53,7 @@ def metrics_of(folder):
     return without_times(read_metrics(folder / "metrics.jsonl"))
 
 
-FAST = ("synchronized", "federated", "asynchronous adapters")
+FAST = ("synchronized", "federated", "federated adapters", "asynchronous adapters")
 
 
 @pytest.mark.parametrize(

@@ -86,3 +86,41 @@ def test_a_period_of_two_sends_half_of_the_bytes_of_a_period_of_one(short_run, t
         told[period] = json.loads((folder / "summary.json").read_text())["communicated_bytes"]
         assert told[period] == sum(rows)
     assert told[1] == 2 * told[2]
+
+
+def test_adapters_of_a_run_are_averaged_exactly_where_factors_alternate(short_run):
+    errors = {}
+    for adapters in ("factors", "alternating"):
+        run = assemble(
+            short_run(
+                **FEDERATED,
+                updates__adapters=adapters,
+                updates__period=2,
+                models__adapters={"rank": 4},
+                algorithm__minibatches=4,
+                algorithm__learning_rate=0.01,
+            )
+        )
+        learned, merge = {}, run.strategy.on_weights
+
+        def recorded(before, after, state, context, learned=learned, merge=merge):
+            learned.update({m: {n: t.clone() for n, t in own.items()} for m, own in after.items()})
+            return merge(before, after, state, context)
+
+        run.strategy = run.strategy._replace(on_weights=recorded)
+        for number in range(4):
+            run_round(run, number)
+        expected = (products(learned["model_0"]) + products(learned["model_1"])) / 2
+        taken = products(weights(run)["model_0"])
+        errors[adapters] = float((taken - expected).norm() / expected.norm())
+    assert errors["alternating"] < 1e-6 < 1e-3 < errors["factors"]
+
+
+def products(adapter):
+    """All B A of an adapter in one row."""
+    found = [
+        (adapter[name.replace("lora_A", "lora_B")].double() @ a.double()).flatten()
+        for name, a in adapter.items()
+        if "lora_A" in name
+    ]
+    return torch.cat(found)

@@ -21,6 +21,7 @@ OWN = {
     "mix": (0.7, {"federated"}),
     "period": (10, {"federated"}),
     "proximal": (0.1, {"federated"}),
+    "adapters": ("factors", {"federated"}),
     "server": ({"name": "diloco", "momentum": 0.5}, {"federated"}),
     "fraction": (0.7, {"selective"}),
     "patience": (7, {"selective"}),
