@@ -42,6 +42,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "play that waits for nobody, and learning beside it, with slow answers",
         "asynchronous:ASYNCHRONOUS",
     ),
+    "federated_communication": (
+        "models that meet every tenth round earn what those earn that meet every round",
+        "federated:FEDERATED_COMMUNICATION",
+    ),
     "our_method_llm": (
         "what notes on opponents and credit by opponent are worth",
         "our_method_llm:OUR_METHOD_LLM",
