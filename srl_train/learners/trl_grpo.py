@@ -16,6 +16,7 @@ from datasets import Dataset
 from torch import Tensor
 from trl import GRPOTrainer
 
+from srl_train.advantages.sampler_weights import Divergence, divergence, sampler_weights
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
 from srl_train.data.samples import TokenSample, per_token
 from srl_train.distributed import processes
@@ -45,15 +46,19 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     - `old_per_token_logps`, of samples from older weights or another engine: the ratio is taken to
       the log-probabilities as sampled.
     - `advantages`, of samples that bring theirs turn by turn, in place of TRL's own.
+    - `sampler_weights`, where what sampled is corrected for: the losses of tokens are multiplied by
+      them, and the ratio is taken to this model as the update began.
     """
+
+    surrogate: SurrogateConfig
+    """Its settings, for the correction."""
 
     sampled_elsewhere: bool = False
     """Whether other weights sampled, or the same weights in another engine."""
     version: int | None = None
-    """The model's update count, where the engine that sampled is compared with this one."""
-    sampler_differences: list[tuple[float, float, float]]
-    """(sum, largest, tokens) of absolute differences in log-probability from the engine that
-    sampled, of each pass over samples of the same weights."""
+    """The model's update count; None once the update's first step has changed its weights."""
+    divergences: list[Divergence]
+    """From what sampled, of each pass over samples of the same weights."""
     newest_logps: Tensor
     """Log-probabilities (B, T) as taken last, detached."""
     choices: Sequence[Choices]
@@ -64,27 +69,52 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self.choices = [choices_of(sample) for sample in samples]
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         batch["choices"] = self.choices
-        if self.sampled_elsewhere:
+        same = [sample.version == self.version for sample in samples]
+        batch["same_weights"] = torch.tensor(same, device=batch["completion_ids"].device)
+        if self.surrogate.sampler_correction != "none":
+            batch = {**batch, **self._corrected(batch)}
+        elif self.sampled_elsewhere:
             batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
-        if self.version is not None:
-            same = [sample.version == self.version for sample in samples]
-            batch["same_weights"] = torch.tensor(same, device=batch["completion_ids"].device)
         if samples[0].advantages is not None:
             batch["advantages"] = advantages_of(samples, batch["completion_ids"])
         return batch
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         self.choices = inputs["choices"]
+        if "sampler_weights" in inputs:
+            own: Tensor = inputs["advantages"]  # every loss that is corrected is linear in them
+            own = own[:, None] if own.dim() == 1 else own
+            inputs = {**inputs, "advantages": own * inputs["sampler_weights"]}
         loss: Tensor = super()._compute_loss(model, inputs)
         if self.version is not None:
-            self._compare_with_sampler(inputs)
+            mask = inputs["completion_mask"] * inputs["tool_mask"]
+            mask = mask * inputs["same_weights"][:, None]
+            sampled, cap = inputs["sampling_per_token_logps"], self.surrogate.sampler_cap
+            self.divergences.append(divergence(self.newest_logps, sampled, mask, cap))
         return loss
 
-    def _compare_with_sampler(self, batch: Mapping[str, Any]) -> None:
-        mask = batch["completion_mask"] * batch["tool_mask"] * batch["same_weights"][:, None]
-        apart = (self.newest_logps - batch["sampling_per_token_logps"]).abs() * mask
-        found = apart.sum().item(), apart.max().item(), mask.sum().item()
-        self.sampler_differences.append(found)
+    @torch.no_grad()
+    def _corrected(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Log-probabilities under the model as the update begins, and each token's weight."""
+        completion, settings = batch["completion_ids"], self.surrogate
+        now = batch.get("old_per_token_logps")  # TRL's own, where an update has several steps
+        if now is None:
+            now, _, _ = self._get_per_token_logps_and_entropies(
+                self.model,
+                torch.cat([batch["prompt_ids"], completion], dim=1),
+                torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
+                completion.size(1),
+                batch_size=self.args.per_device_train_batch_size,
+            )
+        weights = sampler_weights(
+            now,
+            batch["sampling_per_token_logps"],
+            batch["completion_mask"] * batch["tool_mask"],
+            settings.sampler_correction,
+            settings.sampler_level,
+            settings.sampler_cap,
+        )
+        return {"old_per_token_logps": now, "sampler_weights": weights}
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -179,6 +209,7 @@ class PlayedLearner(SteppedLearner):
                 processing_class=tokenizer,
                 rollout_func=lambda prompts, trainer: self._played(),
             )
+            trainer.surrogate = config
             self._step_from_outside(trainer, steps)
 
     @property
@@ -205,8 +236,7 @@ class PlayedLearner(SteppedLearner):
         self._samples = samples = processes.share_of(samples)
         self._trainer.sampled_elsewhere = older or self._max_divergence is not None
         self._trainer._step = 0  # a multiple of its generation period: it asks for our samples
-        if self._max_divergence is not None:
-            self._trainer.version, self._trainer.sampler_differences = version, []
+        self._trainer.version, self._trainer.divergences = version, []
         return self.steps_per_update
 
     def compute_gradients(self) -> dict[str, Tensor] | None:
@@ -216,25 +246,29 @@ class PlayedLearner(SteppedLearner):
         mean absolute difference in log-probability, over the tokens of the update's first step, is
         above `max_divergence`.
         """
-        limit = self._max_divergence if self._steps_done == 0 else None
+        first = self._steps_done == 0
         gradients = super().compute_gradients()
-        if limit is not None:
-            self._check_sampler(limit)
+        if first:
+            self._compare_with_sampler()
             self._trainer.version = None  # from here on the weights are others
         return gradients
 
-    def _check_sampler(self, limit: float) -> None:
-        sums, largest, tokens = zip(*self._trainer.sampler_differences, strict=True)
-        if not sum(tokens):
+    def _compare_with_sampler(self) -> None:
+        sums, largest, beyond, kl, counts = zip(*self._trainer.divergences, strict=True)
+        tokens = sum(counts)
+        if not tokens:
             return
-        mean = sum(sums) / sum(tokens)
+        mean = sum(sums) / tokens
         metrics = self._trainer._metrics["train"]
         metrics["sampler_divergence/mean"].append(mean)
         metrics["sampler_divergence/max"].append(max(largest))
-        if not mean <= limit:
+        metrics["sampler_divergence/beyond"].append(sum(beyond) / tokens)
+        metrics["sampler_divergence/kl"].append(sum(kl) / tokens)
+        limit = self._max_divergence
+        if limit is not None and not mean <= limit:
             raise TrainingError(
                 f"{self.name}: sampler and trainer differ by {mean:.3g} in log-probability, on "
-                f"average over {int(sum(tokens))} tokens; backend.max_divergence is "
+                f"average over {int(tokens)} tokens; backend.max_divergence is "
                 f"{limit:g}: is the server's dtype, or its base, another one?"
             )
 

@@ -81,6 +81,15 @@ class SurrogateConfig(OptimizerConfig):
     loss: Literal["dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo"] = "dapo"
     """TRL's loss_type: how token losses are averaged. For cispo, trl.epsilon_high is the largest
     ratio itself (ScaleRL's value is 5.0; clip_range if not given)."""
+    sampler_correction: Literal["none", "tis", "mis"] = "none"
+    """For log-probabilities as sampled that differ from the trainer's own, as in bfloat16 or from
+    older weights: tokens are weighed by their ratio cut off at sampler_cap (tis), or left out above
+    it (mis); none clips the ratio to them, of other engines and older weights alone."""
+    sampler_cap: Annotated[float, Field(gt=1)] = 3.0
+    """Largest ratio of the trainer's probability to the sampler's, for the correction; the share of
+    tokens beyond it is in the metrics without one too."""
+    sampler_level: Literal["token", "sequence"] = "token"
+    """Whether each token has a weight of its own, or a game's tokens one together."""
     trl: TrlOptions = TrlOptions()
     """Options of TRL's GRPOConfig that no other setting stands for, such as epsilon_high: 0.28."""
 
@@ -104,6 +113,16 @@ class SurrogateConfig(OptimizerConfig):
             raise ConfigError(
                 f"clip_range: got {self.clip_range}, and the loss {self.loss} clips no ratio: "
                 "leave it out"
+            )
+        if self.sampler_correction != "none" and self.loss == "vespo":
+            raise ConfigError(
+                f"sampler_correction: got {self.sampler_correction!r}, and the loss vespo has "
+                "weights of its own: leave it out, or give another loss"
+            )
+        if self.sampler_level != "token" and self.sampler_correction == "none":
+            raise ConfigError(
+                f"sampler_level: got {self.sampler_level!r} where sampler_correction is 'none', "
+                "which does not read it: give tis or mis, or leave it out"
             )
         refuse_unread(self.trl, self.loss, self.beta, self.schedule)
         return self

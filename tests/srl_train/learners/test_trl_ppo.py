@@ -140,6 +140,16 @@ def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled():
     assert one.end_update()["approx_kl"] > 0.01
 
 
+def test_masked_tokens_teach_the_critic_alone():
+    unlikely = [
+        dataclasses.replace(s, logprobs=tuple(-50.0 * own for own in s.mask)) for s in played()
+    ]
+    one = ppo_learner(critic="separate", sampler_correction="mis")
+    policy, critic = parts(first_gradients(one, unlikely))
+    assert any(gradient.any() for gradient in critic.values())
+    assert policy and not any(gradient.any() for gradient in policy.values())
+
+
 def test_constrained_samples_under_their_own_distribution():
     samples = []
     for s in played():
