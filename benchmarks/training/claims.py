@@ -22,6 +22,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "costs.claims:ADAPTER_MEMORY",
     ),
     "round_cost": ("a round costs about what TRL alone costs", "costs.round_cost:ROUND_COST"),
+    "vocabulary": (
+        "tokens that the environment wrote cost no logits",
+        "costs.claims:VOCABULARY",
+    ),
     "ray": ("actors on Ray play and learn at the same time", "costs.ray_rounds:RAY"),
     "scaling": ("eight models cost at most eight times one", "costs.claims:SCALING"),
     "maze": ("a tiny model finds its way in mazes it has never seen", "unseen.maze:MAZE"),

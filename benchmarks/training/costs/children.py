@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
+from benchmarks.training.costs.vocabulary import update_cost
 from srl_agents.llm import tiny
 from srl_train.config import yaml_file
 from srl_train.engine.assemble import assemble
@@ -137,6 +138,7 @@ def _watch_gradients(run: Run, found: dict[str, int]) -> None:
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "round_seconds": round_seconds, "random_qwen2": random_qwen2, "tensor_bytes": tensor_bytes,
+    "update_cost": update_cost,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Costs of whole processes: the demo on several seeds, adapters on one base, one to eight models.
+"""Costs of whole processes: the demo on seeds, adapters, one to eight models, vocabularies.
 
 Nothing here may import torch, see `processes`.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
 from benchmarks.records import CONFIGS
-from benchmarks.repeats import Estimate
+from benchmarks.repeats import Estimate, Repeats, in_turns, ratios
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.costs import processes
 
@@ -127,6 +128,34 @@ def scaling(request: Request, counts: Sequence[int] = COUNTS) -> Result:
     return Result(rows)
 
 
+def vocabulary(
+    request: Request, size: int = 2**18, width: int = 256, layers: int = 6, repeats: int = 3
+) -> Result:
+    """One row per side: an update in a process of its own, all sides in turns."""
+    found: dict[str, list[dict[str, float]]] = {}
+
+    def measured(side: str, _: int) -> float:
+        told, _cost = processes.call("update_cost", side, size, width, layers)
+        found.setdefault(side, []).append(told)
+        return float(told["token_seconds"])
+
+    sides = ("TRL", "ours", "ours, constrained")
+    seconds = in_turns({side: partial(measured, side) for side in sides}, repeats)
+    grown = {side: Repeats(told["grown"] / 1e6 for told in found[side]) for side in sides}
+    rows = [
+        {
+            "side": side,
+            "milliseconds": Repeats(1e3 * value for value in seconds[side]),
+            "faster": ratios(seconds["TRL"], seconds[side]),
+            "least_faster": min(ratios(seconds["TRL"], seconds[side])),
+            "grown_mb": grown[side],
+            "memory": max(ratios(grown[side], grown["TRL"])),
+        }
+        for side in sides
+    ]
+    return Result(rows, facts={**found["TRL"][0], "size": size, "repeats": repeats})
+
+
 DEMO_SEEDS = Claim(
     demo_seeds,
     tables=[
@@ -218,5 +247,35 @@ SCALING = Claim(
     ],
     legend=f"Medians of {ROUNDS - 1} rounds, after one to warm up; 16 games of {TURNS} turns a "
     "round, one agent per model. Peak RSS is that of the whole process.",
+    seeds=(),
+)  # fmt: skip
+VOCABULARY = Claim(
+    vocabulary,
+    tables=[
+        Table(
+            {
+                "": "{side}",
+                "a trained token, CPU-ms": "{milliseconds:.1f}",
+                "times faster than TRL": "{faster:.2f}",
+                "memory beside the model, MB": "{grown_mb:.0f}",
+                "/ TRL's": "{memory:.2f}",
+            }
+        )
+    ],
+    targets=[
+        Target(
+            "a trained token takes at most a third of bare TRL's time",
+            "least_faster", ">=", 3.0, "{:.2f} times faster", {"side": "ours"},
+        ),
+        Target(
+            "an update takes at most half the memory beside the model",
+            "memory", "<=", 0.5, "{:.2f} of TRL's", {"side": "ours"},
+        ),
+    ],
+    legend="One update of adapters of rank 8 on a random Qwen2 of {parameters:,} parameters with "
+    "a vocabulary of {size:,}, on one core: {read} tokens, of which the model chose {trained}, "
+    "freely or (constrained) among eight ids. {repeats} repeats in turns, each in a process of its "
+    "own; median (least to greatest). Memory: how much the process grew at most once the model "
+    "was there.",
     seeds=(),
 )  # fmt: skip

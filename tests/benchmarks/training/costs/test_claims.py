@@ -114,3 +114,13 @@ def test_a_round_is_timed_for_every_number_of_models(small, in_this_process):
     assert one["times"] == 1.0 and two["times"] == two["round"] / one["round"]
     assert two["round"] >= two["train"] > 0
     assert "| 2 | " in claims.SCALING.tables[0].markdown(result.rows)
+
+
+def test_an_update_at_a_vocabulary_is_measured_on_all_sides(small, in_this_process):
+    request = small()
+    result = claims.vocabulary(request, size=64, width=64, layers=1, repeats=1)
+    assert [row["side"] for row in result.rows] == ["TRL", "ours", "ours, constrained"]
+    assert (result.facts["trained"], result.facts["read"]) == (64, 576)
+    assert all(row["milliseconds"][0] > 0 for row in result.rows)
+    assert result.rows[0]["least_faster"] == 1.0
+    assert "\n| ours, constrained |" in claims.VOCABULARY.markdown(result, request)
