@@ -94,8 +94,8 @@ class MultiModelConfig(Section):
         WeightUpdateStrategy.ASYNCHRONOUS
     )
     """A WeightUpdateStrategy or its value; models are averaged with those of the same base."""
-    max_episodes: Annotated[int, Field(ge=2)] = 1000
-    """Games in all, at most: as many as whole multiples of update_frequency have."""
+    max_episodes: Positive = 1000
+    """Games in all, at most: whole multiples of update_frequency, and two at the least."""
     episode_length: Positive = 32
     """Turns per game, at most."""
     max_new_tokens: Positive | None = None

@@ -24,7 +24,7 @@ class Rounds(NamedTuple):
 
 def rounds_of(max_episodes: int, update_frequency: int) -> Rounds:
     """The whole rounds of `update_frequency` games that `max_episodes` games have room for; one
-    smaller round where there is none.
+    smaller round where there is none. One game has nothing to be compared with: two are played.
 
     Raises ConfigError where games cannot be divided into groups.
     """
@@ -33,12 +33,14 @@ def rounds_of(max_episodes: int, update_frequency: int) -> Rounds:
             f"update_frequency is {update_frequency}: games are compared in groups of 2 to "
             f"{LARGEST_GROUP}, and none of these divides it; try {update_frequency + 1}"
         )
-    games = min(update_frequency, max_episodes)
+    games = min(update_frequency, max(max_episodes, 2))
     while (group := largest_group(games)) is None:
         games -= 1
-    number = max_episodes // games
+    number = max(1, max_episodes // games)
     told = []
-    if games < update_frequency:
+    if max_episodes == 1:
+        told.append("max_episodes is 1: 2 games are played, for one has none to be compared with")
+    elif games < update_frequency:
         told.append(
             f"update_frequency is {update_frequency} and max_episodes {max_episodes}: the models "
             f"update once, after {games} games"

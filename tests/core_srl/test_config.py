@@ -217,7 +217,7 @@ def test_both_strengths_may_stand_in_every_mode(mode, read):
         ("checkpoint_dir", None, "checkpoint_dir: got None"),
         ("training_mode", "friendly", "training_mode: got 'friendly': give one of 'cooperative', "),
         ("weight_update_strategy", "all", "weight_update_strategy: got 'all'"),
-        ("max_episodes", 0, "max_episodes: got 0: give 2 or more"),
+        ("max_episodes", 0, "max_episodes: got 0: give 1 or more"),
         ("max_episodes", 1.5, "max_episodes: got 1.5: give a whole number"),
         ("episode_length", 0, "episode_length: got 0"),
         ("update_frequency", 1, "update_frequency: got 1: give 2 or more"),
