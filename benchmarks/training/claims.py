@@ -50,6 +50,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "models that meet every tenth round earn what those earn that meet every round",
         "federated:FEDERATED_COMMUNICATION",
     ),
+    "federated_adapters": (
+        "adapters that share a factor are averaged exactly",
+        "federated:FEDERATED_ADAPTERS",
+    ),
     "our_method_llm": (
         "what notes on opponents and credit by opponent are worth",
         "our_method_llm:OUR_METHOD_LLM",

@@ -89,6 +89,7 @@ THRESHOLDS = {
     "federated_communication": ([{
         "all_seeds": "every 10 rounds, DiLoCo", "share": 0.1, "low": 0.0, "loss": 0.09,
     }], [(0, {"share": 0.11}), (0, {"low": 0.001}), (0, {"loss": 0.1})]),
+    "federated_adapters": ([{"way": "one factor shared", "most": 9e-5}], [(0, {"most": 1e-4})]),
     "our_method_llm": ([], []),
 }  # fmt: skip
 
