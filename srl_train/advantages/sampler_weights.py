@@ -59,6 +59,6 @@ def divergence(
         ratio.abs().sum().item(),
         ratio.abs().max().item(),
         (ratio > math.log(cap)).sum().item(),
-        (ratio.exp() - 1 - ratio).sum().item(),
+        (ratio.expm1() - ratio).sum().item(),
         float(len(ratio)),
     )

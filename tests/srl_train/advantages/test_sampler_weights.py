@@ -52,3 +52,9 @@ def test_the_comparison_by_hand():
     k3 = [ratio - 1 - math.log(ratio) for ratio in (2.0, 4.0, 0.5, 1.0)]
     assert found.kl == pytest.approx(sum(k3), rel=1e-5)
     assert divergence(NOW, SAMPLED, torch.zeros(2, 3), 3.0) == (0.0,) * 5
+
+
+def test_tiny_differences_are_not_lost_in_rounding():
+    apart = torch.full((1, 8), 3e-7)
+    found = divergence(apart, torch.zeros(1, 8), torch.ones(1, 8), 3.0)
+    assert found.kl == pytest.approx(8 * 0.5 * 3e-7**2, rel=0.2)
