@@ -1,4 +1,4 @@
-"""python -m benchmarks.run: classic learners in the two-player cooperate-or-compete game."""
+"""python -m benchmarks.run: classic learners in repeated matrix games of two players."""
 
 from __future__ import annotations
 
@@ -16,16 +16,22 @@ from typing import Any
 from benchmarks import figures
 from benchmarks.matrix_game.ablation import without_parts
 from benchmarks.matrix_game.full import all_held, all_settings
+from benchmarks.matrix_game.general import criteria
+from benchmarks.matrix_game.general.suite import general_suite
 from benchmarks.matrix_game.tables import ablation_table, setting_tables
 from srl_agents.evaluation.matrix_game.cross_play import check_counts, run_benchmark
 
+SUITES = ("matrix", "full", "ablation", "general")
+DEFAULT_RUNS = {"general": 1}  # of each of its games with each partner
 VERSIONED = ("numpy", "gymnasium", "pettingzoo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns 1 where a check of the full suite failed."""
+    """The command; returns 1 where a check of the full or general suite failed."""
     options = _parser().parse_args(arguments)
-    plots = not options.no_plot and options.suite != "ablation"
+    plots = not options.no_plot and options.suite not in ("ablation", "general")
+    if options.runs is None:
+        options.runs = DEFAULT_RUNS.get(options.suite, 5)
     if plots:
         figures.require_plots()
     began = time.perf_counter()
@@ -45,6 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.suite == "ablation":
             results = without_parts(**settings)
             text = ablation_table(results)
+        elif options.suite == "general":
+            results = general_suite(**settings)
+            results["checks"] = [vars(check) for check in criteria.checks(results["2 actions"])]
+            text = criteria.tables(results, options.seed)
         else:
             level, difficulty = options.coop_level, options.difficulty
             results = [run_benchmark(coop_level=level, difficulty=difficulty, **settings)]
@@ -59,14 +69,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures.draw(results, picture)
         written.append(picture)
     _say(f"wrote {', '.join(map(str, written))}")
+    if options.suite == "general":
+        return int(not criteria.all_held(results))
     return int(options.suite == "full" and not all_held(results))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("--suite", choices=("matrix", "full", "ablation"), default="matrix",
-                        help="one setting; all, checked; OUR without its parts")  # fmt: skip
-    parser.add_argument("--runs", type=int, default=5, help="independent runs (default 5)")
+    parser.add_argument("--suite", choices=SUITES, default="matrix",
+                        help="one setting; ten; OUR without its parts; many games")  # fmt: skip
+    parser.add_argument("--runs", type=int, help="independent runs (default 5, general 1)")
     parser.add_argument("--episodes", type=int, default=200, help="per run (default 200)")
     parser.add_argument("--horizon", type=int, default=32, help="rounds per episode (default 32)")
     parser.add_argument("--coop-level", type=float, default=0.6, help="matrix suite (default 0.6)")

@@ -22,10 +22,11 @@ from srl_agents.evaluation.matrix_game.values import best_response, oracle, payo
 
 VERSIONS: Mapping[str, tuple[str, ...]] = {
     "OUR": TYPES,
-    "without the protocol": tuple(kind for kind in TYPES if kind != "protocol"),
+    "without the handshake": tuple(kind for kind in TYPES if kind != "own kind"),
     "without learners": tuple(kind for kind in TYPES if kind != "learner"),
-    "without reactive partners": tuple(kind for kind in TYPES if kind != "reactive"),
-    "without a partner model": ("protocol",),
+    "without partners that reply": tuple(
+        kind for kind in TYPES if kind not in ("conditional", "reactive")
+    ),
 }
 """Version -> the kinds of partner it thinks possible."""
 PARTNERS = ("AC", "AP", "TFT", "CONTRARY", "RANDOM_0.3", "RANDOM_0.5", "PG", "PG_TUNED")
@@ -87,7 +88,7 @@ def _one_setting(
 
 
 def _our_method(types: tuple[str, ...], seeds: Seeds) -> Player:
-    return OurMethodRuns(len(seeds), types=types)
+    return OurMethodRuns(seeds, types=types)
 
 
 def _summary(shares: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:

@@ -1,107 +1,144 @@
-"""OurMethodPolicy: estimates payoffs, models its opponent and plays a best response.
+"""OurMethodPolicy: a learner for repeated matrix games, seeing actions and its own rewards only.
 
-What it uses: its own actions, its own rewards and the partner's actions. Nothing else.
+It is held to three things (Powers, Shoham and Vu 2007): against partners of bounded memory it earns
+what the best response would, with its own kind it reaches an outcome that is fair and efficient,
+and against anybody about its maximin value at least. It does, in this order:
 
-What it estimates, after every episode:
-
-- the mean and the error of its own reward in each of the four joint actions (`payoff_table`);
-- how likely the partner is stationary, changing, reactive or a learner, and what each would do
-  next (`opponent_model`).
-
-What it does:
-
-- As long as the partner keeps to the public protocol (`public_protocol`), it does so too. Two
-  players of this kind measure both agreements together and then adopt the same one for good,
-  whatever the noise in their rewards, because the rule depends only on actions both have seen.
-- With any other partner it measures, for at most EXPLORE_EPISODES episodes, until a plan stands
-  out by DOUBT standard errors, also for the case that the partner is a learner where that is
-  plausible. From then on it plays, each episode, the best of three plans under its beliefs: the
-  best response to the partner's replies if it is no learner (exact, by backward induction over
-  the episode; taken where it stands out by DOUBT standard errors), always competing, always
-  cooperating. The two constant plans are also worth what they make of a learner over the coming
-  episodes: leading it to the better agreement is chosen where that repays.
-
-It plays no lotteries: the log-probability of each of its actions is 0, and it takes no seed. It
-takes no learning rate either, because its estimates are posterior means.
+- `handshake`: with a partner of its own kind it agrees on a fair cycle of joint actions, and keeps
+  to it as long as the partner does.
+- `_guarded`: where it has earned less than its maximin value, it plays the maximin strategy.
+- `worth_exploring`: it plays the optimistic plan for an episode where what may be found out is
+  worth more than it costs.
+- `_leads`: where the partner is believed to be a learner whom always playing one action leads
+  to something better over the coming episodes, it plays that action.
+- otherwise it plays the best response to what it believes of the partner (`opponent_model`), exact
+  over the episode (`best_response`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from math import erf, log, pi
 
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.baselines.best_response import best_plan, shares_met
-from srl_agents.baselines.coordination_protocol import (
-    CYCLE,
-    UNDECIDED,
-    PublicProtocol,
-    measuring_action,
-)
-from srl_agents.baselines.opponent_model import PartnerModel
+from srl_agents.baselines.agreement import CYCLE
+from srl_agents.baselines.best_response import Plan, best_plan, plan_value, shares_met
+from srl_agents.baselines.handshake import CALL, COINS, Handshake
+from srl_agents.baselines.maximin import maximin
+from srl_agents.baselines.opponent_model import COUNTED, PartnerModel
 from srl_agents.baselines.payoff_estimates import PayoffTable
-from srl_agents.scripted.memory_one import SITUATIONS, START
+from srl_agents.baselines.simple_pg import Uniforms
+from srl_agents.scripted.memory_one import START
 
-TYPES = ("protocol", "stationary", "changing", "reactive", "learner")
+TYPES = ("own kind", "stationary", "changing", "conditional", "reactive", "learner")
 """The kinds of partner that are thought possible."""
-EXPLORE_EPISODES = 6  # at most, with a partner who does not keep to the protocol
-DOUBT = 2.0  # standard errors by which a plan has to stand out
+UNDECIDED = -1
+STANDS_OUT = 2.0  # standard errors by which the best response has to beat a constant plan
 HOLD = 1.0  # standard errors by which a constant plan has to be beaten to be left for the other
 PLAUSIBLE = 0.2  # belief from which on the partner's being a learner is reckoned with
+MEASURING = 6  # episodes at most in which a learner is led nowhere until it is clear whereto
+MUCH = 1e9  # what measuring is worth, so that nothing is explored instead
+OPTIMISM = 2.0  # standard deviations in the optimistic plan
+LOOKS = 0.25  # share of an episode that is thought to be spent in a situation of interest
+LOOKAHEAD = 1  # episodes to come in which what was found out is used: partners may change
+GUARD_SHARE = 0.005  # of the range of payoffs, per round, that may be lost: see `_guarded`
+GUARD_ROUNDS = 32  # rounds' worth of that range that may be lost beside it
+BARGAIN_SHARE = 0.03  # of the range by which an agreement may pay less than the maximin value
+PATIENCE = 4  # handshakes that led to nothing before calls go unheard,
+DEAF = 64  # for so many rounds, doubled each time
 
-
-class Expectations(NamedTuple):
-    """What is thought of N partners."""
-
-    learner_N: NDArray[np.float64]
-    """How likely the partner is a learner."""
-    reply_NC: NDArray[np.float64]
-    """Its chance of cooperating in each situation if it is not."""
-    led_N2: NDArray[np.float64]
-    """A learner's, over the coming episodes, if we always play 0, or 1."""
+_CALL_CODE = int("".join(map(str, CALL)), 2)
+_erf = np.vectorize(erf, otypes=[float])
 
 
 class OurMethodRuns:
-    """N independent OurMethodPolicy players that go through their rounds together.
+    """N independent OurMethodPolicy players, one per seed, that go through their rounds together.
 
-    Actions are int8 arrays (N,); an episode's rewards are (N, T). `momentum` and `types` as there.
+    Actions are int8 arrays (N,); an episode's rewards are (N, T). `actions` is how many each
+    player has, K; `momentum` and `types` as there.
     """
 
-    def __init__(self, runs: int, *, momentum: float = 0.9, types: Sequence[str] = TYPES) -> None:
+    def __init__(
+        self,
+        seeds: Sequence[int | np.random.SeedSequence],
+        *,
+        actions: int = 2,
+        momentum: float = 0.9,
+        types: Sequence[str] = TYPES,
+    ) -> None:
+        if actions < 2:
+            raise ValueError(f"actions must be at least 2, got {actions}")
         if not 0.0 < momentum <= 1.0:
             raise ValueError(f"momentum must be above 0 and at most 1, got {momentum}")
         unknown = sorted(set(types) - set(TYPES))
         if unknown:
             raise ValueError(f"no partner type {unknown[0]!r}: choose among {', '.join(TYPES)}")
-        self._payoffs = PayoffTable(runs)
-        self._protocol = PublicProtocol(runs)
-        if "protocol" not in types:
-            self._protocol.followed[:] = False
-        guessed = set(types) - {"protocol"}
-        self._partner = PartnerModel(runs, momentum, guessed) if guessed else None
+        if not set(types) & set(COUNTED):
+            raise ValueError(f"types must have one of {', '.join(COUNTED)}, got {tuple(types)}")
+        runs = len(seeds)
+        self._actions, self._row = actions, np.arange(runs)
+        self._uniforms = Uniforms(seeds)
+        self._coins_NC = (self._uniforms.take(COINS) < 0.5).astype(int).T
+        self._payoffs = PayoffTable(runs, actions)
+        guessed = [kind for kind in types if kind != "own kind"]
+        self._partner = PartnerModel(runs, momentum, guessed, actions)
         self._own: list[NDArray[np.int8]] = []
         self._other: list[NDArray[np.int8]] = []
-        self._plan_NTC: NDArray[np.int8] | None = None  # for the time outside the protocol
+        self._now: tuple[NDArray[np.int8], NDArray[np.float64]] | None = None
         self._rounds = self._episodes = 0
-        self._row = np.arange(runs)
+
+        self._listens = "own kind" in types
+        self._talks = {
+            n: Handshake(actions, self._coins_NC[n], calls=True)
+            for n in (range(runs) if self._listens else ())
+        }
+        self._register_N = np.zeros(runs, np.int64)  # the partner's last actions, as bits
+        self._deaf_N = np.zeros(runs, np.int64)  # until this round
+        self._failures_N = np.zeros(runs, np.int64)
+        self._agreed_N = np.zeros(runs, bool)
+        self._since_N = np.zeros(runs, np.int64)  # the round an agreement began
+        self._cycle_2NL = np.zeros((2, runs, CYCLE), np.int8)  # own and partner's part of it
+
+        self._plan_NTC: NDArray[np.int8] | None = None
         self._lead_N = np.full(runs, UNDECIDED)  # the constant plan in use
+        self._earned_N = np.zeros(runs)
+        self._sober_N = np.zeros(runs, bool)  # leads and explores no more
+        self._guarded_N = np.zeros(runs, bool)
+        self._maximin_NK = np.full((runs, actions), 1.0 / actions)
 
     def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
-        """Actions (1 = cooperate) and the chance of cooperating, which is 0 or 1: (N,) each."""
-        action = np.where(self._protocol.followed, self._protocol.act(), self._response()).astype(
-            np.int8
-        )
-        return action, action.astype(float)
+        """Actions and the chances with which they were chosen: (N,) each; 1 where nothing is drawn.
+
+        The same until `observe_opponent`.
+        """
+        if self._now is None:
+            action_N, chance_N = self._response()
+            for n, talk in self._talks.items():
+                action_N[n], chance_N[n] = talk.act(), 1.0
+            if self._agreed_N.any():
+                place_N = (self._rounds - self._since_N) % CYCLE
+                action_N = np.where(
+                    self._agreed_N, self._cycle_2NL[0, self._row, place_N], action_N
+                ).astype(np.int8)
+                chance_N[self._agreed_N] = 1.0
+            self._now = action_N, chance_N
+        return self._now
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
         """Take in what the partners played this round."""
         own_N, _ = self.act()
-        self._protocol.observe(own_N, other_N)
+        other_N = np.asarray(other_N, np.int8)
+        if self._agreed_N.any():
+            place_N = (self._rounds - self._since_N) % CYCLE
+            self._agreed_N &= other_N == self._cycle_2NL[1, self._row, place_N]
         self._own.append(own_N)
-        self._other.append(np.asarray(other_N, np.int8))
+        self._other.append(other_N)
+        self._now = None
         self._rounds += 1
+        if self._listens:
+            self._talk(other_N)
 
     def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
         """Take in the rewards of the episode, and plan the next.
@@ -115,89 +152,197 @@ class OurMethodRuns:
                 "played since the last update: call act() and observe_opponent() every round"
             )
         other_NT = np.stack(self._other, axis=1)
-        self._own, self._other = [], []
+        self._own, self._other, self._now = [], [], None
         self._episodes += 1
         self._payoffs.add(own_NT, other_NT, reward_NT)
-        if self._partner is not None:
+        self._earned_N += reward_NT.sum(axis=1)
+        mean_NKK = self._payoffs.mean()
+        for n in self._talks:
+            self._tell(n)
+        self._guarded_N = self._guarded(mean_NKK)
+        if not self._agreed_N.all():
             self._partner.add(own_NT, other_NT)
-        self._protocol.vote(*self._payoffs.gap())
-        self._plan_NTC = self._planned(own_NT.shape[1])
+            self._plan_NTC = self._planned(mean_NKK, own_NT.shape[1])
 
-    def _response(self) -> NDArray[np.int8]:
-        """What to play with partners outside the protocol, this round."""
-        if self._plan_NTC is None:
-            return np.full(self._row.size, measuring_action(self._rounds % CYCLE), np.int8)
-        # An episode that outlasts the one before stays with the plan for its last round.
-        t = min(len(self._own), self._plan_NTC.shape[1] - 1)
-        situation = 1 + 2 * self._own[-1] + self._other[-1] if self._own else START
-        return np.asarray(self._plan_NTC[self._row, t, situation])
+    def _talk(self, other_N: NDArray[np.int8]) -> None:
+        """Go on with the handshakes, and answer those who call."""
+        bits_N = (2 * self._register_N + other_N) % 2 ** len(CALL)
+        self._register_N = np.where(other_N <= 1, bits_N, 0)
+        for n, talk in list(self._talks.items()):
+            talk.observe(int(other_N[n]))
+            if talk.agreed is not None:
+                self._cycle_2NL[:, n] = talk.agreed
+                self._agreed_N[n], self._since_N[n] = True, self._rounds
+            elif talk.over:
+                self._failures_N[n] += 1
+                patience = min(int(self._failures_N[n]) - PATIENCE, 20)
+                if patience >= 0:
+                    self._deaf_N[n] = self._rounds + DEAF * 2**patience
+            if talk.over or talk.agreed is not None:
+                del self._talks[n]
+        called_N = (self._register_N == _CALL_CODE) & (self._rounds >= self._deaf_N)
+        for n in np.flatnonzero(called_N & ~self._agreed_N).tolist():
+            if n not in self._talks:
+                self._talks[n] = Handshake(self._actions, self._coins_NC[n], calls=False)
+                self._tell(n)
 
-    def _planned(self, rounds: int) -> NDArray[np.int8]:
+    def _tell(self, n: int) -> None:
+        """Let a handshake know what is known of the rewards."""
+        payoffs = self._payoffs.of(n)
+        self._talks[n].know(payoffs.mean()[0], payoffs.count[0], float(payoffs.noise()[0]))
+
+    def _response(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+        """What to play with strangers this round, and its chance."""
+        drawn_N = self._uniforms.take(1)[0]
+        chance_N = np.ones(self._row.size)
+        if self._plan_NTC is None:  # nothing is known: every action twice, and again
+            action_N = np.full(self._row.size, self._rounds // 2 % self._actions, np.int8)
+        else:
+            # An episode that outlasts the one before stays with the plan for its last round.
+            t = min(len(self._own), self._plan_NTC.shape[1] - 1)
+            place_N = np.full(self._row.size, START)
+            if self._own:
+                place_N = 1 + self._actions * self._own[-1].astype(int) + self._other[-1]
+            action_N = self._plan_NTC[self._row, t, place_N]
+        if self._guarded_N.any():
+            cumulated_NK = self._maximin_NK.cumsum(axis=1)
+            mixed_N = (drawn_N[:, None] > cumulated_NK[:, :-1]).sum(axis=1)
+            action_N = np.where(self._guarded_N, mixed_N, action_N).astype(np.int8)
+            mixed_chance_N = self._maximin_NK[self._row, action_N]
+            chance_N = np.where(self._guarded_N, mixed_chance_N, chance_N)
+        return action_N, chance_N
+
+    def _guarded(self, mean_NKK: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whose earnings are so far below the maximin value that this is what to play: (N,).
+
+        So no stranger costs much more than the bound (safety; Powers et al. 2007). With half of it
+        lost, it leads and explores no more. An agreement is left where it pays less than that value
+        itself.
+        """
+        self._maximin_NK, value_N = maximin(mean_NKK)
+        range_N = np.ptp(mean_NKK, axis=(1, 2))
+        own_NL, other_NL = self._cycle_2NL
+        promised_N = mean_NKK[self._row[:, None], own_NL, other_NL].mean(axis=1)
+        self._agreed_N &= promised_N > value_N - BARGAIN_SHARE * range_N
+        lost_N = value_N * self._rounds - self._earned_N
+        bound_N = range_N * (GUARD_SHARE * self._rounds + GUARD_ROUNDS)
+        self._sober_N |= lost_N > bound_N
+        return np.asarray(lost_N > 2.0 * bound_N)
+
+    def _planned(self, payoff_NKK: NDArray[np.float64], rounds: int) -> NDArray[np.int8]:
         """The plan for an episode of this many rounds, by run, round and situation."""
-        payoff_N22, error_N22 = self._payoffs.mean(), self._payoffs.error()
-        partner = self._expectations()
+        reply_NCK, error_NKK = self._partner.replies(), self._payoffs.error()
+        best = best_plan(reply_NCK, payoff_NKK, rounds)
+        # With a learner a plan is taken for no better than leading it the wrong way.
+        learner_N, wrong_N = np.zeros(self._row.size), np.zeros(self._row.size)
+        plan_NTC, value_N = best.action_NTC, best.value_N
+        if self._actions == 2:
+            learner_N = self._partner.learner()
+            led_N2 = _worth(payoff_NKK, self._partner.led())
+            wrong_N = led_N2.min(axis=1)
+            plan_NTC, value_N = self._leads(
+                best, learner_N, led_N2, reply_NCK[:, :, 1], payoff_NKK, error_NKK
+            )
+        upper_NKK = payoff_NKK + OPTIMISM * error_NKK
+        looks = max(1, int(LOOKS * rounds))
+        doubt_NC = np.minimum(OPTIMISM * self._partner.doubt(looks), 1.0)
+        hoped = best_plan(reply_NCK, upper_NKK, rounds, doubt_NC)
+        found_N = plan_value(hoped.action_NTC, reply_NCK, payoff_NKK)
+        expected_N = found_N + learner_N * (wrong_N - found_N)
+        spread_N = (1.0 - learner_N) * (hoped.value_N - found_N) / OPTIMISM
+        explores_N = worth_exploring(value_N - expected_N, spread_N)
+        plan_NTC = np.where(explores_N[:, None, None], hoped.action_NTC, plan_NTC)
+        return np.where(self._sober_N[:, None, None], best.action_NTC, plan_NTC).astype(np.int8)
 
-        # Always playing one action meets a cooperating partner in this share of the rounds.
-        share_N2 = _mixed(partner, shares_met(partner.reply_NC, rounds), partner.led_N2)
-        constant_N2 = _worth(payoff_N22, share_N2)
-        gap_N, slip_N = _gap(payoff_N22, error_N22, share_N2)
+    def _leads(
+        self,
+        best: Plan,
+        learner_N: NDArray[np.float64],
+        led_N2: NDArray[np.float64],
+        reply_NC: NDArray[np.float64],
+        payoff_NKK: NDArray[np.float64],
+        error_NKK: NDArray[np.float64],
+    ) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+        """The best response, or always playing one action where it is as good, and its value.
+
+        A constant plan is also worth what it makes of a learner over the coming episodes; and one
+        that was begun is kept until the other stands out, for a learner follows slowly.
+        """
+        rounds = best.action_NTC.shape[1]
+        share_N2 = shares_met(reply_NC, rounds)
+        slip_N = _slip(error_NKK, share_N2)
+        with_N2, alone_N2 = learner_N[:, None] * led_N2, _worth(payoff_NKK, share_N2)
+        constant_N2 = with_N2 + (1.0 - learner_N[:, None]) * alone_N2
+        gap_N = constant_N2[:, 1] - constant_N2[:, 0]
         keep_N = (self._lead_N != UNDECIDED) & (np.abs(gap_N) < HOLD * slip_N)
-        self._lead_N = np.where(keep_N, self._lead_N, gap_N > 0).astype(np.int8)
+        lead_N = np.where(keep_N, self._lead_N, gap_N > 0)
+        lead_value_N = constant_N2[self._row, lead_N]
+        best_N = best.value_N + learner_N * (led_N2.min(axis=1) - best.value_N)
+        follow_N = best_N > lead_value_N + STANDS_OUT * slip_N
+        # A learner that was led the wrong way cannot be led back at a price worth paying.
+        led_slip_N = _slip(error_NKK, self._partner.led())
+        unsure_N = (learner_N > PLAUSIBLE) & (np.ptp(led_N2, axis=1) < STANDS_OUT * led_slip_N)
+        unsure_N &= ~follow_N & (self._episodes < MEASURING)
+        self._lead_N = np.where(follow_N | unsure_N, UNDECIDED, lead_N)
+        plan_NTC = np.where(follow_N[:, None, None], best.action_NTC, lead_N[:, None, None])
+        measure_T = np.arange(rounds) // 2 % 2
+        plan_NTC = np.where(unsure_N[:, None, None], measure_T[:, None], plan_NTC)
+        value_N = np.where(follow_N, best_N, lead_value_N)
+        return plan_NTC.astype(np.int8), np.where(unsure_N, MUCH, value_N)
 
-        # With a learner, the best response is taken for no better than leading it the wrong way.
-        best = best_plan(partner.reply_NC, payoff_N22, rounds)
-        with_learner_N = _worth(payoff_N22, partner.led_N2).min(axis=1)
-        best_N = _mixed(partner, best.value_N, with_learner_N)
-        follow_N = best_N > constant_N2.max(axis=1) + DOUBT * slip_N
-        plan_NTC = np.where(follow_N[:, None, None], best.action_NTC, self._lead_N[:, None, None])
-        self._lead_N = np.where(follow_N, UNDECIDED, self._lead_N)
 
-        if self._episodes < EXPLORE_EPISODES:
-            # A learner that was led the wrong way cannot be led back at a price worth paying.
-            led_gap_N, led_slip_N = _gap(payoff_N22, error_N22, partner.led_N2)
-            unsure_N = np.abs(gap_N) < DOUBT * slip_N
-            unsure_N |= (partner.learner_N > PLAUSIBLE) & (np.abs(led_gap_N) < DOUBT * led_slip_N)
-            unsure_N &= ~follow_N
-            places = [(self._rounds + t) % CYCLE for t in range(rounds)]
-            measure_T = np.array([measuring_action(place) for place in places], np.int8)
-            plan_NTC = np.where(unsure_N[:, None, None], measure_T[:, None], plan_NTC)
-            self._lead_N = np.where(unsure_N, UNDECIDED, self._lead_N)
-        return plan_NTC.astype(np.int8)
+def worth_exploring(
+    cost_N: NDArray[np.float64], spread_N: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Whether to play, for an episode, a plan that is expected to cost this much.
 
-    def _expectations(self) -> Expectations:
-        if self._partner is None:  # nothing is thought of the partner: both actions equally likely
-            runs = self._row.size
-            even = np.full((runs, SITUATIONS), 0.5)
-            return Expectations(np.zeros(runs), even, even[:, :2])
-        partner = self._partner
-        return Expectations(partner.learner(), partner.replies(), partner.led())
+    Its value is thought normal with this spread. That it may turn out better than the plan in use
+    is worth the expectation of the surplus in each of LOOKAHEAD episodes (the value of information;
+    Dearden, Friedman and Andre 1999).
+    """
+    spread_N = np.maximum(spread_N, 1e-12)
+    return np.asarray(LOOKAHEAD * spread_N * _surplus(cost_N / spread_N) > cost_N + 1e-9)
 
 
 class OurMethodPolicy:
     """One player: the documented face of the method.
 
-    `momentum` in (0, 1] is what the evidence about the partner keeps of its weight from one
+    `seed` decides who leads where two of a kind begin at once, and the draws of mixed strategies:
+    give two players different ones; None takes one from the system. `actions` is how many there
+    are. `momentum` in (0, 1] is what the evidence about the partner keeps of its weight from one
     episode to the next: 1 never forgets, lower values follow partners that change. `types` are the
     kinds of partner thought possible, by default all; fewer show what each is good for.
     """
 
-    def __init__(self, *, momentum: float = 0.9, types: Sequence[str] = TYPES) -> None:
-        self._runs = OurMethodRuns(1, momentum=momentum, types=types)
+    def __init__(
+        self,
+        *,
+        seed: int | None = None,
+        actions: int = 2,
+        momentum: float = 0.9,
+        types: Sequence[str] = TYPES,
+    ) -> None:
+        seeds = [np.random.SeedSequence(seed)]
+        self._runs = OurMethodRuns(seeds, actions=actions, momentum=momentum, types=types)
+        self._actions = actions
         self._asked = False
 
     def act(self) -> tuple[int, float]:
-        """The action of this round (1 = cooperate) and its log-probability, which is always 0."""
-        [action], _ = self._runs.act()
+        """The action of this round (1 = cooperate) and its log-probability, 0 unless it mixes."""
+        [action], [chance] = self._runs.act()
         self._asked = True
-        return int(action), 0.0
+        return int(action), log(chance)
 
     def observe_opponent(self, opp_action: int) -> None:
         """Take in what the partner played in the round that act() was last asked for.
 
-        Raises ValueError for anything but 0 and 1, and where act() was not called before.
+        Raises ValueError for anything but an action, and where act() was not called before.
         """
-        if opp_action not in (0, 1):
-            raise ValueError(f"opp_action must be 0 (compete) or 1 (cooperate), got {opp_action!r}")
+        if opp_action not in range(self._actions):
+            allowed = "0 (compete) or 1 (cooperate)"
+            if self._actions > 2:
+                allowed = f"0 to {self._actions - 1}"
+            raise ValueError(f"opp_action must be {allowed}, got {opp_action!r}")
         if not self._asked:
             raise ValueError("observe_opponent() follows act(): call act() once every round first")
         self._asked = False
@@ -215,24 +360,19 @@ class OurMethodPolicy:
         self._runs.update(actions, rewards)
 
 
+def _surplus(distance_N: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Expectation of max(0, X - distance) of a standard normal X: the unit normal loss."""
+    density_N = np.exp(-0.5 * distance_N**2) / np.sqrt(2.0 * pi)
+    tail_N = 0.5 * (1.0 - _erf(distance_N / np.sqrt(2.0)))
+    return np.asarray(density_N - distance_N * tail_N)
+
+
 def _worth(payoff_N22: NDArray[np.float64], share_N2: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean reward of always playing 0, or 1, against a partner that cooperates in these shares."""
+    """Mean reward of always playing 0, or 1, against a partner that plays 1 in these shares."""
     return np.asarray(payoff_N22[:, :, 0] + share_N2 * (payoff_N22[:, :, 1] - payoff_N22[:, :, 0]))
 
 
-def _gap(
-    payoff_N22: NDArray[np.float64], error_N22: NDArray[np.float64], share_N2: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How much more always playing 1 is worth than always playing 0, and its standard error."""
-    worth_N2 = _worth(payoff_N22, share_N2)
+def _slip(error_N22: NDArray[np.float64], share_N2: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard error of the difference in worth between always playing 0 and 1: (N,)."""
     weight_N22 = np.stack([1.0 - share_N2, share_N2], axis=2)
-    error_N = np.sqrt(np.square(weight_N22 * error_N22).sum(axis=(1, 2)))
-    return worth_N2[:, 1] - worth_N2[:, 0], np.asarray(error_N)
-
-
-def _mixed(
-    partner: Expectations, without: NDArray[np.float64], with_: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The expectation of what is `with_` a learner, and `without` one: (N, ...)."""
-    learner = partner.learner_N.reshape(-1, *[1] * (without.ndim - 1))
-    return np.asarray(without + learner * (with_ - without))
+    return np.asarray(np.sqrt(np.square(weight_N22 * error_N22).sum(axis=(1, 2))))

@@ -66,7 +66,7 @@ def expected(history: History) -> float:
     model = PartnerModel(1, 1.0, ("stationary", "reactive"))
     rounds = np.array(history, np.int8)
     model.add(rounds[None, :, 0], rounds[None, :, 1])
-    return float(model.replies()[0, situation_after(*history[-1])])
+    return float(model.replies()[0, situation_after(*history[-1]), 1])
 
 
 def notes_for(env: Any) -> PartnerNotes:

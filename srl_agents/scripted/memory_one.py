@@ -26,12 +26,19 @@ def situation_after(own: int, other: int) -> int:
     return 1 + 2 * own + other
 
 
-def situations(own_NT: NDArray[np.int8], other_NT: NDArray[np.int8]) -> NDArray[np.int8]:
+def situations(
+    own_NT: NDArray[np.int8], other_NT: NDArray[np.int8], actions: int = 2
+) -> NDArray[np.int8]:
     """The situation before every step of one episode, for N pairs of players: (N, T)."""
     before_NT = np.empty_like(own_NT)
     before_NT[:, 0] = START
-    before_NT[:, 1:] = 1 + 2 * own_NT[:, :-1] + other_NT[:, :-1]
+    before_NT[:, 1:] = 1 + actions * own_NT[:, :-1] + other_NT[:, :-1]
     return before_NT
+
+
+def distributions(chance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Chances of the action 1 as distributions over (0, 1), along a new last axis."""
+    return np.stack([1.0 - chance, chance], axis=-1)
 
 
 def mirrored(situation_C: Sequence[float]) -> NDArray[np.float64]:

@@ -108,7 +108,7 @@ def test_a_bad_argument_is_one_line(tmp_path):
 def test_the_ablation_prints_and_writes(tmp_path, capsys):
     arguments = ["--runs", "1", "--episodes", "1", "--horizon", "2"]
     assert run.main(["--suite", "ablation", *arguments, "--out", str(tmp_path)]) == 0
-    assert "| without the protocol " in capsys.readouterr().out
+    assert "| without the handshake " in capsys.readouterr().out
     record = json.loads((tmp_path / "ablation.json").read_text())
     assert record["results"]["OUR"]["itself"]["locked"] >= 0
 

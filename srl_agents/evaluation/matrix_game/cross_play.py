@@ -179,7 +179,7 @@ def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
             return lambda seeds: Coin(seeds, chances[0])
         return lambda seeds: Scripted(seeds, chances)
     learners: Mapping[str, Callable[[Seeds], Player]] = {
-        "OUR": lambda seeds: OurMethodRuns(len(seeds)),
+        "OUR": OurMethodRuns,
         "PG": lambda seeds: SimplePGRuns(seeds, lr=PG_RATE),
         "PG_TUNED": lambda seeds: SimplePGRuns(seeds, lr=tuned),
     }

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.baselines.best_response import best_plan
-from srl_agents.scripted.memory_one import mirrored
+from srl_agents.scripted.memory_one import distributions, mirrored
 from srl_envs.games.coop_compete.payoffs import CoopCompeteRules
 
 NOISE = 0.05  # standard deviation of every reward, independent for each player and round
@@ -37,4 +37,5 @@ def best_response(
 
     `opponent_C` is its chance of cooperating in each situation as it sees them (MemoryOne.chances).
     """
-    return float(best_plan(mirrored(opponent_C)[None], payoff_22[None], horizon).value_N[0])
+    reply_CK = distributions(mirrored(opponent_C))
+    return float(best_plan(reply_CK[None], payoff_22[None], horizon).value_N[0])

@@ -21,7 +21,10 @@ def actions(episode, agent):
 
 @pytest.mark.parametrize(("level", "better"), [(0.8, 1), (0.2, 0)])
 def test_two_of_a_kind_agree_in_the_environment(level, better):
-    seats = {agent: OurMethodAgent(OurMethodPolicy()) for agent in ("agent_0", "agent_1")}
+    seats = {
+        agent: OurMethodAgent(OurMethodPolicy(seed=number))
+        for number, agent in enumerate(("agent_0", "agent_1"))
+    }
     for seed in range(4):
         episode = play(pair(level, observe_parameters=False), seats, seed=seed)
         for agent, seat in seats.items():
@@ -31,7 +34,7 @@ def test_two_of_a_kind_agree_in_the_environment(level, better):
 
 
 def test_the_environment_and_the_bare_policy_are_the_same_game():
-    seat, bare = OurMethodAgent(OurMethodPolicy()), OurMethodPolicy()
+    seat, bare = OurMethodAgent(OurMethodPolicy(seed=0)), OurMethodPolicy(seed=0)
     for seed in range(5):
         episode = play(pair(), {"agent_0": seat, "agent_1": TitForTat()}, seed=seed)
         record = []
@@ -45,7 +48,7 @@ def test_the_environment_and_the_bare_policy_are_the_same_game():
 
 
 def test_acting_leaves_the_learner_as_it_was():
-    seat = OurMethodAgent(OurMethodPolicy())
+    seat = OurMethodAgent(OurMethodPolicy(seed=0))
     seats = {"agent_0": seat, "agent_1": Always(0)}
     first, again = (play(pair(), seats, seed=seed) for seed in (1, 2))
     assert actions(first, "agent_0") == actions(again, "agent_0")
@@ -53,7 +56,7 @@ def test_acting_leaves_the_learner_as_it_was():
 
 def test_reads_only_what_was_played():
     # The same course of actions; the parameters and rewards in the observations differ.
-    seat = OurMethodAgent(OurMethodPolicy())
+    seat = OurMethodAgent(OurMethodPolicy(seed=0))
     courses = [
         actions(play(pair(level), {"agent_0": seat, "agent_1": TitForTat()}, seed=3), "agent_0")
         for level in (0.1, 0.9)
@@ -62,7 +65,7 @@ def test_reads_only_what_was_played():
 
 
 def test_learns_from_episodes_in_the_order_played():
-    seat = OurMethodAgent(OurMethodPolicy())
+    seat = OurMethodAgent(OurMethodPolicy(seed=0))
     seats = {"agent_0": seat, "agent_1": Always(0)}
     episodes = play_many(pair, seats, [1, 2])
     for episode in episodes * 4:
@@ -77,7 +80,7 @@ def test_learns_from_episodes_in_the_order_played():
 
 def test_the_majority_is_the_opponent():
     seats = {f"agent_{seat}": Always(0) for seat in range(4)}
-    seats["agent_0"] = seat = OurMethodAgent(OurMethodPolicy())
+    seats["agent_0"] = seat = OurMethodAgent(OurMethodPolicy(seed=0))
     env = coop_compete_v0.parallel_env(num_agents=4, max_cycles=ROUNDS, cooperation_level=0.6)
     for seed in range(8):
         episode = play(env, seats, seed=seed)

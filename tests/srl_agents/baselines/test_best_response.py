@@ -3,7 +3,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from srl_agents.baselines.best_response import best_plan, shares_met
+from srl_agents.baselines.best_response import best_plan, plan_value, shares_met
+from srl_agents.scripted.memory_one import distributions
 
 GAME = np.array([[0.9, 0.6], [0.6, 0.75]])  # own action, other's: competing together pays more
 TIT_FOR_TAT = np.array([1.0, 0.0, 0.0, 1.0, 1.0])  # by the other's view: it repeats our action
@@ -28,7 +29,7 @@ def test_no_plan_is_better():
     generator = np.random.default_rng(0)
     for _ in range(3):
         replies, payoff = generator.random(5), generator.random((2, 2))
-        best = best_plan(replies[None], payoff[None], 2)
+        best = best_plan(distributions(replies)[None], payoff[None], 2)
         # Two rounds: one choice at the start, then one in each of the four situations.
         values = [
             value([[first] * 5, [0, *second]], replies, payoff, 2)
@@ -40,24 +41,28 @@ def test_no_plan_is_better():
 def test_the_plan_is_worth_what_it_says():
     generator = np.random.default_rng(1)
     replies, payoff = generator.random((4, 5)), generator.random((4, 2, 2))
-    best = best_plan(replies, payoff, 5)
+    best = best_plan(distributions(replies), payoff, 5)
+    again = plan_value(best.action_NTC, distributions(replies), payoff)
+    assert again == pytest.approx(best.value_N)
     for n in range(4):
         assert value(best.action_NTC[n], replies[n], payoff[n], 5) == pytest.approx(best.value_N[n])
 
 
 def test_against_tit_for_tat():
     # It opens with 1. Competing at once costs one mismatch and earns .9 in the 31 rounds after.
-    best = best_plan(TIT_FOR_TAT[None], GAME[None], 32)
+    best = best_plan(distributions(TIT_FOR_TAT)[None], GAME[None], 32)
     assert best.value_N[0] == pytest.approx((0.6 + 31 * 0.9) / 32)
     assert best.action_NTC[0, 0, 0] == 0
     # With 2 rounds left the mismatch does not pay: .75 + .75, or .75 + .6, or .6 + .9.
-    assert best_plan(TIT_FOR_TAT[None], GAME[None], 2).value_N[0] == pytest.approx(1.5 / 2)
+    assert best_plan(distributions(TIT_FOR_TAT)[None], GAME[None], 2).value_N[0] == pytest.approx(
+        1.5 / 2
+    )
 
 
 def test_looks_ahead_where_the_first_step_costs():
     # This partner does the opposite of our last action: only changing sides meets it.
     contrary = np.array([1.0, 1.0, 1.0, 0.0, 0.0])
-    best = best_plan(contrary[None], GAME[None], 4)
+    best = best_plan(distributions(contrary)[None], GAME[None], 4)
     assert best.value_N[0] == pytest.approx((0.75 + 0.9 + 0.75 + 0.9) / 4)
 
 
@@ -68,3 +73,21 @@ def test_shares_met_follow_the_game():
     for own in (0, 1):
         expected = value([[own] * 5] * 6, replies, cooperates, 6)
         assert shares_met(replies[None], 6)[0, own] == pytest.approx(expected)
+
+
+def test_an_optimistic_plan_hopes_for_the_best_reply():
+    # The partner cooperates, which pays .75; were it to compete, competing would pay .9.
+    always = distributions(np.ones((1, 5)))
+    sure = best_plan(always, GAME[None], 1, np.zeros((1, 5)))
+    assert (sure.action_NTC[0, 0, 0], sure.value_N[0]) == (1, pytest.approx(0.75))
+    hoping = best_plan(always, GAME[None], 1, np.full((1, 5), 0.8))
+    # .6 + .8 * (.9 - .6) against .75
+    assert (hoping.action_NTC[0, 0, 0], hoping.value_N[0]) == (0, pytest.approx(0.84))
+
+
+def test_three_actions():
+    # Rock, paper, scissors against one who plays what beats our last action; rock at first.
+    game = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+    after = [(own + 1) % 3 for own in range(3) for _ in range(3)]
+    replies = np.eye(3)[[0, *after]]
+    assert best_plan(replies[None], game[None], 8).value_N[0] == pytest.approx(1.0)

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from srl_agents.baselines.opponent_model import PartnerModel
-from srl_agents.baselines.our_method import TYPES
+from srl_agents.baselines.opponent_model import COUNTED, PartnerModel
 from srl_agents.baselines.payoff_estimates import PayoffTable
 
 ROUNDS = 32
+TYPES = (*COUNTED, "learner")
 
 
 def watched(partner, episodes, *, fading=0.9, types=TYPES, seed=0, plays=None):
@@ -45,14 +45,15 @@ def learner(rate):
 @pytest.mark.parametrize("q", [0.0, 0.1, 0.5, 0.8, 1.0])
 def test_learns_a_chance(q):
     model = watched(coin(q), 30)
-    assert model.replies()[0] == pytest.approx(np.full(5, q), abs=0.08)
+    met = {0.0: [0, 1, 3], 1.0: [0, 2, 4]}.get(q, [0, 1, 2, 3, 4])  # situations
+    assert model.replies()[0, met, 1] == pytest.approx(np.full(len(met), q), abs=0.08)
     assert model.learner()[0] < 0.5
 
 
 def test_recognises_tit_for_tat():
     model = watched(tit_for_tat, 6)
     assert model.learner()[0] < 0.01
-    assert model.replies()[0] == pytest.approx([1, 0, 0, 1, 1], abs=0.15)
+    assert model.replies()[0, :, 1] == pytest.approx([1, 0, 0, 1, 1], abs=0.15)
 
 
 def test_recognises_a_learner_and_how_far_it_can_be_led():
@@ -72,8 +73,8 @@ def test_fading_follows_a_partner_that_changes():
         return generator.random(ROUNDS) < (0.9 if episode < 40 else 0.1)
 
     forgetful, faithful = (watched(turncoat, 50, fading=fading) for fading in (0.8, 1.0))
-    assert faithful.replies()[0].mean() > 0.5
-    assert forgetful.replies()[0].mean() < 0.35
+    assert faithful.replies()[0, :, 1].mean() > 0.5
+    assert forgetful.replies()[0, :, 1].mean() < 0.35
 
 
 def test_types_left_out_are_never_believed():
@@ -98,22 +99,41 @@ def test_runs_do_not_mix():
         assert together.led()[n] == pytest.approx(model.led()[0])
 
 
+def test_doubt_falls_with_what_was_seen():
+    unseen, seen = PartnerModel(1, 0.9, TYPES), watched(coin(0.5), 30)
+    assert unseen.doubt(8)[0] == pytest.approx(np.full(5, np.sqrt(0.25 / 2)))
+    assert (seen.doubt(8)[0] < 0.1).all()
+
+
+def test_recognises_who_evades():
+    led = watched(learner(-3.0), 12, plays=1).led()[0]
+    assert led[1] < 0.2 < 0.4 < led[0]
+
+
+def test_three_actions():
+    model = PartnerModel(1, 0.9, TYPES, actions=3)
+    own = np.array([[0, 1, 2] * 10], np.int8)
+    for _ in range(4):
+        model.add(own, np.roll(own, 1, axis=1))  # it repeats our last action
+    replies = model.replies()[0]
+    assert replies[1 + 3 * 1 + 0].argmax() == 1 and replies[1 + 3 * 2 + 1].argmax() == 2
+    assert model.learner()[0] == 0.0
+
+
 def test_payoffs_by_hand():
     table = PayoffTable(1)
     own, other = np.array([[1, 1, 0, 0, 1, 0]], np.int8), np.array([[1, 1, 0, 0, 1, 0]], np.int8)
-    table.add(own, other, np.array([[1.0, 2.0, 5.0, 5.0, 3.0, 5.0]]))
-    gap, error = table.gap()
+    rewards = np.array([[1.0, 2.0, 5.0, 5.0, 3.0, 5.0]])
+    table.add(own, other, rewards)
     overall = 21 / 6
-    mean = table.mean()[0]
+    mean, error = table.mean()[0], table.error()[0]
     assert mean[1, 1] == pytest.approx((6 + 0.1 * overall) / 3.1)
     assert mean[1, 0] == mean[0, 1] == pytest.approx(overall)
-    assert gap[0] == pytest.approx(mean[1, 1] - mean[0, 0])
     # Around the two means: 1 + 0 + 1 and nothing, over 6 - 2 degrees of freedom: noise sqrt(1/2).
-    assert error[0] == pytest.approx(np.sqrt(0.5 * (1 / 3 + 1 / 3)))
+    assert table.noise()[0] == pytest.approx(np.sqrt(0.5))
+    assert error[1, 1] == error[0, 0] == pytest.approx(np.sqrt(0.5 / 3))
+    assert error[1, 0] == pytest.approx(rewards.std())
 
 
-def test_no_gap_before_both_agreements_were_seen_twice():
-    table = PayoffTable(1)
-    assert table.mean().tolist() == [[[0.0, 0.0], [0.0, 0.0]]]
-    table.add(np.array([[1, 1, 1, 0]], np.int8), np.array([[1, 1, 1, 0]], np.int8), np.ones((1, 4)))
-    assert np.isinf(table.gap()[1][0])
+def test_nothing_is_known_of_payoffs_at_first():
+    assert PayoffTable(1).mean().tolist() == [[[0.0, 0.0], [0.0, 0.0]]]

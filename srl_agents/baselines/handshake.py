@@ -1,0 +1,184 @@
+"""Handshake of two players of one kind: by their actions alone they tell each other what joint
+actions pay, and agree on a fair cycle of them.
+
+A player calls when it begins, and listens for calls ever after, so two that begin at different
+times find each other: whoever hears a call answers. Who called leads; where both called at once
+both draw coins until these differ (the seeded tie-break). The rest depends on actions that both
+see, so both are always in the same place:
+
+1. They go through the joint actions in question, until both say that they know their rewards.
+2. Each tells its own mean reward of each, in BITS bits, and how noisy its rewards are.
+3. Both work out the fair cycle from the same two tables (`agreement`). Where noise leaves in
+   question whether another joint action is better, those are measured more often and told again.
+
+Communication by costless messages is known to select fair and efficient outcomes in repeated games
+(Crandall et al. 2018, "Cooperating with machines"); here the messages are actions. A partner who
+ever does otherwise than the handshake has it is none, and is answered as a stranger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents.baselines.agreement import Agreement, Cell, fair_cycle, product_of_gains
+from srl_agents.baselines.maximin import maximin
+
+CALL = (1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0)  # balanced, and no shift of it overlaps with itself
+ANSWER = (1, 1, 1, 1)  # no part of a call
+COINS = 32  # drawn at most where both called at once
+SAMPLES = 3  # rewards of each joint action before the first telling
+BITS = 5  # of each mean reward told, between the least and the greatest
+NOISE_BITS = 4
+PRECISION = 0.025  # of the range: the standard error down to which it is measured
+MOST_SAMPLES = 128
+DOUBT = 2.0  # standard errors within which a joint action stays in question
+
+_Phase = Callable[[list[int]], None]
+
+
+class Handshake:
+    """One player's side of a handshake in a game of K actions.
+
+    `coins` are its draws of 0 and 1 for the tie-break. `over` says that the partner is none of the
+    kind; `agreed` holds the own and the partner's actions of the cycle once there is one.
+    """
+
+    def __init__(self, actions: int, coins: Sequence[int], *, calls: bool) -> None:
+        self._coins = [int(coin) for coin in coins]
+        self._leads = calls
+        self._mean_KK = np.zeros((actions, actions))
+        self._count_KK = np.zeros((actions, actions))
+        self._noise = 0.0
+        self._least = self._range = 0.0
+        self._needed = SAMPLES
+        cells = [(own, other) for own in range(actions) for other in range(actions)]
+        self._cells: list[Cell] = cells  # those in question, (leader's, follower's)
+        self._told = np.zeros((2, actions, actions))  # leader's and follower's tables
+        self._again = False  # whether this is the second telling
+        self.over = False
+        self.agreed: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        if calls:
+            self._begin(CALL, None, self._called)
+        else:
+            self._begin(ANSWER, (0,) * len(ANSWER), self._ask)
+
+    def act(self) -> int:
+        """The own action of this round."""
+        return self._own[len(self._heard)]
+
+    def observe(self, other: int) -> None:
+        """Take in the partner's action of this round."""
+        expected = self._expected
+        if other > 1 if expected is None else other != expected[len(self._heard)]:
+            self.over = True
+            return
+        self._heard.append(other)
+        if len(self._heard) == len(self._own):
+            self._then(self._heard)
+
+    def know(
+        self, mean_KK: NDArray[np.float64], count_KK: NDArray[np.float64], noise: float
+    ) -> None:
+        """What is known of the own rewards by now; tables are (own, other)."""
+        self._mean_KK, self._count_KK, self._noise = mean_KK, count_KK, noise
+
+    def _begin(self, own: Sequence[int], expected: Sequence[int] | None, then: _Phase) -> None:
+        """The next rounds: own actions, the partner's (None: 0 or 1), and what comes after."""
+        self._own, self._expected, self._then = tuple(own), expected, then
+        self._heard: list[int] = []
+
+    def _called(self, heard: list[int]) -> None:
+        if tuple(heard) == CALL:
+            self._draw()
+        else:
+            self._begin((0,) * len(ANSWER), ANSWER, self._ask)
+
+    def _draw(self) -> None:
+        if not self._coins:
+            self.over = True  # as good as impossible, unless both have the same seed
+            return
+        self._begin([self._coins.pop()], None, self._drawn)
+
+    def _drawn(self, heard: list[int]) -> None:
+        if heard[0] == self._own[0]:
+            self._draw()
+        else:
+            self._leads = self._own[0] == 1
+            self._ask(heard)
+
+    def _ask(self, heard: list[int]) -> None:
+        """Both say whether they know enough."""
+        ready = all(self._count_KK[self._mine(cell)] >= self._needed for cell in self._cells)
+        self._begin([int(ready)], None, self._asked)
+
+    def _asked(self, heard: list[int]) -> None:
+        if self._own[0] and heard[0]:
+            self._begin(self._message(), None, self._exchanged)
+        else:
+            played = [self._mine(cell) for cell in self._cells]
+            self._begin([own for own, _ in played], [other for _, other in played], self._ask)
+
+    def _mine(self, cell: Cell) -> Cell:
+        """A joint action (leader's, follower's) as (own, other)."""
+        return cell if self._leads else (cell[1], cell[0])
+
+    def _message(self) -> list[int]:
+        """The own mean rewards of the joint actions in question, and the noise, as bits."""
+        if not self._again:  # later tellings are on the scale of the first
+            self._least = float(self._mean_KK.min())
+            self._range = max(float(np.ptp(self._mean_KK)), 1e-12)
+        share = [(self._mean_KK[self._mine(cell)] - self._least) / self._range
+                 for cell in self._cells]  # fmt: skip
+        top = 2**BITS - 1
+        numbers = [(round(min(max(one, 0.0), 1.0) * top), BITS) for one in share]
+        halvings = -2.0 * np.log2(max(self._noise / self._range, 1e-6))
+        numbers.append((round(min(max(halvings, 0.0), 2**NOISE_BITS - 1)), NOISE_BITS))
+        return [number >> bit & 1 for number, bits in numbers for bit in reversed(range(bits))]
+
+    def _exchanged(self, heard: list[int]) -> None:
+        """Both tables are known to both: an agreement, or more to measure."""
+        messages = [list(self._own), heard] if self._leads else [heard, list(self._own)]
+        noise = max(self._read(player, bits) for player, bits in enumerate(messages))
+        leader_KK, follower_KK = self._told
+        agreement = fair_cycle(leader_KK, follower_KK)
+        needed = min(int(np.ceil((noise / PRECISION) ** 2)), MOST_SAMPLES)
+        error = DOUBT * noise / float(np.sqrt(self._needed))
+        rivals = in_question(leader_KK, follower_KK, agreement, error)
+        if not self._again and needed > self._needed and set(rivals) > set(agreement.cells):
+            self._again, self._needed, self._cells = True, needed, rivals
+            self._ask(heard)
+        else:
+            own, other = zip(*map(self._mine, agreement.cells), strict=True)
+            self.agreed = own, other
+
+    def _read(self, player: int, bits: list[int]) -> float:
+        """Put what a player told into its table, and return its noise."""
+        for place, cell in enumerate(self._cells):
+            self._told[player][cell] = _number(bits[place * BITS :][:BITS]) / (2**BITS - 1)
+        return float(2.0 ** (-0.5 * _number(bits[-NOISE_BITS:])))
+
+
+def in_question(
+    leader_KK: NDArray[np.float64],
+    follower_KK: NDArray[np.float64],
+    agreement: Agreement,
+    error: float,
+) -> list[Cell]:
+    """The joint actions of the agreement, and those that are better if both are off by `error`."""
+    _, sure_2 = maximin(np.stack([leader_KK, follower_KK.T]))
+    value_J2 = np.stack([leader_KK.ravel(), follower_KK.ravel()], axis=1) + error
+    agreed_12 = np.array([[agreement.row, agreement.column]]) - error
+    tables = sure_2, leader_KK, follower_KK
+    possible_J = product_of_gains(value_J2, *tables) >= product_of_gains(agreed_12, *tables)
+    cells = {divmod(int(cell), len(leader_KK)) for cell in np.flatnonzero(possible_J)}
+    return sorted(cells | set(agreement.cells))
+
+
+def _number(bits: Sequence[int]) -> int:
+    number = 0
+    for bit in bits:
+        number = 2 * number + bit
+    return number

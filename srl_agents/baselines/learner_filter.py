@@ -1,0 +1,114 @@
+"""Filter of a learning partner's logit, in games of two actions.
+
+A policy gradient's logit moves, in an episode, by rate * p(1-p) * push, and the push depends on
+how often we played 1: it is between what always playing 0 and always playing 1 would give. The
+partner's payoffs are unknown, so both ends may point up or down (it follows us, evades us, or has
+an action that is always better), at one of eight rates. Each case is a filter on a grid of logits.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+RATES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # logits per episode at p(1-p) = 1
+DIRECTIONS = ((-1, 1), (1, -1), (1, 1), (-1, -1))  # the push if we always play 0, or 1
+FOLLOWS = 0.5  # belief that a learner follows us, the first direction; the others share the rest
+FILTERS = len(DIRECTIONS) * len(RATES)
+LOGITS = np.linspace(-6.0, 6.0, 49)
+START = 1.0  # standard deviation of a learner's logit before its first episode
+NOISE = 0.1  # a learner's step has standard deviation rate * sqrt(p(1-p)) * this
+PRIOR = [
+    (FOLLOWS if direction == 0 else (1.0 - FOLLOWS) / (len(DIRECTIONS) - 1)) / len(RATES)
+    for direction in range(len(DIRECTIONS))
+    for _ in RATES
+]
+"""Belief in each filter, of a learner: direction by direction."""
+PUSHES = np.linspace(-1.0, 1.0, 5)
+LOOKAHEAD = 128  # episodes over which leading a learner may pay itself back
+
+
+class LearnerFilter:
+    """Where N learners' logits are, for each direction and rate."""
+
+    def __init__(self, runs: int) -> None:
+        belief = np.exp(-0.5 * (LOGITS / START) ** 2)
+        shape = (len(DIRECTIONS), len(RATES), runs, 1)
+        self._logit_DRNG = np.tile(belief / belief.sum(), shape)
+
+    def add(
+        self, played_N: NDArray[np.float64], counts_NK: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Take in an episode: our share of 1, and the partner's counts of 0 and 1.
+
+        Returns the log-probability of the counts under each filter: (N, FILTERS).
+        """
+        chance_G = _chance(LOGITS)
+        log_likelihood_NG = counts_NK[:, 1:] * np.log(chance_G) + counts_NK[:, :1] * np.log(
+            1.0 - chance_G
+        )
+        best_N = log_likelihood_NG.max(axis=1)
+        updated = self._logit_DRNG * np.exp(log_likelihood_NG - best_N[:, None])
+        mass_DRN = np.maximum(updated.sum(axis=3), 1e-300)
+        updated /= mass_DRN[..., None]
+        moves = _moves()
+        for direction, (if_0, if_1) in enumerate(DIRECTIONS):
+            push_N = if_0 + played_N * (if_1 - if_0)
+            level_N = np.rint((push_N + 1.0) / 2.0 * (len(PUSHES) - 1)).astype(int)
+            for level in np.unique(level_N):
+                rows = level_N == level
+                self._logit_DRNG[direction][:, rows] = updated[direction][:, rows] @ moves[level]
+        evidence = np.log(mass_DRN) + best_N
+        return np.asarray(evidence.reshape(FILTERS, -1).T)
+
+    def led(self, weight_NF: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Share of the rounds to come in which they play 1 if we always play 0, or 1: (N, 2).
+
+        `weight_NF` are the beliefs in the filters.
+        """
+        weight_NDR = weight_NF.reshape(-1, len(DIRECTIONS), len(RATES))
+        led_N2 = np.zeros((len(weight_NF), 2))
+        for direction, pushes in enumerate(DIRECTIONS):
+            for own, push in enumerate(pushes):
+                future_RG = _futures()[int(push > 0)]
+                share_RN = np.einsum("rng,rg->rn", self._logit_DRNG[direction], future_RG)
+                led_N2[:, own] += (weight_NDR[:, direction].T * share_RN).sum(axis=0)
+        return led_N2
+
+
+def _chance(logit: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(1.0 / (1.0 + np.exp(-logit)))
+
+
+@cache
+def _moves() -> NDArray[np.float64]:
+    """How a learner's logit moves in an episode: (push, rate, logit before, logit after)."""
+    chance_G = _chance(LOGITS)
+    slope_G = chance_G * (1.0 - chance_G)
+    rate_R1 = np.array(RATES)[:, None]
+    noise_RG = NOISE * rate_R1 * np.sqrt(slope_G)
+    step = LOGITS[1] - LOGITS[0]
+    # Nine equally likely quantiles of a standard normal stand for the noise.
+    quantiles = (-1.59, -0.97, -0.59, -0.28, 0.0, 0.28, 0.59, 0.97, 1.59)
+    moves = np.zeros((len(PUSHES), len(RATES), LOGITS.size, LOGITS.size))
+    for index, push in enumerate(PUSHES):
+        mean_RG = LOGITS + rate_R1 * slope_G * push
+        for quantile in quantiles:
+            place = np.clip(mean_RG + noise_RG * quantile, LOGITS[0], LOGITS[-1])
+            distance = np.abs(place[:, :, None] - LOGITS) / step
+            moves[index] += np.maximum(0.0, 1.0 - distance) / len(quantiles)
+    return moves
+
+
+@cache
+def _futures() -> NDArray[np.float64]:
+    """A pushed learner's mean chance over LOOKAHEAD episodes: (push down or up, rate, logit)."""
+    moves = _moves()[[0, -1]]
+    share = np.zeros((2, len(RATES), LOGITS.size))
+    chance = np.broadcast_to(_chance(LOGITS), share.shape)
+    for _ in range(LOOKAHEAD):
+        share += chance / LOOKAHEAD
+        chance = np.einsum("lrgh,lrh->lrg", moves, chance)
+    return share

@@ -1,0 +1,154 @@
+"""S++: experts for cooperation, compromise and safety, chosen by aspiration.
+
+After Crandall (2014), "Towards minimizing disappointment in repeated games". As published it knows
+both players' payoffs. Its experts are a maximin strategy, a best response to a memory-one model of
+the partner, and for every cycle of at most two joint actions that pays both at least their maximin
+values a leader, who punishes a partner that gains by deviating until the gain is gone, and a
+follower, who does not. An expert is kept for EPOCH rounds and longer while it punishes or earns
+what is aspired to; the aspiration follows what is earned. What differs from the paper: epochs are
+of one length for all experts, and one that punishes may be left after PUNISHED rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents.baselines.maximin import maximin
+from srl_agents.baselines.simple_pg import Uniforms
+
+EPOCH = 4  # rounds: a cycle of two joint actions, twice
+PUNISHED = 16  # rounds after which a leader may be left even while it punishes
+LEARNING = 0.99  # what a round keeps of the aspiration
+DISCOUNT = 0.95  # of the model's values
+FIRST_SWEEPS, SWEEPS = 100, 4  # of value iteration: at first, and every epoch
+MARGIN = 0.02  # payoff by which what a leader asks for is better than the partner's punishment
+SAFE, MODEL, FIRST_LEADER = 0, 1, 2  # the experts' places
+
+
+class SPlusPlusRuns:
+    """N independent S++ players; payoffs are (N, own action, other's), both players' mean ones."""
+
+    def __init__(
+        self,
+        seeds: Sequence[int | np.random.SeedSequence],
+        own_NKK: NDArray[np.float64],
+        other_NKK: NDArray[np.float64],
+    ) -> None:
+        runs, actions = own_NKK.shape[:2]
+        self._actions, self._row, self._rounds = actions, np.arange(runs), 0
+        self._uniforms = Uniforms(seeds)
+        self._pays_2NJ = np.stack([own_NKK.reshape(runs, -1), other_NKK.reshape(runs, -1)])
+
+        cells = np.array(list(combinations_with_replacement(range(actions**2), 2)))
+        self._part_2XT = np.stack(np.divmod(cells, actions)).astype(np.int8)  # X cycles of 2 rounds
+        worth_2NX = self._pays_2NJ[:, :, cells].mean(axis=3)
+        self._target_NX = worth_2NX[1]
+        self._safe_NK, sure_N = maximin(own_NKK)
+        _, other_sure_N = maximin(other_NKK.transpose(0, 2, 1))
+        self._attack_NK, _ = maximin(-other_NKK)
+        fair_NX = (worth_2NX[0] >= sure_N[:, None]) & (worth_2NX[1] >= other_sure_N[:, None])
+        followers = np.where(fair_NX, worth_2NX[0], -np.inf)
+        # A leader's threat has to cost the partner something.
+        threat_NX = worth_2NX[1] > other_sure_N[:, None] + MARGIN
+        leaders = np.where(threat_NX, followers, -np.inf)
+        self._potential_NE = np.concatenate(
+            [sure_N[:, None], np.zeros((runs, 1)), leaders, followers], axis=1
+        )
+
+        self._count_NJK = np.ones((runs, actions**2, actions))
+        self._value_NJ = np.zeros((runs, actions**2))
+        self._best_NJ = np.zeros((runs, actions**2), np.int8)
+        self._aspiration_N = own_NKK.max(axis=(1, 2))
+        self._guilt_N = np.zeros(runs)
+        self._earned_N = np.zeros(runs)
+        self._since_N = np.zeros(runs, int)
+        self._last_N = np.zeros(runs, int)  # the joint action of the round before
+        self._sweep(FIRST_SWEEPS)
+        self._expert_N = self._choose(np.ones(runs, bool), np.zeros(runs, int))
+        self._own_N = np.zeros(runs, np.int8)
+
+    def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+        """Actions, and 1 for their chances, which are not kept: (N,) each."""
+        drawn_N = self._uniforms.take(1)[0]
+        cycle_N, is_cycle_N, leads_N = self._roles()
+        part_N = self._part_2XT[0, cycle_N, self._rounds % 2]
+        modelled_N = self._best_NJ[self._row, self._last_N]
+        own_N = np.where(is_cycle_N, part_N, modelled_N)
+        attacks_N = leads_N & (self._guilt_N > 1e-9)
+        own_N = np.where(attacks_N, _drawn(self._attack_NK, drawn_N), own_N)
+        own_N = np.where(self._expert_N == SAFE, _drawn(self._safe_NK, drawn_N), own_N)
+        self._own_N = own_N.astype(np.int8)
+        return self._own_N, np.ones(self._row.size)
+
+    def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
+        """Take in a round: model, guilt and earnings; at an epoch's end choose again."""
+        joint_N = self._own_N.astype(int) * self._actions + other_N
+        self._count_NJK[self._row, self._last_N, other_N] += 1.0
+        own_N, theirs_N = self._pays_2NJ[:, self._row, joint_N]
+        cycle_N, _, leads_N = self._roles()
+        target_N = self._target_NX[self._row, cycle_N]
+        deviates_N = other_N != self._part_2XT[1, cycle_N, self._rounds % 2]
+        counts_N = leads_N & (deviates_N | (self._guilt_N > 1e-9))
+        guilt_N = np.maximum(self._guilt_N + theirs_N - target_N, 0.0)
+        self._guilt_N = np.where(counts_N, guilt_N, np.where(leads_N, self._guilt_N, 0.0))
+        self._earned_N += own_N
+        self._since_N += 1
+        self._last_N = joint_N
+        self._rounds += 1
+        if self._rounds % EPOCH == 0:
+            self._sweep(SWEEPS)
+            self._review()
+
+    def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
+        """Nothing: it knows the payoffs, and goes on across episodes."""
+
+    def _roles(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whose expert follows which cycle, whether it follows one at all, and as a leader."""
+        cycles = self._part_2XT.shape[1]
+        place_N = self._expert_N - FIRST_LEADER
+        return np.maximum(place_N, 0) % cycles, place_N >= 0, (place_N >= 0) & (place_N < cycles)
+
+    def _sweep(self, times: int) -> None:
+        """Value iteration against the frequencies seen."""
+        runs, actions = self._row.size, self._actions
+        chance_NJK = self._count_NJK / self._count_NJK.sum(axis=2, keepdims=True)
+        for _ in range(times):
+            next_NJ = (1.0 - DISCOUNT) * self._pays_2NJ[0] + DISCOUNT * self._value_NJ
+            worth_NKK = next_NJ.reshape(runs, actions, actions)
+            worth_NJK = chance_NJK @ worth_NKK.transpose(0, 2, 1)
+            self._value_NJ = worth_NJK.max(axis=2)
+        self._best_NJ = worth_NJK.argmax(axis=2).astype(np.int8)
+        self._potential_NE[:, MODEL] = self._value_NJ[self._row, self._last_N]
+
+    def _review(self) -> None:
+        """Aspirations follow the earnings; who earns less may choose another expert."""
+        mean_N = self._earned_N / self._since_N
+        keep = LEARNING**self._since_N
+        content_N = mean_N >= self._aspiration_N - 1e-9
+        self._aspiration_N = keep * self._aspiration_N + (1.0 - keep) * mean_N
+        punishes_N = (self._guilt_N > 1e-9) & (self._since_N < PUNISHED)
+        ratio_N = np.clip(mean_N / np.maximum(self._aspiration_N, 1e-9), 0.0, 1.0)
+        stays_N = self._uniforms.take(1)[0] < ratio_N**EPOCH
+        again_N = ~(content_N | punishes_N | stays_N)
+        self._expert_N = self._choose(again_N, self._expert_N)
+        over_N = ~punishes_N | again_N
+        self._earned_N = np.where(over_N, 0.0, self._earned_N)
+        self._since_N = np.where(over_N, 0, self._since_N)
+
+    def _choose(self, who_N: NDArray[np.bool_], current_N: NDArray[np.int64]) -> NDArray[np.int64]:
+        """One of the experts that may reach the aspiration, the model where none is thought to."""
+        allowed_NE = self._potential_NE >= self._aspiration_N[:, None] - 1e-9
+        allowed_NE[~allowed_NE.any(axis=1), MODEL] = True
+        chance_NE = allowed_NE / allowed_NE.sum(axis=1, keepdims=True)
+        chosen_N = _drawn(chance_NE, self._uniforms.take(1)[0])
+        self._guilt_N = np.where(who_N, 0.0, self._guilt_N)
+        return np.where(who_N, chosen_N, current_N)
+
+
+def _drawn(chance_NK: NDArray[np.float64], uniform_N: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Draws from N distributions: (N,)."""
+    return np.asarray((uniform_N[:, None] > chance_NK.cumsum(axis=1)[:, :-1]).sum(axis=1))

@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+
+from srl_agents.baselines.agreement import CYCLE, fair_cycle
+
+TURNS = np.array([[0.0, 1.0], [0.6, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "shares"),
+    [
+        (np.array([[3.0, 0], [5, 1]]), np.array([[3.0, 5], [0, 1]]), {(0, 0): 1.0}),  # prisoners
+        (TURNS, TURNS.T, {(0, 1): 0.5, (1, 0): 0.5}),
+        (np.eye(2), 1 - np.eye(2), {(0, 0): 0.5, (0, 1): 0.5}),  # matching pennies
+        (np.array([[1.0, 0], [0, 0.5]]), np.array([[7.0, 0], [0, 3.0]]), {(0, 0): 1.0}),
+    ],
+    ids=["prisoners", "taking turns", "matching pennies", "common interest"],
+)
+def test_by_hand(row, column, shares):
+    agreement = fair_cycle(row, column)
+    assert len(agreement.cells) == CYCLE
+    assert {cell: agreement.cells.count(cell) / CYCLE for cell in agreement.cells} == shares
+    pays = [row[cell] for cell in agreement.cells]
+    assert agreement.row == pytest.approx(np.mean(pays))
+
+
+def test_nobody_is_asked_for_less_than_the_maximin_value():
+    # The sum is greatest at (0, 1), which leaves the row player without its sure 2.
+    row, column = np.array([[2.0, 0.0], [2.0, 2.0]]), np.array([[1.0, 9.0], [2.0, 0.0]])
+    agreement = fair_cycle(row, column)
+    assert agreement.row >= 2 - 0.01 * 2
+
+
+def test_the_scale_of_payoffs_does_not_matter():
+    row, column = np.random.default_rng(0).random((2, 3, 3))
+    assert fair_cycle(row, column).cells == fair_cycle(5 * row - 2, 0.1 * column + 7).cells

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from srl_agents.baselines.handshake import ANSWER, CALL, Handshake
+
+BATTLE = np.array([[0.6, 0.0], [0.0, 1.0]])
+
+
+def pair(row, column, *, noise=0.01, coins=((0, 1), (0, 0)), together=True):
+    """Two players at once, or one who calls and one who answers; what they know comes at once."""
+    players = [
+        Handshake(len(row), coins[0], calls=True),
+        Handshake(len(row), coins[1], calls=together),
+    ]
+    known = np.full(row.shape, 1000)
+    players[0].know(row, known, noise)
+    players[1].know(column.T, known, noise)
+    if not together:
+        for action in CALL:
+            assert players[0].act() == action
+            players[0].observe(1)
+    for _ in range(400):
+        actions = [player.act() for player in players]
+        players[0].observe(actions[1])
+        players[1].observe(actions[0])
+        if players[0].agreed or players[0].over:
+            return players
+    raise AssertionError("no end")
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_both_agree_on_the_same_fair_cycle(together):
+    column = BATTLE[::-1, ::-1]
+    first, second = pair(BATTLE, column, together=together)
+    own, other = first.agreed
+    assert second.agreed == (other, own)
+    pays = np.mean([[BATTLE[cell], column[cell]] for cell in zip(own, other, strict=True)], axis=0)
+    assert pays == pytest.approx([0.8, 0.8], abs=0.05)
+
+
+def test_what_noise_leaves_open_is_measured_again():
+    # Two agreements that differ by a tenth of the range, told with an error as large.
+    close = np.array([[0.9, 0.0], [0.0, 1.0]])
+    [sure, _], [unsure, _] = pair(close, close, noise=0.001), pair(close, close, noise=0.2)
+    assert sure.agreed is not None and not sure._again
+    assert unsure._again and set(unsure._cells) == {(0, 0), (1, 1)}
+    assert unsure.agreed is not None
+
+
+def test_the_same_coins_agree_on_nothing():
+    first, second = pair(BATTLE, BATTLE, coins=((0, 1), (0, 1)))
+    assert first.over and second.over
+
+
+@pytest.mark.parametrize(
+    "stranger", [lambda own: 0, lambda own: 1, lambda own: own, lambda own: 1 - own],
+    ids=["always 0", "always 1", "echo", "contrary"],
+)  # fmt: skip
+def test_a_stranger_is_found_out(stranger):
+    player, rounds = Handshake(2, [0, 1] * 4, calls=True), 0  # knows nothing yet
+    while not player.over:
+        assert player.agreed is None and rounds < 45
+        player.observe(stranger(player.act()))
+        rounds += 1
+
+
+def test_a_call_cannot_be_heard_where_there_is_none():
+    assert sum(CALL) * 2 == len(CALL)
+    assert not any(CALL[:n] == CALL[-n:] for n in range(1, len(CALL)))
+    after = (*CALL, *[0] * len(ANSWER))
+    assert all(after[n : n + len(ANSWER)] != ANSWER for n in range(len(after)))
