@@ -82,6 +82,7 @@ def filled_in(tree: Tree) -> dict[str, Any]:
                 f"{section}.name: got {given['name']!r}, and the preset {tree['preset']!r} is of "
                 f"{settings['name']!r}: leave one of the two out"
             )
-        trl = {**settings.get("trl", {}), **(given.get("trl") or {})}
-        found[section] = {**settings, **given, **({"trl": trl} if trl else {})}
+        found[section] = {**settings, **given}
+        if "trl" in settings and isinstance(given.get("trl"), Mapping):
+            found[section]["trl"] = {**settings["trl"], **given["trl"]}
     return found

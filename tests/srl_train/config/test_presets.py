@@ -52,6 +52,9 @@ def test_what_is_said_goes_before_the_preset():
         ({"preset": "grop"}, "preset: got 'grop': give one of 'grpo'"),
         ({"preset": ["grpo"]}, "preset: got"),
         ({"preset": "gspo", "algorithm": 3}, "algorithm: got 3"),
+        ({"preset": "gspo", "algorithm": {"trl": 5}}, "algorithm.trl: got 5"),
+        ({"preset": "grpo", "algorithm": {"trl": "x"}}, "algorithm.trl: got 'x'"),
+        ({"preset": "dapo", "algorithm": {"trl": None}}, "algorithm.trl: got None"),
     ],
 )
 def test_what_does_not_fit_is_refused(tree, message):
