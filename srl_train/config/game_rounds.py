@@ -56,7 +56,7 @@ def rounds_of(max_episodes: int, update_frequency: int) -> Rounds:
 def largest_group(games: int) -> int | None:
     """The largest size of groups, 2 to LARGEST_GROUP, that divides so many games; None: there is
     none."""
-    return max((d for d in divisors(games) if 2 <= d <= LARGEST_GROUP), default=None)
+    return max((d for d in range(2, LARGEST_GROUP + 1) if games % d == 0), default=None)
 
 
 def divisors(number: int) -> list[int]:

@@ -23,3 +23,7 @@ def test_at_most_so_many_games_are_played(episodes, frequency, number, games, gr
     assert rounds.number * rounds.games <= max(episodes, 2)
     assert len(rounds.told) == len(told)
     assert all(part in line for part, line in zip(told, rounds.told, strict=True))
+
+
+def test_a_round_of_a_billion_games_is_divided_at_once():
+    assert rounds_of(100, 10**12)[:3] == (1, 100, 10)
