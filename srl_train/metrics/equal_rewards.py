@@ -11,6 +11,17 @@ from srl_train.engine.update import UpdateStats
 
 log = logging.getLogger(__name__)
 
+_EQUAL_REWARDS = (
+    "all games that are compared earned the same. What helps: rewards that tell answers apart, "
+    "longer or harder games, more games to compare (rollout.group_size, or MultiModelConfig's "
+    "update_frequency); or more rounds, where a game pays all alike at first"
+)
+_CUT_OFF = (
+    "the last answer of every game was cut off, and mask_truncated_completions (algorithm.trl) "
+    "leaves such games out. What helps: a higher models.sampling.max_new_tokens, or "
+    "mask_truncated_completions: false"
+)
+
 
 def warn(
     run: Run,
@@ -19,28 +30,35 @@ def warn(
     updates: Mapping[str, UpdateStats],
 ) -> list[str]:
     """Warn of the models that round `number` left as they were because all games that are compared
-    earned them the same, once a run; returns the new warning, which `run.warnings` holds then.
+    earned them the same, or because all were left out as cut off; of either once a run. Returns the
+    new warnings, which `run.warnings` holds then.
 
     Models that were warned of for their unread answers are left out: that is the reason.
     """
     unread = {cause.partition(":")[0] for cause in run.warnings}
-    alike = [
+    left = [
         model
         for model, update in updates.items()
         if update.samples and not update.updates and model not in unread
-        if _all_equal(samples[model])
     ]
-    if not alike or "equal rewards" in run.warnings:
-        return []
-    told = (
-        f"round {number + 1} taught {', '.join(alike)} nothing: all games that are compared earned "
-        "the same. What helps: rewards that tell answers apart, longer or harder games, more games "
-        "to compare (rollout.group_size, or MultiModelConfig's update_frequency); or more rounds, "
-        "where a game pays all alike at first"
-    )
-    run.warnings["equal rewards"] = told
-    log.warning("%s", told)
-    return [told]
+    alike = [model for model in left if _all_equal(samples[model])]
+    cut_off = [m for m in left if m not in alike and _all_left_out(run, m, updates[m])]
+    told = []
+    for cause, models, words in (
+        ("equal rewards", alike, _EQUAL_REWARDS),
+        ("cut off", cut_off, _CUT_OFF),
+    ):
+        if models and cause not in run.warnings:
+            told.append(f"round {number + 1} taught {', '.join(models)} nothing: {words}")
+            run.warnings[cause] = told[-1]
+            log.warning("%s", told[-1])
+    return told
+
+
+def _all_left_out(run: Run, model: str, update: UpdateStats) -> bool:
+    """Whether TRL left out all games, whose last answers ended at the limit of tokens."""
+    masks = run.config.algorithm_of(model).trl.get("mask_truncated_completions", False)
+    return masks and update.metrics["completions/clipped_ratio"] == 1.0
 
 
 def _all_equal(samples: Iterable[TokenSample]) -> bool:
