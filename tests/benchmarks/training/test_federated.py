@@ -10,8 +10,14 @@ def test_returns_and_bytes_are_compared_with_those_of_meeting_every_round(small)
         "every round": federated.MEETINGS["every round"],
         "every 2": {"updates": {"strategy": "federated", "period": 2}},
     }
-    request = small(games=4, seeds=(0, 1), models__count=2, environment__options={
-        "num_agents": 2, "max_cycles": 2})  # fmt: skip
+    request = small(
+        games=4,
+        seeds=(0, 1),
+        models__count=2,
+        environment__options={"num_agents": 2, "max_cycles": 8},
+        rollout__group_size=8,
+        algorithm__learning_rate=3e-2,
+    )
     result = federated.communication(request, meetings)
     *rows, whole = result.rows
     assert [row["variant"] for row in rows] == [*meetings] * 2
