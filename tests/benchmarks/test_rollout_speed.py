@@ -48,6 +48,6 @@ def test_a_spoilt_episode_is_no_measurement():
             raise BackendError("no")
 
     make_env = rollout_speed.game(turns=2)
-    seats = dict.fromkeys(rollout_speed.SEATS, Broken())
+    seats = dict.fromkeys(rollout_speed.AGENTS, Broken())
     with pytest.raises(SystemExit, match="BackendError: no"):
         rollout_speed.measure(make_env, {("x", "y"): seats}, episodes=1, repeats=1)

@@ -22,7 +22,7 @@ def output_of(example):
 
 
 def test_pettingzoo_loop():
-    found = re.match(r"mean reward per seat and step: (0\.\d+);", output_of("pettingzoo_loop.py"))
+    found = re.match(r"mean reward per agent and step: (0\.\d+);", output_of("pettingzoo_loop.py"))
     assert found is not None
     assert 0.74 < float(found[1]) < 0.79  # uniform play: .7625
 

@@ -89,6 +89,9 @@ THRESHOLDS = {
     "federated_communication": ([{
         "all_seeds": "every 10 rounds, DiLoCo", "share": 0.1, "low": 0.0, "loss": 0.09,
     }], [(0, {"share": 0.11}), (0, {"low": 0.001}), (0, {"loss": 0.1})]),
+    "vocabulary": ([{"side": "ours", "least_faster": 3.0, "memory": 0.5}], [
+        (0, {"least_faster": 2.9}), (0, {"memory": 0.51}),
+    ]),
     "federated_adapters": ([{"way": "one factor shared", "most": 9e-5}], [(0, {"most": 1e-4})]),
     "our_method_llm": ([], []),
 }  # fmt: skip

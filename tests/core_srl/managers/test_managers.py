@@ -143,9 +143,8 @@ def test_stats_count_what_was_asked(opened):
 
 
 def test_a_model_that_cannot_be_loaded_is_told_so(tmp_path):
-    for name, told in ((str(tmp_path / "gone"), "there is no folder"), ("tiny", "is built for a")):
-        with pytest.raises(RuntimeError, match=f"Model loading failed: .*{told}"):
-            create_qwen3_manager(name, device="cpu")
+    with pytest.raises(RuntimeError, match=r"Model loading failed: .*there is no folder"):
+        create_qwen3_manager(str(tmp_path / "gone"), device="cpu")
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(RuntimeError, match="Model loading failed: cannot load the model"):
         create_qwen3_manager(str(tmp_path), device="cpu")

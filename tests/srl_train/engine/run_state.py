@@ -51,10 +51,18 @@ def same(one, other):
 
 
 def without_times(rows):
-    """Rows of metrics less what the clock says, as JSON gives them back."""
-    return [
-        {k: v for k, v in json.loads(json.dumps(row)).items() if k != "seconds"} for row in rows
-    ]
+    """Rows of metrics less what the clock says, as JSON gives them back.
+
+    Without `sampler_*` too: who else was answered in the same batch shows in the last bits of a
+    sampler's log-probabilities, and nothing learns from them unless `sampler_correction` is set.
+    """
+    found = json.loads(json.dumps(list(rows)))
+    for row in found:
+        row.pop("seconds", None)
+        for own in row["models"].values():
+            for name in [name for name in own if name.startswith("sampler_")]:
+                del own[name]
+    return found
 
 
 def _copied(value):

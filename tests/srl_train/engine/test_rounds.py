@@ -1,6 +1,7 @@
 """Rounds: what is played and told, what failures spoil, and that a model updates where told."""
 
 import math
+from itertools import cycle
 
 import pytest
 
@@ -72,7 +73,9 @@ def test_who_sampled_is_on_every_turn(short_run):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "mode"), [*zip(sorted(STRATEGIES), sorted(MODES), strict=True)]
+    ("strategy", "mode"),
+    # In the pair game both earn the same, so a contest teaches nothing.
+    [*zip(cycle(sorted(STRATEGIES)), sorted(set(MODES) - {"zero_sum"}), strict=False)],
 )
 def test_a_model_is_said_to_update_where_its_weights_changed(strategy, mode, short_run):
     run = assemble(short_run(updates__strategy=strategy, mode__name=mode))

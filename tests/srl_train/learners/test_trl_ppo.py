@@ -13,7 +13,7 @@ from srl_train.errors import TrainingError
 from srl_train.learners.critics import CRITICS, JointState, backbone_of, joint_states
 from tests.srl_train.learners.reference.grpo import log_probs, relative_error, small_model
 from tests.srl_train.learners.reference.ppo import (
-    SEATS,
+    AGENTS,
     Reference,
     adapter_model,
     played,
@@ -250,7 +250,7 @@ def test_a_critic_of_its_own_shares_what_is_frozen_and_nothing_else():
 @pytest.mark.parametrize("critic", CRITICS)
 def test_values_start_at_zero(critic):
     with torch.no_grad():
-        made = CRITICS[critic](small_model(), JointState(SEATS, 3))
+        made = CRITICS[critic](small_model(), JointState(AGENTS, 3))
         batch = {
             "prompt_ids": torch.tensor([[1, 2]]),
             "prompt_mask": torch.ones(1, 2, dtype=torch.long),
@@ -263,15 +263,15 @@ def test_values_start_at_zero(critic):
 
 
 def test_joint_states_say_who_asks():
-    found = joint_states(played()[3:5], SEATS)
+    found = joint_states(played()[3:5], AGENTS)
     assert found.shape == (2, 3, 5)
     torch.testing.assert_close(found[0, 2], torch.tensor([0.3, 2.0, -0.5, 1.0, 0.0]))
     torch.testing.assert_close(found[1, 1], torch.tensor([0.4, 1.0, -0.5, 0.0, 1.0]))
     assert not found[1, 2].any()
     with pytest.raises(ValueError, match="record_states"):
-        joint_states([dataclasses.replace(played()[0], states=None)], SEATS)
+        joint_states([dataclasses.replace(played()[0], states=None)], AGENTS)
     with pytest.raises(TrainingError, match="changes its length"):
-        joint_states([dataclasses.replace(played()[0], states=((1.0,), (1.0, 2.0)))], SEATS)
+        joint_states([dataclasses.replace(played()[0], states=((1.0,), (1.0, 2.0)))], AGENTS)
     with pytest.raises(ValueError, match="central critic needs to know the joint state"):
         CRITICS["central"](small_model(), None)
 

@@ -98,11 +98,11 @@ def test_the_embedded_model_is_found_by_name(short_run, monkeypatch):
 
 
 # Every strategy in two of the modes, and every mode with two of the strategies: neither knows of
-# the other.
+# the other. Two that always earn the same have no contest: zero_sum is for other games.
 STRATEGIES_IN_MODES = [
     (strategy, mode)
     for i, strategy in enumerate(sorted(STRATEGIES))
-    for j, mode in enumerate(sorted(MODES))
+    for j, mode in enumerate(sorted(set(MODES) - {"zero_sum"}))
     if (i + j) % 2 == 0
 ]
 

@@ -7,10 +7,10 @@ from benchmarks.training.claim import Result
 from benchmarks.training.credit import claims as credit
 from benchmarks.training.credit import tabular
 from benchmarks.training.credit.key_game import (
+    AGENTS,
     COLOUR,
     HOLDER,
     PRIZE,
-    SEATS,
     TURNS,
     WHEN,
     KeyGame,
@@ -25,13 +25,13 @@ def test_the_environment_keeps_the_contract():
 
 
 def test_one_act_alone_matters():
-    weather = np.random.default_rng(0).normal(size=(SEATS, TURNS))
-    for seat in range(SEATS):
+    weather = np.random.default_rng(0).normal(size=(AGENTS, TURNS))
+    for seat in range(AGENTS):
         for turn in range(TURNS):
-            chosen = np.full((SEATS, TURNS), COLOUR - 1)
+            chosen = np.full((AGENTS, TURNS), COLOUR - 1)
             chosen[seat, turn] = COLOUR
             extra = rewards(chosen, weather) - weather
-            expected = np.zeros((SEATS, TURNS))
+            expected = np.zeros((AGENTS, TURNS))
             expected[HOLDER, WHEN] = PRIZE * ((seat, turn) == (HOLDER, WHEN))
             np.testing.assert_allclose(extra, expected, atol=1e-12)
 
