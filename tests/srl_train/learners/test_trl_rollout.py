@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:You are using 'rollout_func':UserWarning",  # TRL says so of every use
     "ignore:.*gradient_checkpointing:FutureWarning",  # TRL 1.16's own use of transformers
 )
-SEATS = [f"agent_{i}" for i in range(4)]
+AGENTS = [f"agent_{i}" for i in range(4)]
 GROUP = 4
 
 
@@ -120,7 +120,7 @@ def test_groups_share_a_start_and_a_seat_and_cover_all_seats(trainer_of):
     seats = [text.partition("You are ")[2].partition(",")[0] for text in texts]
     groups = [seats[start : start + GROUP] for start in range(0, 4 * GROUP, GROUP)]
     assert [len(set(group)) for group in groups] == [1] * 4
-    assert sorted(group[0] for group in groups) == SEATS
+    assert sorted(group[0] for group in groups) == AGENTS
     assert len(made.seeds) == GROUP  # four seats' groups share four games
     assert len(set(made.seeds)) == 1
     # Same start, different course.
@@ -228,7 +228,7 @@ def test_a_spoilt_game_stops_training(trainer_of, monkeypatch):
     ("options", "said"),
     [
         ({"others": {"agent_9": Always(1)}}, "others names 'agent_9'"),
-        ({"others": dict.fromkeys(SEATS, Always(1))}, "others holds every agent"),
+        ({"others": dict.fromkeys(AGENTS, Always(1))}, "others holds every agent"),
         ({"trained_seat": "agent_9"}, "trained_seat is 'agent_9'"),
         ({"trained_seat": "agent_0", "others": {"agent_0": Always(1)}}, "trained_seat"),
     ],

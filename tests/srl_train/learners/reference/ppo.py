@@ -23,7 +23,7 @@ from tests.srl_train.learners.reference.grpo import (
     small_tokenizer,
 )
 
-SEATS = ("a", "b")
+AGENTS = ("a", "b")
 STATE = 3
 
 
@@ -46,7 +46,7 @@ def ppo_learner(model=None, *, discount=0.9, planned_updates=10, group_size=4, s
         temperature=1.0,
         planned_updates=planned_updates,
         discount=discount,
-        joint=JointState(SEATS, STATE),
+        joint=JointState(AGENTS, STATE),
         seed=seed,
     )
     spoken_up(one)
@@ -81,7 +81,7 @@ def played(version=0):
             one,
             rewards=tuple(0.4 * t - 0.3 * number for t in range(len(one.turns) - 1))
             + one.rewards[-1:],
-            group=(0, number // 4, SEATS[number // 4]),
+            group=(0, number // 4, AGENTS[number // 4]),
             states=tuple((0.1 * number, float(t), -0.5) for t in range(len(one.turns))),
             version=version,
         )
@@ -123,7 +123,7 @@ class Reference:
 
     def values(self, one):
         if self.config.critic == "central":
-            seat = [float(name == one.group[2]) for name in SEATS]
+            seat = [float(name == one.group[2]) for name in AGENTS]
             states = torch.tensor([[*s, *seat] for s in one.states], dtype=torch.float64)
             layers = [m for m in self.critic.layers if isinstance(m, torch.nn.Linear)]
             for layer in layers[:-1]:
