@@ -77,9 +77,10 @@ def zero_sum() -> Mode:
 
     def shape(rewards: Rewards, teams: Teams, state: State) -> dict[str, list[float]]:
         shaped: dict[str, list[float]] = {}
+        sides = teams or {agent: agent for agent in rewards}
         for agent, own in rewards.items():
-            allies = [a for a in rewards if a == agent or (teams and teams[a] == teams[agent])]
-            rivals = [a for a in rewards if a not in allies]
+            allies = [other for other in rewards if _same_team(other, agent, sides)]
+            rivals = [other for other in rewards if other not in allies]
             shaped[agent] = [
                 _mean_at(rewards, allies, turn) - _mean_at(rewards, rivals, turn)
                 for turn in range(len(own))
