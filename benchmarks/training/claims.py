@@ -41,10 +41,13 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "algorithms_maze": ("the same in mazes", "variants:ALGORITHMS_MAZE"),
     "offline": ("SFT and DPO raise the return above their data's", "variants:OFFLINE"),
     "credit": ("turn-level credit finds the act that matters sooner", "credit.claims:CREDIT"),
-    "served": ("models learn through a vLLM server as they do in the trainer", "served:SERVED"),
+    "served": (
+        "models learn through a vLLM server as they do in the trainer",
+        "costs.served:SERVED",
+    ),
     "asynchronous": (
         "play that waits for nobody, and learning beside it, with slow answers",
-        "asynchronous:ASYNCHRONOUS",
+        "costs.asynchronous:ASYNCHRONOUS",
     ),
     "federated_communication": (
         "models that meet every tenth round earn what those earn that meet every round",

@@ -1,1 +1,1 @@
-"""What training costs in time and memory, measured in processes of their own or beside bare TRL."""
+"""What training costs in time and memory, alone, beside bare TRL, ahead of learning, and served."""
