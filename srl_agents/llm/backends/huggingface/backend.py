@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,8 +29,10 @@ with needed_by("a Hugging Face model"):
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from srl_agents.llm.backends.huggingface.attention_masks import masks_for
 from srl_agents.llm.backends.huggingface.kept_caches import KeptCaches
 from srl_agents.llm.backends.huggingface.kv_cache import KeptCache, reusable
+from srl_agents.llm.backends.huggingface.output_head import compact_head_input
 from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_agents.llm.backends.huggingface.quantization import Quantization, loading, made_steady
 from srl_agents.llm.backends.huggingface.sampling import TokenDraw
@@ -86,7 +87,7 @@ class HuggingFaceBackend:
         """The longest context in tokens; None where the model names none."""
         self.vocabulary: int = text.vocab_size
         """How many token ids it has, those included that its tokenizer does not use."""
-        self._takes_additive_mask = _takes_additive_mask(model)
+        self._masks = masks_for(model)
         self._batcher: Batcher[Request, Completion] = Batcher(self.sample)
         self.caches = KeptCaches()
         """The key-value caches of conversations in play."""
@@ -142,7 +143,7 @@ class HuggingFaceBackend:
         """The same with another model object in place of this one."""
         made = copy.copy(self)
         made.model = model
-        made._takes_additive_mask = _takes_additive_mask(model)
+        made._masks = masks_for(model)
         made._batcher, made.caches = Batcher(made.sample), KeptCaches()
         return made
 
@@ -189,7 +190,7 @@ class HuggingFaceBackend:
         contexts = [request.context for request in requests]
         handles = [self.caches.of(request.conversation) for request in requests]
         try:
-            with torch.inference_mode(), evaluating(self.model):
+            with torch.inference_mode(), evaluating(self.model), compact_head_input(self.model):
                 kept = reusable(contexts, models, handles)
                 self.caches.count(contexts, kept)
                 if kept is None:
@@ -275,8 +276,7 @@ class HuggingFaceBackend:
 
     def _empty_cache(self, models: Sequence[ModelVersion]) -> KeptCache:
         device = next(self.model.parameters()).device
-        additive = self.model.dtype if self._takes_additive_mask else None
-        return KeptCache(self.model.config, models, device, additive)
+        return KeptCache(self.model.config, models, device, self._masks)
 
 
 class _Row:
@@ -349,18 +349,3 @@ def evaluating(model: Any) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
-
-
-def _takes_additive_mask(model: Any) -> bool:
-    """Whether the model hands a four-dimensional mask to its attention as it is.
-
-    True where it makes its masks with transformers' own `create_causal_mask` and nothing else in
-    it looks at the mask, as position biases (ALiBi) would.
-    """
-    whole = model.get_base_model() if hasattr(model, "get_base_model") else model
-    written_in = vars(sys.modules[type(whole).__module__])
-    return (
-        "create_causal_mask" in written_in
-        and "build_alibi_tensor" not in written_in
-        and whole.config._attn_implementation in ("sdpa", "eager")
-    )

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from srl_agents.episode import ModelVersion
+from srl_agents.llm.backends.huggingface.attention_masks import AttentionMasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,26 +37,29 @@ class KeptCache:
         config: Any,
         models: Sequence[ModelVersion],
         device: torch.device,
-        additive: torch.dtype | None = None,
+        masks: AttentionMasks | None = None,
     ):
-        """One empty row per entry of `models`.
-
-        `additive` is the type of the attention mask for a model that takes one ready to be added
-        to its scores, which is faster than having every layer make its own; None for others.
-        """
-        self._config, self._device, self._additive = config, device, additive
+        """One empty row per entry of `models`; `masks` are those that the model takes."""
+        self._config, self._device, self._masks = config, device, masks
         self.models = list(models)
         """Per row, the weights that read it."""
         self.turn = 0
         """Raised at every use: an older handle no longer describes the cache."""
         self.forget()
-        # Windowed or recurrent layers do not survive padding inside a conversation.
+        # Recurrent layers do not survive padding inside a conversation.
         self.keeps = all(type(layer) is DynamicLayer for layer in self._cache.layers)
 
     def forget(self) -> None:
         """Empty the cache; the rows stay."""
         self._cache = DynamicCache(config=self._config)
+        if self._masks is not None:
+            # A windowed layer would drop slots; all are kept, and its mask hides what is too old.
+            self._cache.layers = [
+                DynamicLayer() if type(layer) is DynamicSlidingWindowLayer else layer
+                for layer in self._cache.layers
+            ]
         self._mask = torch.ones((len(self.models), 0), dtype=torch.long, device=self._device)
+        self._positions = self._mask
         self.read: list[list[int]] = [[] for _ in self.models]
         """Per row, the token ids in the cache."""
 
@@ -80,7 +84,7 @@ class KeptCache:
             return
         index = torch.tensor(rows, device=self._device)
         self._cache.batch_select_indices(index)
-        self._mask = self._mask[index]
+        self._mask, self._positions = self._mask[index], self._positions[index]
         self.read = [list(self.read[row]) for row in rows]
         self.models = [self.models[row] for row in rows]
 
@@ -100,26 +104,18 @@ class KeptCache:
                 mask[row, start:] = 1
                 positions[row, start:] = np.arange(done, done + len(feed))
                 self.read[row].extend(feed)
+        newest = self._tensor(positions)
         self._mask = torch.cat([self._mask, self._tensor(mask)], dim=1)
+        self._positions = torch.cat([self._positions, newest], dim=1)
+        ready = None if self._masks is None or not self.keeps else self._masks
         return {
             "input_ids": self._tensor(ids),
-            "attention_mask": self._attention(width),
-            "position_ids": self._tensor(positions),
+            "attention_mask": ready(self._mask, self._positions, width) if ready else self._mask,
+            "position_ids": newest,
             "past_key_values": self._cache,
             "use_cache": True,
             "logits_to_keep": 1,
         }
-
-    def _attention(self, width: int) -> Tensor:
-        """What the newest `width` slots may look at: all that is real and not after them."""
-        if self._additive is None or not self.keeps:
-            return self._mask
-        visible = self._mask.bool()[:, None, None]
-        if width > 1:
-            slots = torch.arange(self._mask.shape[1], device=self._device)
-            visible = visible & (slots <= slots[-width:, None])
-        mask = torch.zeros(visible.shape, dtype=self._additive, device=self._device)
-        return mask.masked_fill_(~visible, torch.finfo(self._additive).min)
 
     def _tensor(self, values: np.ndarray[Any, Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)

@@ -1,3 +1,4 @@
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -127,9 +128,7 @@ def test_choices_after_forced_tokens_of_different_lengths(backend, windowed):
         for row in range(8)
     ]
     completions = backend.sample(requests)
-    assert backend.caches.use().conversations == (
-        0 if windowed else 8
-    )  # a window is read anew every turn
+    assert backend.caches.use().conversations == 8
     backend.release(3)
     assert backend.caches.of(3) is None
     assert {c.ids[0] for c in completions} == {10, 11}
@@ -253,3 +252,17 @@ def test_models_are_loaded_in_several_threads_at_once(tiny_folder):
         weights = [one.result().model.state_dict() for one in loading]
     for own in weights:
         assert all(torch.equal(own[name], weights[0][name]) for name in weights[0])
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_frozen_head_in_half_precision_is_one_product(backend, rows):
+    """A view of the last places would make torch copy the head for every row."""
+    model = copy.deepcopy(backend.model).to(torch.bfloat16).requires_grad_(False)
+    seen = []
+    model.lm_head.register_forward_hook(lambda head, inputs, output: seen.append(inputs[0]))
+    played = HuggingFaceBackend(model, backend.tokenizer)
+    first = [Request((5, 6, 7, 8 + row), SAMPLING, row) for row in range(rows)]
+    played.sample(first)
+    assert seen[0].shape[:2] == (rows, 1)
+    assert seen[0].stride(0) == seen[0].shape[-1]
+    assert not model.lm_head._forward_pre_hooks, "nothing stays on the model"

@@ -1,0 +1,90 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from srl_agents.llm.backends.huggingface.attention_masks import FULL, WINDOWED, masks_for
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from tests.srl_agents.llm.backends.huggingface.conversations import (
+    SAMPLING,
+    assert_same,
+    converse,
+    last_turn,
+    seeds_again,
+)
+
+SMALL = {
+    "vocab_size": 600, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 8,
+    "max_position_embeddings": 512, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+}  # fmt: skip
+MIXED = [WINDOWED, WINDOWED, FULL]
+FAMILIES = {
+    "gemma3_text": {"layer_types": MIXED},
+    "qwen3": {"layer_types": MIXED, "use_sliding_window": True},
+    "mistral": {},
+}
+
+
+def windowed(backend, family, attention="sdpa"):
+    """An untrained model of the family, whose windows are far shorter than conversations."""
+    config = AutoConfig.for_model(family, **{**SMALL, **FAMILIES[family]})
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
+    with torch.no_grad():  # so that what is far back matters
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.mul_(8)
+    model.generation_config.eos_token_id = list(range(0, 600, 4))
+    return HuggingFaceBackend(model, backend.tokenizer, name=family)
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_conversations_longer_than_a_window_keep_their_cache(
+    backend, family, attention, constrained
+):
+    model = windowed(backend, family, attention)
+    kept, requests = converse(model, rows=4, turns=3, constrained=constrained)
+    used = model.caches.use()
+    assert used.conversations == 4
+    assert used.reused > 0.5 * used.asked
+    fresh, _ = converse(model, rows=4, turns=3, constrained=constrained, keep=False)
+    assert_same(kept, fresh, atol=1e-5)
+    assert min(len(request.context) for request in requests) > 4 * SMALL["sliding_window"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_window_counts_the_tokens_of_its_own_conversation(backend, family):
+    """Of a row that is padded inside its conversation, each token is as the model alone has it."""
+    model = windowed(backend, family)
+    _, requests = converse(model, rows=4, turns=3)
+    asked = seeds_again(requests)
+    [*answers] = last_turn(model, asked)
+    assert model.caches.use().reused
+    for request, [done] in zip(asked, answers, strict=True):
+        context = (*request.context, 5, 6, 7)
+        with torch.no_grad():
+            logits = model.model(torch.tensor([context + done.ids])).logits[0]
+        own = (logits / SAMPLING.temperature).log_softmax(-1)[len(context) - 1 : -1]
+        wanted = own[range(len(done.ids)), done.ids].tolist()
+        assert done.logprobs == pytest.approx(wanted, abs=1e-5)
+
+
+def test_rows_of_a_windowed_model_come_back_in_any_order(backend):
+    model = windowed(backend, "gemma3_text")
+    _, requests = converse(model, rows=4, turns=3)
+    chosen = seeds_again([requests[row] for row in (3, 0, 2)])
+    kept = last_turn(model, chosen)
+    alone = last_turn(model, [replace(one, conversation=None) for one in chosen])
+    assert_same(kept, alone, atol=1e-5)
+
+
+def test_other_attention_makes_masks_of_its_own():
+    config = AutoConfig.for_model("gemma3_text", **SMALL, layer_types=MIXED)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+    assert masks_for(model).windows == {WINDOWED: 8, FULL: None}
+    model.config._attn_implementation = "flash_attention_2"
+    assert masks_for(model) is None
