@@ -8,7 +8,7 @@ them need no event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -29,6 +29,8 @@ T = TypeVar("T")
 SpeaksFirst = Mapping[str, Collection[str]]
 """Leader -> the agents that hear its words before they decide."""
 ALL_AT_ONCE: SpeaksFirst = MappingProxyType({})
+Seats = Mapping[str, Policy] | Sequence[Mapping[str, Policy]]
+"""Agent -> policy, of all episodes, or of each by itself."""
 Messages = tuple[tuple[str, str], ...]
 Spectator = Callable[[Episode, bool], None]
 """Given a game's record as far as it goes, and whether the game is over: at its start, after every
@@ -45,8 +47,9 @@ class PlaySettings(TypedDict, total=False):
     """Leaders are asked before the others, and their hearers get their words the same turn."""
     reset_options: Sequence[Mapping[str, Any]] | None
     """Per episode, what the environment's reset is told."""
-    names: Mapping[str, str] | None
-    """Agent -> who plays it, as records say it; by default the policy's `name`."""
+    names: Mapping[str, str] | Sequence[Mapping[str, str]] | None
+    """Agent -> who plays it, as records say it, in all episodes or in each by itself; by default
+    the policy's `name`."""
     extra: Mapping[str, Any] | None
     """Kept on every episode."""
     record_states: bool
@@ -73,12 +76,12 @@ def play(
     """One episode of `env` from `reset(seed)`, which stays open. See `play_many`."""
     policy_seed = seed if policy_seed is None else policy_seed
     game = _Game(env, seats, seed, policy_seed, speaks_first)
-    return _from_sync(game.play(), seats)
+    return _from_sync(game.play(), _waits([seats]))
 
 
 def play_many(
     make_env: Callable[[], Any],
-    seats: Mapping[str, Policy],
+    seats: Seats,
     seeds: Sequence[int],
     **settings: Unpack[PlaySettings],
 ) -> list[Episode]:
@@ -95,12 +98,13 @@ def play_many(
     May be called where an event loop runs, as in a notebook (see event_loop.run), which then
     stands still; `play_many_async` lets it go on.
     """
-    return _from_sync(play_many_async(make_env, seats, seeds, **settings), seats)
+    waiting = _waits(_by_episode(seats, len(seeds)))
+    return _from_sync(play_many_async(make_env, seats, seeds, **settings), waiting)
 
 
 async def play_many_async(
     make_env: Callable[[], Any],
-    seats: Mapping[str, Policy],
+    seats: Seats,
     seeds: Sequence[int],
     **settings: Unpack[PlaySettings],
 ) -> list[Episode]:
@@ -109,6 +113,8 @@ async def play_many_async(
     in_flight = settings.get("in_flight")
     if isinstance(in_flight, int) and in_flight < 1:
         raise ValueError(f"in_flight is {in_flight}: give 1 or more, or None for all at once")
+    names = _by_episode(settings.get("names") or {}, len(seeds))
+    seated = _by_episode(seats, len(seeds))
     work, over = LongWork(f"playing {len(seeds)} games"), 0
 
     async def one(index: int) -> Episode:
@@ -117,12 +123,12 @@ async def play_many_async(
         try:
             game = _Game(
                 env,
-                seats,
+                seated[index],
                 seeds[index],
                 seeds[index] if policy_seeds is None else policy_seeds[index],
                 settings.get("speaks_first", ALL_AT_ONCE),
                 reset_options=None if options is None else dict(options[index]),
-                given_names=settings.get("names") or {},
+                given_names=names[index],
                 extra=dict(settings.get("extra") or {}),
                 states=[] if settings.get("record_states") else None,
                 at_turn=lambda turn: work.at(f"turn {turn}, {over} are over"),
@@ -133,7 +139,7 @@ async def play_many_async(
             env.close()
             over += 1
 
-    if not any(map(waits, seats.values())):
+    if not _waits(seated):
         return [await one(index) for index in range(len(seeds))]
     if not isinstance(in_flight, asyncio.Semaphore):
         in_flight = asyncio.Semaphore(in_flight or max(1, len(seeds)))
@@ -161,8 +167,18 @@ async def play_many_async(
         await asyncio.gather(*episodes, return_exceptions=True)
 
 
-def _from_sync(coroutine: Coroutine[Any, Any, T], seats: Mapping[str, Policy]) -> T:
-    return run(coroutine) if any(map(waits, seats.values())) else finished(coroutine)
+def _by_episode(
+    given: Mapping[str, T] | Sequence[Mapping[str, T]], count: int
+) -> Sequence[Mapping[str, T]]:
+    return [given] * count if isinstance(given, Mapping) else given
+
+
+def _waits(seated: Iterable[Mapping[str, Policy]]) -> bool:
+    return any(waits(policy) for seats in seated for policy in seats.values())
+
+
+def _from_sync(coroutine: Coroutine[Any, Any, T], waiting: bool) -> T:
+    return run(coroutine) if waiting else finished(coroutine)
 
 
 @dataclass

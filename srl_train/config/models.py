@@ -153,4 +153,7 @@ class PoolConfig(Section):
     keep: Annotated[int, Field(ge=1)] = 8
     """The newest snapshots of each model that are kept, beside its first."""
     draw: Literal["uniform", "latest", "prioritized"] = "uniform"
-    """Which one plays the pool's agents in a round."""
+    """Which one plays the pool's agents."""
+    draw_each: Literal["round", "group"] = "round"
+    """How long it does: a round, or a group of games; groups that drew the same are played at once,
+    one draw after another."""

@@ -252,6 +252,12 @@ class RunConfig(Section):
                     f"opponent_pools.{pool}: got models of different bases, {sorted(own)}: "
                     "give each base a pool of its own"
                 )
+            if settings.draw_each == "group" and self.engine.play_ahead:
+                raise ConfigError(
+                    f"opponent_pools.{pool}.draw_each: got 'group' where play_ahead is true: "
+                    "a draw plays after another, not all of a round at once: give 'round', or "
+                    "leave play_ahead out"
+                )
         taken = set(models.names)
         for section, players in (
             ("models.frozen_models", models.frozen_models),

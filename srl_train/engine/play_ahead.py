@@ -188,6 +188,7 @@ class PlayAhead:
                     for pace in self._paces:
                         between_updates.enter_context(pace.learning)
                 games = games_of(self._run, number)
+            self._run.seat_opponents(games.opponents[0])  # the same in all groups (RunConfig)
             self._playing[number] = playing = self._play.submit(self._rollout(number, games))
             playing.add_done_callback(self._tell)
             self._started += 1
@@ -203,8 +204,9 @@ class PlayAhead:
     async def _rollout(self, number: int, games: Games) -> list[Episode]:
         span = self._activity.begin(PLAY, number)
         try:
+            settings = games.settings(range(len(games.env_seeds)))
             return await self._run.engine.rollout_async(
-                self._run, **games, in_flight=self._in_flight
+                self._run, **settings, in_flight=self._in_flight
             )
         finally:
             self._activity.end(span)

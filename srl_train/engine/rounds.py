@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypedDict
 
@@ -34,14 +34,48 @@ class RoundResult:
     episodes: tuple[Episode, ...]
 
 
-class Games(TypedDict):
-    """What a round plays, as the engine's rollouts take it."""
+class Settings(TypedDict):
+    """What some games play, as the engine's rollouts take it."""
 
     env_seeds: list[int]
     policy_seeds: list[int]
     options: list[Mapping[str, Any]]
     extra: Mapping[str, Any]
     record_states: bool
+
+
+@dataclass(frozen=True)
+class Games:
+    """What a round plays, group after group."""
+
+    number: int
+    env_seeds: Sequence[int]
+    policy_seeds: Sequence[int]
+    options: Sequence[Mapping[str, Any]]
+    opponents: Sequence[Mapping[str, str]]
+    """Per game, pool -> the snapshot that plays its agents."""
+    record_states: bool
+
+    def by_opponents(self, numbers: Iterable[int]) -> list[list[int]]:
+        """These games, those together that meet the same opponents."""
+        found: dict[tuple[str, ...], list[int]] = {}
+        for number in numbers:
+            found.setdefault(tuple(self.opponents[number].values()), []).append(number)
+        return list(found.values())
+
+    def settings(self, numbers: Sequence[int]) -> Settings:
+        """Of these games, which meet the same opponents."""
+        opponents = self.opponents[numbers[0]]
+        return {
+            "env_seeds": [self.env_seeds[number] for number in numbers],
+            "policy_seeds": [self.policy_seeds[number] for number in numbers],
+            "options": [self.options[number] for number in numbers],
+            "extra": {
+                "round": self.number,
+                **({"opponents": dict(opponents)} if opponents else {}),
+            },
+            "record_states": self.record_states,
+        }
 
 
 @dataclass(frozen=True)
@@ -143,16 +177,8 @@ class InTurn:
         began = time.perf_counter()
         if self._games is None:
             self._games = games_of(self._run, self._run.next_round)
-        own, first = self._games, len(self._episodes)
-        if games:
-            self._episodes += self._run.engine.rollout(
-                self._run,
-                own["env_seeds"][first : first + games],
-                own["policy_seeds"][first : first + games],
-                own["options"][first : first + games],
-                extra=own["extra"],
-                record_states=own["record_states"],
-            )
+        first = len(self._episodes)
+        self._episodes += _play(self._run, self._games, range(first, first + games))
         self._seconds += time.perf_counter() - began
         return self._episodes
 
@@ -179,28 +205,38 @@ def _learned(
 
 def play_groups(run: Run, number: int) -> list[Episode]:
     """The round's episodes, group after group: one environment seed, `group_size` policy seeds."""
-    return run.engine.rollout(run, **games_of(run, number))
+    return _play(run, games_of(run, number), range(run.config.rollout.episodes))
+
+
+def _play(run: Run, games: Games, numbers: range) -> list[Episode]:
+    """These of the round's games, in their order; with each draw of opponents, all that met it."""
+    played: dict[int, Episode] = {}
+    for alike in games.by_opponents(numbers):
+        run.seat_opponents(games.opponents[alike[0]])
+        played |= zip(alike, run.engine.rollout(run, **games.settings(alike)), strict=True)
+    return [played[number] for number in numbers]
 
 
 def games_of(run: Run, number: int) -> Games:
-    """The round's games; from now on the pools play with the opponents that it draws."""
+    """The round's games."""
     rollout = run.config.rollout
     rng = seeding.generator(run.config.seed, "round", number)
     env_seeds = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
     seeds = [seed for seed in env_seeds for _ in range(rollout.group_size)]
     policy_seeds = [int(s) for s in rng.integers(2**63, size=len(seeds))]
-    opponents = run.draw_opponents(number, seeding.generator(run.config.seed, "opponents", number))
-    return {
-        "env_seeds": seeds,
-        "policy_seeds": policy_seeds,
+    drawn = run.draw_opponents(number, seeding.generator(run.config.seed, "opponents", number))
+    return Games(
+        number,
+        seeds,
+        policy_seeds,
         # A whole group is in the same phase of a staged game: compared members share their rules.
-        "options": [
+        [
             {"episode": number * len(seeds) + index - index % rollout.group_size}
             for index in range(len(seeds))
         ],
-        "extra": {"round": number, **({"opponents": opponents} if opponents else {})},
-        "record_states": run.config.records_states,
-    }
+        [opponents for opponents in drawn for _ in range(rollout.group_size)],
+        run.config.records_states,
+    )
 
 
 def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:

@@ -128,10 +128,19 @@ class Run:
         """Who sits where, as far as credit may depend on it."""
         return Seating(tuple(self.seats), self.teams, self.speaks_first)
 
-    def draw_opponents(self, number: int, rng: np.random.Generator) -> dict[str, str]:
-        """Load a past version into every pool for a round; returns pool -> the snapshot's name."""
+    def draw_opponents(self, number: int, rng: np.random.Generator) -> list[dict[str, str]]:
+        """Of each of the round's groups, pool -> the snapshot that plays its agents, by name."""
         self._grow_pools(number)
-        return {name: pool.draw(rng).name for name, pool in self.pools.items()}
+        drawn = {n: own.draw(rng) for n, own in self.pools.items() if not own.draws_each_group}
+        return [
+            {n: drawn[n] if n in drawn else own.draw(rng) for n, own in self.pools.items()}
+            for _ in range(self.config.rollout.groups_per_round)
+        ]
+
+    def seat_opponents(self, opponents: Mapping[str, str]) -> None:
+        """Load these snapshots into their pools."""
+        for pool, snapshot in opponents.items():
+            self.pools[pool].seat(snapshot)
 
     def pools_grow_at(self, rounds: int) -> bool:
         """Whether snapshots of the models are due after so many rounds."""

@@ -56,7 +56,8 @@ class OpponentPool:
         """`publisher` brings a snapshot to the model that plays for the pool; its version is the
         snapshot's name."""
         self.name = name
-        self.seated: Snapshot | None = None
+        self.seated: str | None = None
+        """The snapshot that plays, by its name."""
         self.snapshots: list[Snapshot] = []
         """Oldest first; the very first of each model is never dropped."""
         self._config = config
@@ -79,14 +80,26 @@ class OpponentPool:
         """Whether snapshots are due then, and were not taken yet."""
         return not rounds % self._config.every and all(s.round != rounds for s in self.snapshots)
 
-    def draw(self, rng: np.random.Generator) -> Snapshot:
-        """Load a snapshot for the next round, as the pool's `draw` says."""
-        chances = self.chances()
-        return self._seat(self.snapshots[int(rng.choice(len(chances), p=chances))])
+    @property
+    def draws_each_group(self) -> bool:
+        """Whether every group of games has a draw of its own."""
+        return self._config.draw_each == "group"
 
-    def seat_first(self) -> Snapshot:
+    def draw(self, rng: np.random.Generator) -> str:
+        """The name of a snapshot, as the pool's `draw` says."""
+        chances = self.chances()
+        return self.snapshots[int(rng.choice(len(chances), p=chances))].name
+
+    def seat(self, name: str) -> None:
+        """Load a snapshot: it plays from now on."""
+        if self.seated != name:
+            weights = self._named[name].weights
+            self._publisher.publish(self.name, name, weights)
+            self.seated = name
+
+    def seat_first(self) -> None:
         """Load the oldest snapshot: evaluations always meet the same opponent."""
-        return self._seat(self.snapshots[0])
+        self.seat(self.snapshots[0].name)
 
     def chances(self) -> list[float]:
         """Each snapshot's probability in the next draw."""
@@ -101,21 +114,20 @@ class OpponentPool:
         return [score / total for score in scores]
 
     def record_results(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
-        """Who won against the seated snapshot: mean return of `learners`' agents against the
-        pool's.
+        """Who won against the snapshot that an episode's `extra` says it met: mean return of
+        `learners`' agents against the pool's.
 
         Games without an agent of either side say nothing.
         """
-        if self.seated is None:
-            return
         for episode in episodes:
+            met = self._named[episode.extra["opponents"][self.name]]
             returns = episode.returns()
             ours = [returns[agent] for agent, who in episode.seats.items() if who in learners]
             theirs = [returns[agent] for agent, who in episode.seats.items() if who == self.name]
             if ours and theirs:
                 ahead = math.fsum(ours) / len(ours) - math.fsum(theirs) / len(theirs)
-                self.seated.games += 1
-                self.seated.won += 0.5 if ahead == 0 else float(ahead > 0)
+                met.games += 1
+                met.won += 0.5 if ahead == 0 else float(ahead > 0)
 
     def state(self) -> list[dict[str, Any]]:
         """Everything, for a checkpoint: plain data and tensors."""
@@ -126,7 +138,6 @@ class OpponentPool:
         self.snapshots = [Snapshot(**record) for record in state]
         self.seated = None
 
-    def _seat(self, snapshot: Snapshot) -> Snapshot:
-        self._publisher.publish(self.name, snapshot.name, snapshot.weights)
-        self.seated = snapshot
-        return snapshot
+    @property
+    def _named(self) -> dict[str, Snapshot]:
+        return {snapshot.name: snapshot for snapshot in self.snapshots}

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion
 from srl_train.config.models import PoolConfig
 from srl_train.config.yaml_file import from_tree, to_tree
 from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import play_groups, run_round
+from srl_train.engine.rounds import games_of, play_groups, run_round
 from srl_train.errors import ConfigError
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.trainer import Trainer
@@ -48,11 +49,13 @@ def weights(value):
     return {"a": {"w": torch.tensor(float(value))}, "b": {"w": torch.tensor(-float(value))}}
 
 
-def game(ours, theirs):
+def game(ours, theirs, met):
     def step(agent, reward):
         return AgentStep(agent, None, Decision(action=0), reward)
 
-    return Episode("g", 0, {"x": "model_0", "y": "past"}, ((step("x", ours), step("y", theirs)),))
+    turns = ((step("x", ours), step("y", theirs)),)
+    extra = {"opponents": {"past": met}}
+    return Episode("g", 0, {"x": "model_0", "y": "past"}, turns, extra=extra)
 
 
 def test_the_first_snapshot_and_the_newest_are_kept():
@@ -79,10 +82,12 @@ def test_draws():
     made.grow(0, weights(1))
     made.grow(1, weights(2))
     assert made.chances() == [0, 0, 0.5, 0.5]
-    seen = {made.draw(np.random.default_rng(seed)).name for seed in range(20)}
+    seen = {made.draw(np.random.default_rng(seed)) for seed in range(20)}
     assert seen == {"a@1", "b@1"}
+    for name in (*sorted(seen), "b@1"):
+        made.seat(name)
     # Other weights under the same version: what was cached under the old ones would be used.
-    assert set(sat) == {(2.0, "a@1"), (-2.0, "b@1")}
+    assert sat == [(2.0, "a@1"), (-2.0, "b@1")]
     uniform, _ = pool()
     uniform.snapshots = made.snapshots
     assert uniform.chances() == [0.25] * 4
@@ -92,10 +97,8 @@ def test_prioritized_draws_prefer_whom_one_loses_to():
     made, _ = pool("prioritized")
     for rounds in range(3):
         made.grow(rounds, weights(rounds))
-    made.seated = made.snapshots[0]
-    made.record_results([game(1.0, 0.0)] * 4 + [game(2.0, 2.0)] * 2, ["model_0"])  # 5 of 6
-    made.seated = made.snapshots[1]
-    made.record_results([game(0.0, 1.0)] * 2, ["model_0"])  # none of 2
+    met_first = [game(1.0, 0.0, "a@0")] * 4 + [game(2.0, 2.0, "a@0")] * 2  # 5 of 6
+    made.record_results([*met_first, *[game(0.0, 1.0, "a@1")] * 2], ["model_0"])  # none of 2
     assert [s.win_rate for s in made.snapshots] == [6 / 8, 1 / 4, 1 / 2]
     scores = np.array([(2 / 8) ** 2, (3 / 4) ** 2, (1 / 2) ** 2])
     assert made.chances() == pytest.approx(scores / scores.sum())
@@ -108,7 +111,7 @@ def test_a_round_against_the_past():
         result = run_round(run, number)
         run.next_round = number + 1
     assert [s.name for s in run.pools["past"].snapshots] == ["model_0@0", "model_0@2"]
-    assert all(e.extra["opponents"] == {"past": run.pools["past"].seated.name}
+    assert all(e.extra["opponents"] == {"past": run.pools["past"].seated}
                for e in result.episodes)  # fmt: skip
     assert result.episodes[0].seats["blue_0"] == "past"
     first = run.pools["past"].snapshots[0].weights
@@ -137,6 +140,24 @@ def test_the_seated_snapshot_is_what_plays(adapters):
     assert [t.logprobs for t in own] != [t.logprobs for t in own_now]
 
 
+@pytest.mark.parametrize("adapters", [None, {"rank": 4}])
+def test_groups_meet_opponents_of_their_own(adapters):
+    tree = copy.deepcopy(SELF_PLAY) | {"models": {"count": 2, "adapters": adapters}}
+    tree["opponent_pools"]["past"] |= {"of": ["model_0", "model_1"], "draw_each": "group"}
+    tree["rollout"] = {"group_size": 2, "groups_per_round": 6}
+    run = assemble(from_tree(tree))
+    result = run_round(run, 0)
+    met = [episode.extra["opponents"]["past"] for episode in result.episodes]
+    assert met[::2] == met[1::2], "members of a group are compared: they meet the same opponent"
+    assert {"model_0@0", "model_1@0"} == set(met)
+    for episode, name in zip(result.episodes, met, strict=True):
+        for agent in ("blue_0", "blue_1"):
+            assert episode.steps_of(agent)[0].decision.tokens.model.version == name
+    assert {s.name: s.games for s in run.pools["past"].snapshots} == Counter(met)
+    seeds = [episode.seed for episode in result.episodes]
+    assert seeds == games_of(assemble(from_tree(tree)), 0).env_seeds, "in their order"
+
+
 def test_a_frozen_model_plays_and_keeps_its_weights():
     tree = {**SELF_PLAY, "opponent_pools": {},
             "models": {"count": 2, "frozen_models": {"teacher": "tiny"}},
@@ -150,8 +171,11 @@ def test_a_frozen_model_plays_and_keeps_its_weights():
     assert all(torch.equal(before[n], p) and p.grad is None for n, p in model.named_parameters())
 
 
-def test_resuming_meets_the_same_opponents(tmp_path):
-    config = from_tree({**SELF_PLAY, "checkpoints": {"every": 3}})
+@pytest.mark.parametrize("draw_each", ["round", "group"])
+def test_resuming_meets_the_same_opponents(tmp_path, draw_each):
+    tree = copy.deepcopy(SELF_PLAY) | {"checkpoints": {"every": 3}}
+    tree["opponent_pools"]["past"]["draw_each"] = draw_each
+    config = from_tree(tree)
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     part = Trainer(config, tmp_path / "part")
@@ -185,6 +209,10 @@ def test_resuming_meets_the_same_opponents(tmp_path):
             {"models": {"count": 2, "base": ["tiny", "big"]},
              "opponent_pools": {"past": {"of": ["model_0", "model_1"]}}},
             "models of different bases",
+        ),
+        (
+            {"opponent_pools": {"past": {"draw_each": "group"}}, "engine": {"play_ahead": True}},
+            "past.draw_each: got 'group' where play_ahead is true",
         ),
     ],
 )  # fmt: skip
