@@ -3,6 +3,7 @@
 # make check     lint, types and tests: what CI and pre-commit run
 # make bench     the matrix-game benchmark        make bench-envs  how fast the environments are
 # make bench-train   algorithms; credit; notes; one to eight models; tasks (two hours)
+# make bench-gpu     tests and benchmarks on an accelerator
 # make protos    environments_pb2.py, from environments.proto
 # make docs      the documentation as a site, in site/     make test-docs   the site, in a browser
 # make test-release   wheel and sdist in clean environments of Python 3.11 to 3.13, where they are here (downloads torch)
@@ -18,6 +19,7 @@
 #
 # PYTHON=...  the interpreter to build .venv with (3.11 or later; found where not given)
 # SEED=...    of the demo (0 where not given)
+# GPU_PYTHON=... of bench-gpu: an interpreter that has all it needs (.venv where not given)
 # WORKERS=... processes that test (one more than there are cores where not given)
 
 SHELL := /bin/bash
@@ -45,9 +47,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test-docs test-verifiers test-release test test-slow test-browser test-ray test-interop test-openenv test-trackers test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train clean
+.PHONY: help demo docs test-docs test-verifiers test-release test test-slow test-browser test-ray test-interop test-openenv test-trackers test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train bench-gpu clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,17p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,18p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -200,6 +202,15 @@ bench-train: $(VENV)/.installed-run
 
 bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed
+
+# All of them, also where one fails or misses what it checks.
+bench-gpu: $(if $(GPU_PYTHON),,$(VENV)/.installed-dev)
+	@failed=; for each in "pytest -m gpu tests/srl_train" \
+		"benchmarks.training accelerator" \
+		"benchmarks.training vocabulary" \
+		"benchmarks.training demo_seeds --seeds 0 1 2 --set models.device=cuda"; do \
+		echo "python -m $$each"; $(or $(GPU_PYTHON),$(BIN)/python) -m $$each || failed=1; \
+	done; test -z "$$failed"
 
 clean:
 	rm -rf $(VENV) $(INTEROP) $(OPENENV) $(VLLM) $(VERL) $(AREAL) $(TRACKERS) $(DOCS) $(VERIFIERS) $(DEMO) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

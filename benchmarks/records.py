@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -113,8 +114,19 @@ def machine() -> str:
     """'2 CPU cores, no accelerator' and the like: what this process may use."""
     allowed = hasattr(os, "sched_getaffinity")  # Linux
     cores = len(os.sched_getaffinity(0)) if allowed else os.cpu_count()
-    found = [device for device in ACCELERATORS if Path(device).exists()]
-    return f"{cores} CPU cores, {'accelerator ' + found[0] if found else 'no accelerator'}"
+    found = _accelerators()
+    return f"{cores} CPU cores, {'accelerator ' + ', '.join(found) if found else 'no accelerator'}"
+
+
+def _accelerators() -> list[str]:
+    """What nvidia-smi calls them; else the devices that there are."""
+    program = shutil.which("nvidia-smi")
+    if program is not None:
+        asked = [program, "--query-gpu=name", "--format=csv,noheader"]
+        told = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if told.returncode == 0:
+            return told.stdout.split("\n")[:-1]
+    return [device for device in ACCELERATORS if Path(device).exists()]
 
 
 def in_words(found: Mapping[str, Any]) -> str:

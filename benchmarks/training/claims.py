@@ -26,6 +26,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "tokens that the environment wrote cost no logits",
         "costs.claims:VOCABULARY",
     ),
+    "accelerator": (
+        "real sizes of models play and learn on an accelerator",
+        "costs.accelerator:ACCELERATOR",
+    ),
     "ray": ("actors on Ray play and learn at the same time", "costs.ray_rounds:RAY"),
     "scaling": ("eight models cost at most eight times one", "costs.claims:SCALING"),
     "maze": ("a tiny model finds its way in mazes it has never seen", "unseen.maze:MAZE"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from benchmarks.training.costs.usage import now
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_train.config.learning.learners import GrpoConfig
@@ -56,7 +56,7 @@ class BareTrainer:
 
     @property
     def loop_seconds(self) -> float:
-        """CPU seconds from the first step's beginning to the last one's end."""
+        """From the first step's beginning to the last one's end, see `usage.now`."""
         return self._stopwatch.seconds
 
     def train(self) -> None:
@@ -104,16 +104,16 @@ def fresh_models(config: RunConfig) -> tuple[dict[str, Any], Any]:
 
 
 class _Stopwatch(TrainerCallback):  # type: ignore[misc]
-    """CPU time between the beginning and the end of TRL's loop."""
+    """Seconds between the beginning and the end of TRL's loop, see `usage.now`."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def on_train_begin(self, *arguments: Any, **named: Any) -> None:
-        self.seconds -= time.process_time()
+        self.seconds -= now()
 
     def on_train_end(self, *arguments: Any, **named: Any) -> None:
-        self.seconds += time.process_time()
+        self.seconds += now()
 
 
 def _recorded_return(

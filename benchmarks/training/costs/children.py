@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
+from benchmarks.training.costs.usage import largest
 from benchmarks.training.costs.vocabulary import update_cost
 from srl_agents.llm import tiny
 from srl_train.config import yaml_file
@@ -41,7 +42,36 @@ def round_seconds(settings: Mapping[str, Any]) -> dict[str, list[float]]:
     return {"round": [sum(row.values()) for row in rows], **parts}
 
 
-def random_qwen2(folder: str, layers: int, width: int, settings: Mapping[str, Any]) -> int:
+def rounds_on(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """All rounds but the first: seconds of play and of training, answers and their tokens; and the
+    most bytes of tensors that the accelerator held, or of this process where there is none."""
+    config = yaml_file.from_tree({}, settings)
+    with tempfile.TemporaryDirectory(prefix="rounds-on-") as folder:
+        trainer = Trainer(config, folder, record_metrics=False)
+        rounds = [trainer.train_round() for _ in range(config.rounds)][1:]
+    chosen = [
+        len(step.decision.tokens.completion_ids)
+        for one in rounds
+        for episode in one.episodes
+        for turn in episode.turns
+        for step in turn
+        if step.decision.tokens is not None
+    ]
+    seconds = [one.row["seconds"] for one in rounds]
+    divergence = [own["sampler_divergence"] for own in rounds[-1].row["models"].values()]
+    return {
+        "rollout": sum(own["rollout"] for own in seconds),
+        "train": sum(own["train"] for own in seconds),
+        "answers": len(chosen),
+        "tokens": sum(chosen),
+        "divergence": sum(divergence) / len(divergence),
+        "bytes": largest(),
+    }
+
+
+def random_qwen2(
+    folder: str, layers: int, width: int, settings: Mapping[str, Any], dtype: str = "float32"
+) -> int:
     """Write a randomly initialised Qwen2 with the embedded model's tokenizer for this game's words;
     returns its number of parameters."""
     config = yaml_file.from_tree({}, settings)
@@ -62,7 +92,7 @@ def random_qwen2(folder: str, layers: int, width: int, settings: Mapping[str, An
             pad_token_id=tokenizer.pad_token_id,
         )
     )
-    model.save_pretrained(Path(folder))
+    model.to(getattr(torch, dtype)).save_pretrained(Path(folder))
     tokenizer.save_pretrained(Path(folder))
     return sum(parameter.numel() for parameter in model.parameters())
 
@@ -138,7 +168,7 @@ def _watch_gradients(run: Run, found: dict[str, int]) -> None:
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "round_seconds": round_seconds, "random_qwen2": random_qwen2, "tensor_bytes": tensor_bytes,
-    "update_cost": update_cost,
+    "update_cost": update_cost, "rounds_on": rounds_on, "accelerators": torch.cuda.device_count,
 }  # fmt: skip
 
 

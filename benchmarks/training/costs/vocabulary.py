@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import resource
-import sys
-import time
 from typing import Literal
 
 import numpy as np
-import psutil
 import torch
 from tokenizers import Tokenizer
 from tokenizers import models as tokenizer_models
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from benchmarks.training.costs.bare_trl import BareTrainer
+from benchmarks.training.costs.usage import held_now, largest, now, place
 from srl_train.config import yaml_file
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.models import AdapterConfig
@@ -34,7 +31,11 @@ HEAD = 64  # width of an attention head
 
 def update_cost(side: Side, vocabulary: int, width: int, layers: int) -> dict[str, float]:
     """CPU seconds per trained token of an update of adapters of rank 8 on a random Qwen2, and the
-    bytes by which this process grew at most."""
+    bytes by which this process grew at most.
+
+    Where torch finds an accelerator the update is done there, as TRL does it: the time is the
+    wall's then, and the bytes are the accelerator's.
+    """
     with torch.random.fork_rng():
         torch.manual_seed(0)
         base = Qwen2ForCausalLM(
@@ -51,7 +52,7 @@ def update_cost(side: Side, vocabulary: int, width: int, layers: int) -> dict[st
                 pad_token_id=0,
             )
         )
-    model = adapter_models(base, ["model_0"], AdapterConfig(rank=8), 0)["model_0"]
+    model = adapter_models(base.to(place()), ["model_0"], AdapterConfig(rank=8), 0)["model_0"]
     words = {f"w{number}": number for number in range(WORDS)}
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer(tokenizer_models.WordLevel(words, unk_token="w0")),
@@ -61,7 +62,7 @@ def update_cost(side: Side, vocabulary: int, width: int, layers: int) -> dict[st
         _sample(number, constrained=side == "ours, constrained") for number in range(SAMPLES)
     ]
     trained = sum(sum(one.mask) for one in samples)
-    before = _resident()
+    before = held_now()
     if side == "TRL":
         config = yaml_file.from_tree({}, {"rollout.group_size": SAMPLES})
         trainer = BareTrainer(model, tokenizer, config, [(samples, 0)])
@@ -72,12 +73,12 @@ def update_cost(side: Side, vocabulary: int, width: int, layers: int) -> dict[st
             "model_0", model, tokenizer, GrpoConfig(),
             group_size=SAMPLES, temperature=1.0, planned_updates=1,
         )  # fmt: skip
-        began = time.process_time()
+        began = now()
         learner.learn(samples, 0, 0)
-        seconds = time.process_time() - began
+        seconds = now() - began
     return {
         "token_seconds": seconds / trained,
-        "grown": _largest() - before,
+        "grown": largest() - before,
         "trained": trained,
         "read": sum(len(one.prompt_ids) + len(one.completion_ids) for one in samples),
         "parameters": sum(p.numel() for p in base.parameters()),
@@ -106,14 +107,3 @@ def _sample(number: int, *, constrained: bool) -> TokenSample:
         group=(0, 0, "agent_0"),
         version=0,
     )
-
-
-def _resident() -> int:
-    """Bytes of this process in memory now."""
-    return psutil.Process().memory_info().rss
-
-
-def _largest() -> int:
-    """The most bytes that this process has had in memory."""
-    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

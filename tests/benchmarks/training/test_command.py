@@ -89,6 +89,7 @@ THRESHOLDS = {
     "federated_communication": ([{
         "all_seeds": "every 10 rounds, DiLoCo", "share": 0.1, "low": 0.0, "loss": 0.09,
     }], [(0, {"share": 0.11}), (0, {"low": 0.001}), (0, {"loss": 0.1})]),
+    "accelerator": ([{"count": 8, "width": 2048, "of_one": 1.29}], [(0, {"of_one": 1.3})]),
     "vocabulary": ([{"side": "ours", "least_faster": 3.0, "memory": 0.5}], [
         (0, {"least_faster": 2.9}), (0, {"memory": 0.51}),
     ]),

@@ -24,7 +24,9 @@ def sampled_and_recomputed(run, number):
         trainer = learner._trainer
         for sample in samples:
             trainer.choices = [choices_of(sample)]
-            ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
+            ids = torch.tensor(
+                [sample.prompt_ids + sample.completion_ids], device=trainer.model.device
+            )
             with torch.no_grad():
                 logps, *_ = trainer._get_per_token_logps_and_entropies(
                     trainer.model, ids, torch.ones_like(ids), len(sample.completion_ids)

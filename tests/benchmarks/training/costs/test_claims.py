@@ -5,9 +5,10 @@ import time
 import pytest
 import torch
 
-from benchmarks.training.costs import children, claims, processes
+from benchmarks.training.costs import accelerator, children, claims, processes
 from srl_train import cli
 from srl_train.config.yaml_file import from_tree
+from srl_train.errors import ConfigError
 from tests.benchmarks.training.conftest import TWO_AGENTS
 
 
@@ -124,3 +125,19 @@ def test_an_update_at_a_vocabulary_is_measured_on_all_sides(small, in_this_proce
     assert all(row["milliseconds"][0] > 0 for row in result.rows)
     assert result.rows[0]["least_faster"] == 1.0
     assert "\n| ours, constrained |" in claims.VOCABULARY.markdown(result, request)
+
+
+def test_rounds_are_measured_where_the_configuration_says(small, in_this_process):
+    request = small(**{"models.device": "cpu", "rounds": 2, "rollout.group_size": 2})
+    cases = [accelerator.Case(1, 64, count, "float32", adapters=True) for count in (1, 2)]
+    result = accelerator.accelerator(request, cases)
+    assert [row["count"] for row in result.rows] == [1, 2]
+    assert all(row["answers_a_second"] > 0 and row["divergence"] < 1e-5 for row in result.rows)
+    assert "of_one" not in result.rows[0] and result.rows[1]["of_one"] > 0
+    assert "\n| 2 adapters |" in accelerator.ACCELERATOR.tables[0].markdown(result.rows)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="an accelerator is there")
+def test_without_an_accelerator_nothing_is_measured(small, in_this_process):
+    with pytest.raises(ConfigError, match="torch finds none; `srl doctor`"):
+        accelerator.accelerator(small())
