@@ -26,6 +26,7 @@ from srl_train.advantages.gae import (
     generalised_advantages,
     standardised,
 )
+from srl_train.advantages.value_scale import ValueScale
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.data.samples import TokenSample
 from srl_train.distributed import processes
@@ -68,6 +69,8 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         self.settings = settings
         self.discount = discount
         self.seats = seats
+        self.scale = ValueScale() if settings.value_normalisation == "running" else None
+        """What the critic's values are in; None for units of return."""
         self.divergence: list[tuple[float, float]] = []
         """(sum, tokens) of the divergence from the policy that played, of each pass."""
 
@@ -143,7 +146,8 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         cut = [s.closing_ids is not None for s in samples]
         # What was shown last is valued, and learned by no pass of the loss: it is in this alone.
         valued = with_closings(batch, samples, self.seats) if any(cut) else batch
-        values = self._values_now(valued).double().cpu().numpy()
+        said = self._values_now(valued).double().cpu().numpy()
+        values = said if self.scale is None else self.scale.restored(said)
         values, last = values[:, : max(counts)], np.where(cut, values[:, -1], 0.0)
 
         advantages: list[Floats] = []
@@ -157,9 +161,13 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         old = np.concatenate([row[:count] for row, count in zip(values, counts, strict=True)])
         # Of all processes' samples: they are explained, normalised and weighed as one update.
         old, _ = _whole(old)
-        explained = explained_variance(old, _whole(np.concatenate(returns))[0])
+        all_returns, _ = _whole(np.concatenate(returns))
+        explained = explained_variance(old, all_returns)
         if explained is not None:
             self._metrics["train"]["explained_variance"].append(explained)
+        if self.scale is not None:
+            self.scale.update(all_returns)
+            returns = [self.scale.normalised(row) for row in returns]
         flat, own = _whole(np.concatenate(advantages))
         if self.settings.normalize_advantages == "group":
             pairs = zip(samples, actions, strict=True)
@@ -186,7 +194,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         return {
             "advantages": spread.to(like.device),
             "returns": told.to(like.device),
-            "old_values": torch.from_numpy(values).float().to(like.device),
+            "old_values": torch.from_numpy(said[:, : max(counts)]).float().to(like.device),
             "value_weights": weights.to(like.device),
             **{name: batch[name] for name in kept if name in batch},
         }
@@ -335,16 +343,30 @@ class PpoLearner(PlayedLearner):
         """The update's metrics, averaged over its steps."""
         return {**super().end_update(), "stopped_early": float(self._stopped)}
 
+    def counters(self) -> dict[str, Any]:
+        """The schedule, the steps so far, and what the critic's values are in."""
+        scale = self._trainer.scale
+        return {**super().counters(), **({"value_scale": scale.state()} if scale else {})}
+
+    def load_counters(self, counters: Mapping[str, Any]) -> None:
+        """Restore what `counters` gave."""
+        super().load_counters(counters)
+        if self._trainer.scale:
+            self._trainer.scale.load_state(counters["value_scale"])
+
     def save_model(self, folder: Path) -> None:
         """Write the policy as its users load it, and what trains of its critic in `critic/`.
 
-        A folder below: some loaders read every safetensors file of a model's own folder.
+        A folder below: some loaders read every safetensors file of a model's own folder. With value
+        normalisation the mean and deviation that its values are in stand there too.
         """
         super().save_model(folder)
         if not processes.is_main():
             return
         (folder / "critic").mkdir(exist_ok=True)
         tensors = {n: p.detach().cpu().contiguous() for n, p in self._critic.items()}
+        if self._trainer.scale:
+            tensors["value_scale"] = torch.tensor(self._trainer.scale.state(), dtype=torch.float64)
         save_file(tensors, folder / "critic" / "critic.safetensors")
 
 

@@ -178,9 +178,12 @@ class PpoConfig(SurrogateConfig):
     over all; or neither is done."""
     value_coefficient: NotNegative = 0.05
     """Weight of the value loss."""
+    value_normalisation: Literal["none", "running"] = "none"
+    """What the critic learns: returns as they are, or their distance from the running mean of all
+    updates' returns in running standard deviations (MAPPO's)."""
     value_clip: Positive | None = None
-    """How far a value may move in one update before its loss is cut off, in units of return; null
-    sets no bound."""
+    """How far a value may move in one update before its loss is cut off, in units of return, or of
+    its deviation with value_normalisation; null sets no bound."""
     value_learning_rate: Positive | None = None
     """Of the critic's own parameters; null takes the policy's."""
     critic_warmup: Annotated[int, Field(ge=0)] = 0

@@ -10,8 +10,23 @@ from pydantic import BaseModel
 
 from srl_train.errors import ConfigError
 
-PresetName = Literal["grpo", "dr_grpo", "dapo", "gspo", "rloo", "reinforce_plus_plus", "magrpo"]
+PresetName = Literal[
+    "grpo", "dr_grpo", "dapo", "gspo", "rloo", "reinforce_plus_plus", "magrpo", "mappo", "ippo"
+]
 Tree = Mapping[str, Any]
+
+_YU: Tree = {
+    "name": "ppo",
+    "value_normalisation": "running",
+    "normalize_advantages": "update",
+    "gae_lambda": 0.95,
+    "num_iterations": 5,
+    "minibatches": 1,
+    "value_coefficient": 1.0,
+    "value_clip": 0.2,
+    "entropy_coef": 0.01,
+}
+"""PPO as Yu et al. 2022 recommend it: sec. 5, and the tables of their appendix."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,16 @@ PRESETS: Mapping[str, Preset] = {
         "Liu et al. 2025 (LLM collaboration with multi-agent RL), over whole games",
         {},
         {"name": "team_joint", "scale": "none"},
+    ),
+    "mappo": Preset(
+        "Yu et al. 2022, sec. 5, with a squared error for the values",
+        {**_YU, "critic": "central"},
+        {},
+    ),
+    "ippo": Preset(
+        "de Witt et al. 2020, with the settings of `mappo`: Yu et al. 2022's IPPO",
+        {**_YU, "critic": "separate"},
+        {},
     ),
 }
 """Name -> what it stands for."""

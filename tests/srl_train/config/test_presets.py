@@ -48,6 +48,7 @@ def test_what_is_said_goes_before_the_preset():
     ("tree", "message"),
     [
         ({"preset": "gspo", "algorithm": {"name": "ppo"}}, "algorithm.name: got 'ppo', and the"),
+        ({"preset": "mappo", "algorithm": {"name": "grpo"}}, "algorithm.name: got 'grpo', and the"),
         ({"preset": "rloo", "credit": {"name": "role"}}, "credit.name: got 'role', and the preset"),
         ({"preset": "grop"}, "preset: got 'grop': give one of 'grpo'"),
         ({"preset": ["grpo"]}, "preset: got"),

@@ -99,6 +99,52 @@ def test_a_second_pass_is_weighed_against_the_first(critic, value_clip):
     assert one.end_update()["approx_kl"] == pytest.approx(mean / 2, rel=1e-3)  # 0 at the first
 
 
+# ---- values in running deviations ----------------------------------------------------------------
+
+
+def times(samples, factor):
+    return [dataclasses.replace(s, rewards=tuple(factor * r for r in s.rewards)) for s in samples]
+
+
+def scaled_learner(mean=2.0, variance=9.0, **settings):
+    one = ppo_learner(value_normalisation="running", **settings)
+    one.load_counters({**one.counters(), "value_scale": [1.5, mean, variance]})
+    return one
+
+
+@pytest.mark.parametrize("critic", CRITICS)
+def test_normalised_values_learn_by_the_formula(critic):
+    samples = played()
+    one = scaled_learner(critic=critic, gae_lambda=0.8)
+    expected, loss = Reference(one).remember(samples).gradients(samples)
+    assert relative_error(first_gradients(one, samples), expected) < EXACT
+    assert one.end_update()["loss"] == pytest.approx(loss, abs=1e-5)
+
+
+def test_normalised_values_learn_alike_at_every_scale_of_rewards():
+    settings = {"num_iterations": 2, "value_clip": 0.2, "gae_lambda": 0.8, "learning_rate": 0.01}
+    small = scaled_learner(**settings)
+    large = scaled_learner(2000.0, 9e6, **settings)
+    for seed in range(2):
+        found = [update(small, played(), seed=seed), update(large, times(played(), 1e3), seed=seed)]
+        assert found[0]["value_loss"] == pytest.approx(found[1]["value_loss"], rel=1e-4)
+    for name, weight in small.weights().items():
+        torch.testing.assert_close(weight, large.weights()[name], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "factor", "learns"),
+    [("running", 1.0, True), ("running", 1000.0, True), ("none", 1000.0, False)],
+)
+def test_returns_of_any_size_are_learned_as_deviations_alone(kind, factor, learns):
+    one = ppo_learner(
+        critic="central", value_normalisation=kind, learning_rate=0.03, num_iterations=8
+    )
+    samples = times(played(), factor)
+    explained = [update(one, samples, seed=seed)["explained_variance"] for seed in range(10)][-1]
+    assert explained > 0.6 if learns else explained < 0.1
+
+
 @pytest.mark.parametrize(
     "split",
     [
@@ -278,7 +324,8 @@ def test_joint_states_say_who_asks():
 
 @pytest.mark.parametrize("critic", CRITICS)
 def test_a_restored_learner_goes_on_to_the_bit(critic):
-    settings = {"critic": critic, "minibatches": 2, "num_iterations": 2, "schedule": "linear"}
+    settings = {"critic": critic, "minibatches": 2, "num_iterations": 2, "schedule": "linear",
+                "value_normalisation": "running"}  # fmt: skip
     whole = ppo_learner(planned_updates=4, **settings)
     for seed in range(2):
         update(whole, played(), seed=seed)
@@ -307,6 +354,10 @@ def test_a_saved_model_is_the_policy_with_its_critic_in_a_folder_below(critic, t
         assert torch.equal(weight, one.weights()[name]), name
     saved = load_file(tmp_path / "critic" / "critic.safetensors")
     assert equal({f"critic.{n}": w for n, w in saved.items()}, parts(one.weights())[1])
+    one = scaled_learner(critic=critic)
+    one.save_model(tmp_path)
+    scale = load_file(tmp_path / "critic" / "critic.safetensors")["value_scale"]
+    assert scale.tolist() == [1.5, 2.0, 9.0]
 
 
 def test_the_critic_may_learn_alone_at_first():

@@ -132,7 +132,11 @@ def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
     "settings",
     [
         {"algorithm__critic": "shared", "updates__strategy": "synchronized"},
-        {"algorithm__critic": "central", "updates__sample_budget": {"model_0": 2, "model_1": 12}},
+        {
+            "algorithm__critic": "central",
+            "algorithm__value_normalisation": "running",
+            "updates__sample_budget": {"model_0": 2, "model_1": 12},
+        },
         {"algorithm__critic": "separate", "models__adapters": {"rank": 2}},
         {"algorithm__level": "token", "algorithm__critic_warmup": 2},
     ],

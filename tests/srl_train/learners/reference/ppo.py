@@ -109,6 +109,7 @@ class Reference:
         whole.__dict__.pop("forward", None)  # what TRL put on the model
         self.model = model.double().eval()
         self.critic = copy.deepcopy(one._trainer.critic).double().eval()
+        self.scale = one._trainer.scale and one._trainer.scale.state()
         self.old = None
 
     def parameters(self):
@@ -157,6 +158,23 @@ class Reference:
         advantages = torch.tensor(advantages, dtype=torch.float64)
         return advantages + values, advantages
 
+    def in_returns(self, values):
+        """Values in units of return, by the updates so far."""
+        if self.scale is None:
+            return values
+        _, mean, variance = self.scale
+        return mean + values * variance**0.5
+
+    def in_deviations(self, returns):
+        """What the critic learns: by the updates so far and this one, by their moments."""
+        if self.scale is None:
+            return returns
+        weight, mean, variance = self.scale
+        weight, flat = 0.99 * weight, torch.cat(returns)
+        both = (weight * mean + flat.mean()) / (weight + 1)
+        second = (weight * (variance + mean**2) + (flat**2).mean()) / (weight + 1)
+        return [(own - both) / (second - both**2).sqrt() for own in returns]
+
     def normalised(self, samples, advantages):
         flat = torch.cat(advantages)
         shifted = flat - flat.mean()
@@ -177,8 +195,9 @@ class Reference:
         """Play with the weights as they are: later losses are weighed against them."""
         with torch.no_grad():
             values = [self.values(one) for one in samples]
-            found = map(self.returns_and_advantages, samples, values)
+            found = map(self.returns_and_advantages, samples, map(self.in_returns, values))
             returns, advantages = map(list, zip(*found, strict=True))
+            returns = self.in_deviations(returns)
             if self.config.normalize_advantages != "none":
                 advantages = self.normalised(samples, advantages)
             logps = [log_probs(self.model, one) for one in samples]
