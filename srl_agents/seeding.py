@@ -50,6 +50,8 @@ STREAMS: Mapping[str, Stream] = {
     # Which other actions are tried, and whose messages stand for whose, where interactions of
     # agents are measured.
     "interactions": Stream((6,)),
+    # Which other actions are tried where credit is assigned by playing games again.
+    "credit": Stream((7, "round")),
     # Resampling for confidence intervals.
     "bootstrap": Stream((15_485_863,), kept=True),
 }

@@ -23,6 +23,9 @@ class Trajectory:
     advantages: tuple[float, ...] | None = None
     """Of each turn, where credit was assigned; None leaves them to the learner, which compares the
     episode returns of a group (GRPO) or has a critic (PPO)."""
+    gains: tuple[float, ...] | None = None
+    """Of each turn, what the answer gained against others in its place, where the game was played
+    again with them (srl_train.advantages.replays); None where it was not."""
     seed: int = 0
     """The episode's: those of one group share it."""
     environment: str = ""
@@ -33,7 +36,8 @@ class Trajectory:
     """The environment's joint state before each of `steps`, where the episode recorded it."""
 
     def __post_init__(self) -> None:
-        for what, values in (("rewards", self.shaped), ("advantages", self.advantages)):
+        for what, values in (("rewards", self.shaped), ("gains", self.gains),
+                             ("advantages", self.advantages)):  # fmt: skip
             if values is not None and len(values) != len(self.steps):
                 raise ValueError(
                     f"{self.agent} has {len(self.steps)} turns and {len(values)} {what}"

@@ -14,7 +14,8 @@ import torch
 from srl_agents.policy import Policy
 from srl_envs import registry
 from srl_envs.wrappers.reward_function import CustomRewards
-from srl_train.advantages.credit import ASSIGNMENTS
+from srl_train.advantages.credit import ASSIGNMENTS, REPLAYED
+from srl_train.advantages.replays import check_replayable
 from srl_train.advantages.reward_modes import MODES
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
@@ -98,6 +99,9 @@ def _assembled(
             "give the environment a TextView (docs/environments/games.md)"
         )
     refuse_levels(config.environment, env)
+    if config.credit.name in REPLAYED:
+        env.reset(seed=0)
+        check_replayable(f"credit.name: got {config.credit.name!r}", env)
     seats = players_by_agent(config, env)
     if isinstance(config.engine, RayEngineConfig):
         parts = _on_cluster(config, config.engine, make_env, server_logs)

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
+from srl_train.advantages.credit import REPLAYED
 from srl_train.advantages.estimate import assign_credit
+from srl_train.advantages.replays import Replays
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.data.samples import TokenSample, complete_groups, samples_for
 from srl_train.data.trajectory import Game
@@ -95,6 +97,8 @@ class Played:
     mode_state: Mapping[str, float]
     """The mode's, after this round."""
     warned: Sequence[str]
+    replayed_steps: int
+    """Of environments, in games played again for credit."""
 
 
 class Rounds(Protocol):
@@ -249,8 +253,9 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
     rollout = run.config.rollout
     kept, left_out = complete_groups(episodes, rollout.group_size)
     check_failures(run, episodes)
+    games, replayed_steps = _games_of(run, number, kept)
     games, run.credit_state = assign_credit(
-        [run.game(episode) for episode in kept],
+        games,
         rollout.group_size,
         run.credit,
         run.seating(),
@@ -279,7 +284,19 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
         model_scores(kept, run.models_of_seats, run.roles),
         dict(run.mode_state),
         [*failed_games.warn(run, episodes, len(left_out)), *unreadable_answers.warn(run, kept)],
+        replayed_steps,
     )
+
+
+def _games_of(run: Run, number: int, kept: Sequence[Episode]) -> tuple[list[Game], int]:
+    """(the games as credit sees them, environments' steps in playing them again)."""
+    games = [run.game(episode) for episode in kept]
+    if run.config.credit.name not in REPLAYED:
+        return games, 0
+    alternatives = getattr(run.config.credit, "alternatives", None)
+    replays = Replays(alternatives, run.make_env, run.game, run.config.rollout.discount)
+    rng = seeding.generator(run.config.seed, "credit", number)
+    return replays.with_gains(kept, games, run.models_of_seats, rng), replays.steps
 
 
 def learn_from(run: Run, played: Played, models: Collection[str]) -> dict[str, UpdateStats]:
@@ -321,6 +338,7 @@ def result(
         mode_state=played.mode_state,
         updates=updates,
         seconds=seconds,
+        replayed_steps=played.replayed_steps,
     )
     alike = equal_rewards.warn(run, played.number, played.samples, updates)
     if warned := [*played.warned, *alike]:

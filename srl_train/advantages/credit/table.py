@@ -11,6 +11,7 @@ from srl_train.advantages.credit.assignment import Assignment
 from srl_train.advantages.credit.hierarchical import hierarchical
 from srl_train.advantages.credit.leave_one_out import leave_one_out
 from srl_train.advantages.credit.opponent_model import opponent_model
+from srl_train.advantages.credit.replayed import counterfactual, difference
 from srl_train.advantages.credit.role import role
 from srl_train.advantages.credit.round import whole_round
 from srl_train.advantages.credit.team_joint import team_joint
@@ -26,6 +27,8 @@ ASSIGNMENTS: Mapping[str, Callable[[Any, float], Assignment | None]] = {
     "advantage_alignment": lambda credit, discount: advantage_alignment(
         discount, credit.scale, credit.alignment
     ),
+    "difference": lambda credit, discount: difference(credit.scale),
+    "counterfactual": lambda credit, discount: counterfactual(credit.scale),
     "opponent_model": lambda credit, discount: opponent_model(discount, credit.scale),
 }
 """Name -> (the `credit` section of a configuration, discount per turn) -> assignment.
@@ -34,3 +37,5 @@ None leaves advantages to the learner: under `per_agent` all turns of an agent s
 of its episode return in its group (GRPO, Shao et al. 2024, eq. 4.1.2), which TRL computes as
 `grpo.scale_rewards` says, and PPO has a critic.
 """
+REPLAYED = frozenset({"difference", "counterfactual"})
+"""Those that read what came of games played again (srl_train.advantages.replays)."""

@@ -87,7 +87,9 @@ class PlainCredit(CreditSection):
 class ScaledCredit(CreditSection):
     """Assignments that scale their advantages."""
 
-    name: Literal["agent_turn", "team_joint", "round", "hierarchical", "opponent_model"]
+    name: Literal[
+        "agent_turn", "team_joint", "round", "hierarchical", "opponent_model", "difference"
+    ]
     """Which answer is paid for what (docs/training/credit.md)."""
     scale: Literal["group", "none"] = "group"
     """What advantages are divided by: the deviation of what they are compared with, or nothing."""
@@ -113,8 +115,20 @@ class AlignmentCredit(CreditSection):
     """Weight of the opponents' advantages, 0 or more."""
 
 
+class CounterfactualCredit(CreditSection):
+    """Compared with the game played again with the agent's other actions."""
+
+    name: Literal["counterfactual"] = "counterfactual"
+    """Which answer is paid for what (docs/training/credit.md)."""
+    scale: Literal["group", "none"] = "group"
+    """What advantages are divided by: the deviation of what they are compared with, or nothing."""
+    alternatives: Annotated[int, Field(ge=1)] = 3
+    """Other legal actions that an answer is compared with at most, drawn at random where there are
+    more; each is a replay of the rest of the game."""
+
+
 CreditConfig = Annotated[
-    PlainCredit | ScaledCredit | RoleCredit | AlignmentCredit,
+    PlainCredit | ScaledCredit | RoleCredit | AlignmentCredit | CounterfactualCredit,
     Field(discriminator="name"),
     chosen_by("name", "per_agent"),
 ]

@@ -51,6 +51,7 @@ def row(
     mode_state: Mapping[str, float],
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
+    replayed_steps: int,
 ) -> dict[str, Any]:
     """One line of metrics.jsonl. Rewards are means per agent and turn, returns per episode."""
     steps = [step for episode in kept for turn in episode.turns for step in turn]
@@ -67,6 +68,7 @@ def row(
             if counted
             else {}
         ),
+        **({"replayed_steps": replayed_steps} if replayed_steps else {}),
         "environment": {
             "name": run.config.environment.name,
             "episodes": len(kept) + len(left_out),

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
-from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.interactions import interactions
 from srl_agents.evaluation.interactions.influence import effects
 from srl_agents.rollout import play
+from srl_envs.errors import EnvError
 from srl_envs.games.team_battle.payoffs import TeamBattleRules
 from tests.srl_agents.evaluation.interactions.known_players import SEEDS, Does, deaf, edges, played
 
@@ -100,5 +100,5 @@ def test_an_environment_that_cannot_be_copied_is_told():
     env = Pays()
     episode = play(env, dict.fromkeys("ab", Does(deaf)), 0)
     env.connection = threading.Lock()
-    with pytest.raises(EpisodeError, match=r"pays cannot be copied: .*lock"):
+    with pytest.raises(EnvError, match=r"pays cannot be copied: .*lock"):
         effects(episode, env, np.random.default_rng(0))
