@@ -76,7 +76,8 @@ def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: 
     the game's default. The game is over where the environment says so, or with the record. The
     steps have no observations. Raises EnvError for an environment that cannot be copied.
     """
-    game, found = watched.copied(), []
+    game = watched.copied()
+    found: list[Turn] = []
     decisions = {step.agent: step.decision for step in turns[0]}
     decisions[agent] = replace(decisions[agent], action=action, parse_failure=None)
     for turn in turns:

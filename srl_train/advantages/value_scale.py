@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from srl_train.advantages.gae import Floats
@@ -25,7 +26,7 @@ class ValueScale:
     @property
     def deviation(self) -> float:
         """The standard deviation, in units of return; above 0 where all returns are equal too."""
-        return max(self._variance**0.5, 1e-8)
+        return max(math.sqrt(self._variance), 1e-8)
 
     def update(self, returns: Floats) -> None:
         """Take in the returns of one update."""
