@@ -16,15 +16,18 @@ PAGE = ROOT / "docs" / "layout.md"
 PACKAGES = ("srl_envs", "srl_agents", "srl_train", "core_srl")
 HEAD = """# Layout
 
-Every module and what it is, by the first line of its docstring. `python docs/layout.py` writes this
-page; what holds it all together is in [architecture.md](project/architecture.md).
+Every module and what it is, by the first sentence of its docstring. `python docs/layout.py` writes
+this page; what holds it all together is in [architecture.md](project/architecture.md).
 """
 
 
 def summary(path: Path) -> str:
-    """The first line of a module's docstring."""
+    """The first sentence of a module's docstring, in one line."""
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return docstring.partition("\n")[0]
+    first, *more = docstring.partition("\n\n")[0].split("\n")
+    while more and not first.endswith("."):
+        first += " " + more.pop(0)
+    return first
 
 
 def page() -> str:

@@ -19,7 +19,7 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "openai": "openai",
     "anthropic": "anthropic",
     "openenv": "openenv",
-    "uvicorn": "openenv",
+    "uvicorn": "watch",
     "websockets": "openenv",
     "verl": "verl",
     "areal": "areal",
