@@ -178,12 +178,14 @@ def test_a_picture_is_drawn_too(log, tmp_path):
         create_graph_visualizer(str(log)).draw(tmp_path / "graph.pdf")
 
 
+@pytest.mark.browser
 def test_what_strangers_wrote_into_the_file_is_text(log, tmp_path):
     told(log, names=[f"{EVIL}{place}" for place in range(3)], run=EVIL)
     drawn, said = in_a_browser(create_graph_visualizer(str(log)).draw(), tmp_path / "browser")
     assert said == [] and "console.log('ran')" in drawn.text and "\u202e" not in drawn.text
 
 
+@pytest.mark.browser
 def test_lines_of_another_make_do_no_harm(log, tmp_path):
     log.parent.mkdir()
     lines = (
