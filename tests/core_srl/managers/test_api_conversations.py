@@ -1,9 +1,8 @@
 """Managers of models behind an API, by the real SDKs, against a server on this machine."""
 
+import importlib
 import inspect
 
-import anthropic
-import openai
 import pytest
 
 from core_srl import (
@@ -111,9 +110,10 @@ def test_a_vllm_server_is_asked_at_its_port_without_openais_key(server):
 
 
 @pytest.mark.parametrize(
-    ("create", "package"), [(create_openai_manager, openai), (create_claude_manager, anthropic)]
+    ("create", "package"), [(create_openai_manager, "openai"), (create_claude_manager, "anthropic")]
 )
 def test_an_apis_error_is_ours_and_the_sdks(create, package, server):
+    package = importlib.import_module(package)  # seconds, which only who runs this has to wait
     manager = create("m")
     manager.register_node("a")
     server.trouble = [400]

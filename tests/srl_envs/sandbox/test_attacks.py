@@ -24,6 +24,7 @@ MODES = {
     "without namespaces and Landlock": ("namespaces", "landlock"),
     "without the filter": ("seccomp",),
 }
+IMPLIED = ("without Landlock", "without namespaces")  # what holds without both, holds without one
 LEFT_BY_NAMESPACES = {
     "asks how full the disk is",
     "locks the library",
@@ -145,7 +146,12 @@ def surroundings(tmp_path_factory):
     made.close()
 
 
-@pytest.fixture(scope="module", params=MODES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(mode, marks=pytest.mark.slow if mode in IMPLIED else ()) for mode in MODES
+    ],
+)
 def sandbox(request):
     """The sandbox, and the processes that there are with its worker."""
     limits = Limits(wall=5.0, cpu=CPU, memory=128 * 2**20)

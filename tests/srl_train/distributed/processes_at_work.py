@@ -1,18 +1,17 @@
-"""What test_processes.py has done in one process here, and in two under torchrun:
+"""What test_processes.py has done in one process here, and in two that torchrun's agent starts:
 
-python -m torch.distributed.run --nproc_per_node 2 -m tests.srl_train.distributed.processes_at_work
-TASK FOLDER
+python -m tests.srl_train.distributed.processes_at_work TASK,... FOLDER
 """
 
 import dataclasses
 import json
-import os
 import sys
 from functools import partial
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
@@ -232,8 +231,19 @@ def do_failure(_):
 
 TASKS = {"updates": do_updates, "workers": do_workers, "runs": do_runs, "failure": do_failure}
 
-if __name__ == "__main__":
-    assert "RANK" in os.environ, "start it with torchrun"
-    for task in sys.argv[1].split(","):
-        TASKS[task](Path(sys.argv[2]))
+
+def do(tasks, folder):
+    """Those tasks, in one of two processes."""
+    for task in tasks.split(","):
+        TASKS[task](Path(folder))
     processes.leave()
+
+
+if __name__ == "__main__":
+    # What torchrun --standalone asks for, but with forks: all that is imported, is imported once.
+    launch = LaunchConfig(
+        min_nodes=1, max_nodes=1, nproc_per_node=2, run_id="tests", max_restarts=0,
+        rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0", local_addr="127.0.0.1",
+        start_method="fork",
+    )  # fmt: skip
+    elastic_launch(launch, do)(*sys.argv[1:])

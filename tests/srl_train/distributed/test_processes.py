@@ -28,9 +28,14 @@ LIMIT = 240
 
 
 def torchrun(*words):
-    """(exit code, what was written) of two processes; never longer than LIMIT seconds."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--local-addr", "127.0.0.1", "--nproc_per_node", "2", *map(str, words)]
+    """(exit code, what was written) of torchrun with two processes."""
+    launcher = ("torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1")
+    return launched_as(*launcher, "--nproc_per_node", "2", *words)
+
+
+def launched_as(module, *words):
+    """(exit code, what was written) of `python -m`; never longer than LIMIT seconds."""
+    command = [sys.executable, "-m", module, *map(str, words)]
     ours = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     launched = subprocess.Popen(
         command,
@@ -51,7 +56,7 @@ def torchrun(*words):
 
 def at_work(tasks, folder):
     """(exit code, what was written) of two processes that do these tasks."""
-    return torchrun("-m", work.__name__, tasks, folder)
+    return launched_as(work.__name__, tasks, folder)
 
 
 def difference(one, other, start=None):

@@ -91,9 +91,10 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("truth", "said", "verdict"), PAIRS)
-def test_pairs_written_by_hand(truth, said, verdict):
-    assert same_answer(truth, said, words_of(QUESTION)) is verdict
+def test_pairs_written_by_hand():
+    words = words_of(QUESTION)
+    misjudged = [pair for pair in PAIRS if same_answer(*pair[:2], words) is not pair[2]]
+    assert not misjudged, "each is (truth, answer, whether it is right)"
 
 
 def test_there_are_enough_of_them():

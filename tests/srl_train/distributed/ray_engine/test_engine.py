@@ -188,6 +188,7 @@ def test_torchrun_and_ray_exclude_each_other(short_run, monkeypatch):
         assemble(on_ray(short_run()))
 
 
+@pytest.mark.slow
 def test_a_player_takes_no_trl(tiny_folder):
     code = (
         "import sys, functools\n"
