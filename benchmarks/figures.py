@@ -59,6 +59,28 @@ def draw_curves(
     pyplot.close(figure)
 
 
+def draw_intervals(
+    panels: Mapping[str, Mapping[str, tuple[float, float, float]]], path: Path
+) -> None:
+    """Side by side, one point with its interval (value, low, high) per label (PNG)."""
+    pyplot = _pyplot()
+    most = max(map(len, panels.values()))
+    figure, axes = pyplot.subplots(
+        1, len(panels), figsize=(2.2 + 2 * len(panels), 1 + most / 4), squeeze=False, sharey=True,
+        layout="constrained",
+    )  # fmt: skip
+    for place, (title, labels) in zip(axes.flat, panels.items(), strict=True):
+        for label, (value, low, high) in labels.items():
+            place.plot([low, high], [label, label], color="tab:blue")
+            place.plot([value], [label], "o", color="tab:blue")
+        place.set_title(title)
+        place.grid(axis="x", alpha=0.3)
+    axes.flat[0].invert_yaxis()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
 def _draw_learning(axes: Any, result: Mapping[str, Any]) -> None:
     for name, curve in result["curves"].items():
         axes.plot(curve, label=name, linewidth=1)

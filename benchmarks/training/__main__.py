@@ -46,8 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except ConfigError as error:
             parser.error(str(error))
     if asked.figure is not None and claim.figure is not None:
-        figures.draw_curves(claim.figure.title, claim.figure.lines(result.rows), asked.figure,
-                            percent=claim.figure.percent)  # fmt: skip
+        claim.figure.draw(result.rows, asked.figure)
     markdown = claim.markdown(result, request)
     records.keep(asked.name, dataclasses.asdict(result), markdown, asked)
     return 0 if all(check.held for check in claim.checks(result)) else 1
@@ -69,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="keep the runs (default: nowhere)"
     )
-    parser.add_argument("--figure", type=Path, metavar="FILE.png", help="also draw the curves")
+    parser.add_argument("--figure", type=Path, metavar="FILE.png", help="also draw the figure")
     records.add_arguments(parser)
     return parser
 

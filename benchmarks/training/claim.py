@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks import figures
 from benchmarks.records import Check, listed, table
 from benchmarks.repeats import OverSeeds
 
@@ -121,6 +122,37 @@ class Curves:
             lines[label] = [(x, sum(ys) / len(ys)) for x, ys in enumerate(known) if ys]
         return lines
 
+    def draw(self, rows: Sequence[Row], path: Path) -> None:
+        """The figure as a PNG file."""
+        figures.draw_curves(self.title, self.lines(rows), path, percent=self.percent)
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """A figure: one panel per value of `across`, with an estimate and its interval per value of
+    `by`."""
+
+    by: str
+    across: str
+    estimate: Callable[[Sequence[Row]], tuple[float, float, float]]
+    """(value, low, high) of some rows."""
+    where: Row = field(default_factory=dict)
+    """The rows it shows: those with these entries."""
+
+    def panels(self, rows: Sequence[Row]) -> dict[str, dict[str, tuple[float, float, float]]]:
+        """Panel -> label -> (value, low, high)."""
+        found: dict[str, dict[str, list[Row]]] = {}
+        for row in _chosen(rows, self.where):
+            found.setdefault(row[self.across], {}).setdefault(row[self.by], []).append(row)
+        return {
+            panel: {label: self.estimate(own) for label, own in labels.items()}
+            for panel, labels in found.items()
+        }
+
+    def draw(self, rows: Sequence[Row], path: Path) -> None:
+        """The figure as a PNG file."""
+        figures.draw_intervals(self.panels(rows), path)
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -137,7 +169,7 @@ class Claim:
     """Evaluation games where no number is asked for; 0 where there are none."""
     writes_runs: bool = False
     """Whether folders of runs are left in the request's folder."""
-    figure: Curves | None = None
+    figure: Curves | Intervals | None = None
 
     def checks(self, result: Result) -> list[Check]:
         """Every target, judged."""

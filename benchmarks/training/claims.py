@@ -45,6 +45,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "algorithms_maze": ("the same in mazes", "variants:ALGORITHMS_MAZE"),
     "offline": ("SFT and DPO raise the return above their data's", "variants:OFFLINE"),
     "credit": ("turn-level credit finds the act that matters sooner", "credit.claims:CREDIT"),
+    "named_algorithms": (
+        "named algorithms differ on three games that none of them masters",
+        "credit.named_algorithms:NAMED_ALGORITHMS",
+    ),
     "served": (
         "models learn through a vLLM server as they do in the trainer",
         "costs.served:SERVED",

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.repeats import Estimate
-from benchmarks.training.claim import Claim, Curves, Request, Result, Table, Target
+from benchmarks.training.claim import Claim, Curves, Intervals, Request, Result, Table, Target
 
 
 def held(target, *values):
@@ -80,3 +80,17 @@ def test_a_curve_is_the_mean_of_the_seeds_where_there_is_a_number():
     ]
     lines = Curves("", by="task").lines(rows)
     assert lines == {"a": [(0, 2.0), (1, 5.0)], "b": [(0, 0.0), (1, 0.0), (2, 0.0)]}
+
+
+def test_an_interval_is_drawn_for_each_label_of_each_panel():
+    rows = [
+        {"game": game, "who": who, "x": x}
+        for game, who, x in (("a", "one", 1), ("a", "two", 2), ("b", "one", 3), ("a", "one", 5))
+    ]
+    figure = Intervals("who", "game", lambda own: tuple(row["x"] for row in own), {})
+    assert figure.panels(rows) == {
+        "a": {"one": (1, 5), "two": (2,)},
+        "b": {"one": (3,)},
+    }
+    only = Intervals("who", "game", lambda own: own[0]["x"], {"game": "b"})
+    assert only.panels(rows) == {"b": {"one": 3}}

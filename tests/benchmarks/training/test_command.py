@@ -86,6 +86,10 @@ THRESHOLDS = {
         (0, {"times_per_agent": 2.9}), (0, {"times_agent_turn": 2.9}), (1, {"more": 0.25}),
         (2, {"before": 0.5}), (2, {"after": 0.89}),
     ]),
+    "named_algorithms": ([
+        {"part": "run", "game": "maze", "gain": 0.1},
+        {"part": "game", "game": "maze", "highest": 0.94, "apart": 0.01},
+    ], [(0, {"gain": 0.0}), (1, {"highest": 0.95}), (1, {"apart": 0.0})]),
     "federated_communication": ([{
         "all_seeds": "every 10 rounds, DiLoCo", "share": 0.1, "low": 0.0, "loss": 0.09,
     }], [(0, {"share": 0.11}), (0, {"low": 0.001}), (0, {"loss": 0.1})]),

@@ -1,0 +1,89 @@
+"""The table of named algorithms: its settings, its statistics, and runs that are measured once."""
+
+import json
+
+import pytest
+
+from benchmarks.training.claim import Request
+from benchmarks.training.credit import named_algorithms as table
+from srl_train.config import yaml_file
+
+TWO = {name: table.ALGORITHMS[name] for name in ("grpo", "magrpo")}
+
+
+@pytest.mark.parametrize("game", table.GAMES)
+@pytest.mark.parametrize("algorithm", table.ALGORITHMS)
+def test_every_algorithm_fits_every_game(algorithm, game):
+    settings = {**table.SHARED, **table.GAMES[game].settings, **table.ALGORITHMS[algorithm]}
+    yaml_file.from_tree({}, settings)
+    assert table.CHOSEN[algorithm] in table.RATES
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """Measures runs that are made up; returns what was asked for."""
+    asked = []
+    ends = {"grpo": [0.5, 0.6, 0.7, 0.8], "magrpo": [0.1, 0.2, 0.3, 0.4]}
+
+    def trained(game, settings, games, tokens):
+        asked.append(settings)
+        name = settings["preset"]
+        return {
+            "after": ends[name][settings["seed"]], "tokens": tokens + 1,
+            "steps_left_out": 0, "curve": [0.0], "cpu_seconds": 2.0, "wall_seconds": 3.0,
+        }  # fmt: skip
+
+    monkeypatch.setattr(table, "_trained", trained)
+    monkeypatch.setattr(table, "_untrained", lambda game, request: 0.2)
+    monkeypatch.setattr(table, "_scripted", lambda game, games: {"uniform": 0.2, "conceder": 1.2})
+
+    def measure(seeds, **overrides):
+        request = Request(seeds, tmp_path, 8, overrides)
+        games = {"maze": table.GAMES["maze"]}
+        return request, table.measure(request, TWO, games, tokens=100)
+
+    return measure, asked
+
+
+def test_the_statistics_are_those_of_the_runs(measured, tmp_path):
+    request, result = measured[0]((0, 1, 2, 3))
+    *runs, told = result.rows
+    assert [row["share"] for row in runs[:2]] == pytest.approx([0.3, -0.1])  # of .2 to 1.2
+    # The middle two of four: .6 and .7, .2 and .3.
+    text = table.NAMED_ALGORITHMS.markdown(result, request)
+    assert "| grpo | 0.003 |  | 0.65 [" in text and "| magrpo | 0.003 |  | 0.25 [" in text
+    assert (told["best"], told["worst"]) == ("grpo", "magrpo")
+    assert told["highest"] == pytest.approx(0.45)
+    # Resampled interquartile means lie between .5 and .8, .1 and .4.
+    assert 0.5 - 0.4 <= told["apart"] < 0.65 - 0.25
+    assert "| before training |  |  | 0.20 |" in text and "| conceder |  |  | 1.20 |" in text
+    assert "100 answer tokens (101 to 101)" in text
+    assert "NOT HELD: every algorithm ends above where it started in maze" in text
+    table.NAMED_ALGORITHMS.figure.draw(result.rows, tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_that_were_measured_are_not_made_again(measured):
+    measure, asked = measured
+    _, first = measure((0, 1))
+    assert len(asked) == 4
+    _, again = measure((0, 1, 2))
+    assert [own["seed"] for own in asked[4:]] == [2, 2]
+    assert again.rows[:4] == first.rows[:4]
+    measure((0,), **{"algorithm.learning_rate": 0.01})
+    assert len(asked) == 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", table.GAMES)
+def test_a_run_ends_with_the_round_in_which_its_tokens_are_written(game, small):
+    request = small(games=2)
+    del request.overrides["rounds"]
+    own = {game: table.GAMES[game]}
+    one = {"mappo": table.ALGORITHMS["mappo"]}
+    row, _ = table.measure(request, one, own, tokens=1).rows
+    assert len(row["curve"]) == 1
+    longer, _ = table.measure(request, one, own, tokens=row["tokens"] + 1).rows
+    assert len(longer["curve"]) == 2 and longer["tokens"] > row["tokens"] > 8
+    assert row["steps_left_out"] == 0
+    json.dumps(row)
