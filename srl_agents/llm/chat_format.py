@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from srl_agents.errors import BackendError
+from srl_agents.llm.chat_templates import TEMPLATES
 
 # Plain letters and digits: no template trims, escapes or splits them.
 _RULES, _WORDS, _ANSWER, _MORE, _AGAIN = (f"marker{n}Z" for n in ("Rules", "W0", "A0", "W1", "A1"))
@@ -75,8 +76,9 @@ class ChatFormat:
         """
         if not tokenizer.chat_template:
             raise BackendError(
-                "the tokenizer has no chat template; use an instruction-tuned model or set "
-                "tokenizer.chat_template"
+                "the tokenizer has no chat template, as most base models: set models.chat_template "
+                f"to {', '.join(TEMPLATES)} or a file, or write chat_template.jinja into the "
+                "model's folder"
             )
         self._tokenizer = tokenizer
         self._known: dict[tuple[str, ...], list[int]] = {}

@@ -16,6 +16,7 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "bm25s": "tasks",
     "pyseccomp": "sandbox",
     "bitsandbytes": "quantization",
+    "gguf": "gguf",
     "openai": "openai",
     "anthropic": "anthropic",
     "openenv": "openenv",

@@ -15,7 +15,7 @@ from transformers.utils import find_adapter_config_file
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.sources import reachable_source_of, source_of
+from srl_agents.llm.backends.huggingface.sources import is_gguf, reachable_source_of, source_of
 from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_train.errors import ConfigError
 from srl_train.learners.upstream_warnings import quiet_upstream
@@ -31,6 +31,8 @@ def adapter_base(name: str) -> str | None:
 
     Raises BackendError where the adapter does not say, or cannot be read.
     """
+    if is_gguf(name):
+        return None
     try:
         source, revised = reachable_source_of(name)
         settings = find_adapter_config_file(source, **revised)

@@ -54,8 +54,9 @@ class ModelsConfig(Section):
     count: Annotated[int, Field(ge=1)] = 4
     """How many models train at once; they are called model_0, model_1, ..."""
     base: str | Names = "tiny"
-    """`tiny` (the embedded model), a local folder (a model's, a PEFT adapter's, or RUN:model_0) or
-    a hub name (NAME or NAME@REVISION); or a list with one per model."""
+    """`tiny` (the embedded model), a local folder (a model's, a PEFT adapter's, or RUN:model_0), a
+    GGUF file (docs/training/real_models.md) or a hub name (NAME or NAME@REVISION); or a list with
+    one per model."""
     frozen_models: Mapping[str, str] = {}
     """Further models that play and never learn: name -> base, or a model behind an API, such as
     openai:gpt-5-mini (docs/agents/api_models.md); `seats` says where they sit
@@ -79,6 +80,9 @@ class ModelsConfig(Section):
     attn_implementation: str | None = None
     """Of attention, by transformers' names, such as sdpa or flash_attention_2; null leaves it to
     transformers."""
+    chat_template: str | None = None
+    """For models whose tokenizer has no chat template, such as base models: `plain`, `chatml`,
+    `gemma` or a file of Jinja; others keep their own."""
     chat_template_kwargs: Mapping[str, Any] = {}
     """What the models' chat templates are told beside the messages, such as
     {enable_thinking: false}."""

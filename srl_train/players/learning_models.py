@@ -11,7 +11,7 @@ from typing import Any
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.quantization import shared_states
-from srl_agents.llm.backends.huggingface.sources import source_of
+from srl_agents.llm.backends.huggingface.sources import is_gguf, source_of
 from srl_train.checkpoints.adapter_folders import adapter_base, go_on_from, merged
 from srl_train.config.models import ModelsConfig
 from srl_train.learners.lora import adapter_models, side_by_side
@@ -62,7 +62,8 @@ def learning_models(
     sharing: dict[str, list[str]] = {}
     for name, base in bases.items():
         under = starts[name] or base
-        sharing.setdefault(under if under == TINY else source_of(under)[0], []).append(name)
+        shared = under if under == TINY or is_gguf(under) else source_of(under)[0]
+        sharing.setdefault(shared, []).append(name)
     samplers: dict[str, HuggingFaceBackend] = {}
     trees: dict[str, Any] = {}
     played: dict[str, Any] = {}
@@ -90,7 +91,11 @@ def as_it_is(given: ModelObject, how: Loading, name: str) -> HuggingFaceBackend:
     model, tokenizer = given
     model.requires_grad_(True).eval()
     return HuggingFaceBackend(
-        model, tokenizer, name=name, chat_template_kwargs=how.chat_template_kwargs
+        model,
+        tokenizer,
+        name=name,
+        chat_template=how.chat_template,
+        chat_template_kwargs=how.chat_template_kwargs,
     )
 
 

@@ -25,8 +25,8 @@ def load_backend(
     notes: PartnerNotes | None = None,
     adapter: str = "default",
 ) -> HuggingFaceBackend:
-    """The backend of 'tiny' (for `make_env`'s game, told `notes`), a local folder or a hub name; of
-    a PEFT adapter, a PeftModel on the adapter's base, which calls it `adapter`.
+    """The backend of 'tiny' (for `make_env`'s game, told `notes`), a local folder, a GGUF file or
+    a hub name; of a PEFT adapter, a PeftModel on the adapter's base, which calls it `adapter`.
 
     Raises BackendError for what cannot be loaded, ConfigError for a folder that is not there and
     for 'tiny' where the game gives it nothing to start from.
@@ -44,8 +44,9 @@ def load_backend(
     model = attach(whole.model, base, adapter)
     return HuggingFaceBackend(
         model.eval(),
-        own_tokenizer(base) or whole.tokenizer,
+        whole.tokenizer,
         name=name or Path(base).name,
+        chat_template=how.chat_template,
         chat_template_kwargs=how.chat_template_kwargs,
     )
 
@@ -55,10 +56,12 @@ def _base_of(adapter: str, base: str, how: Loading) -> HuggingFaceBackend:
         refuse_missing_folder(base)
     except ConfigError as error:
         raise ConfigError(f"the adapter {adapter}: its base: {error}") from error
-    return _whole(base, how, None)
+    return _whole(base, how, None, own_tokenizer(adapter))
 
 
-def _whole(source: str, how: Loading, name: str | None) -> HuggingFaceBackend:
+def _whole(
+    source: str, how: Loading, name: str | None, tokenizer: Any = None
+) -> HuggingFaceBackend:
     with announced(f"loading {source}"):
         return HuggingFaceBackend.load(
             source,
@@ -66,6 +69,8 @@ def _whole(source: str, how: Loading, name: str | None) -> HuggingFaceBackend:
             dtype=how.dtype,
             quantization=how.quantization,
             attn_implementation=how.attn_implementation,
+            tokenizer=tokenizer,
+            chat_template=how.chat_template,
             chat_template_kwargs=how.chat_template_kwargs,
             name=name,
         )

@@ -47,9 +47,9 @@ class PlayerSpec:
 
 def parse_player(name: str) -> PlayerSpec:
     """Whom `name` means: a scripted policy, 'tiny', a folder with a model (a Hugging Face folder or
-    a PEFT adapter), a hub name (NAME or NAME@REVISION), a run's folder or the folder of one of its
-    checkpoints, 'RUN:model_2' for one model of either, or a model behind an API, such as
-    'openai:gpt-5-mini'.
+    a PEFT adapter), a model's GGUF file, a hub name (NAME or NAME@REVISION), a run's folder or the
+    folder of one of its checkpoints, 'RUN:model_2' for one model of either, or a model behind an
+    API, such as 'openai:gpt-5-mini'.
 
     Raises ConfigError for nobody, and UntrustedError within `outside.closed` for whoever is not
     part of this library.
@@ -77,6 +77,8 @@ def parse_player(name: str) -> PlayerSpec:
         return PlayerSpec(name, "run", chosen, place)
     if wanted is None and _is_model(place):
         return PlayerSpec(name, "folder", {place.resolve().name: str(place)})
+    if place.suffix == ".gguf" and place.is_file():
+        return PlayerSpec(name, "folder", {place.stem: str(place)})
     refuse_missing_folder(path)
     if wanted is None and not place.exists() and _HUB_NAME.fullmatch(name):
         return PlayerSpec(name, "hub", {name.rpartition("/")[2]: name})

@@ -28,6 +28,7 @@ class Loading:
     quantization: Literal["nf4", "int8"] | None = None
     """Of what never trains."""
     attn_implementation: str | None = None
+    chat_template: str | None = None
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -38,6 +39,7 @@ class Loading:
             models.dtype,
             models.quantization,
             models.attn_implementation,
+            models.chat_template,
             models.chat_template_kwargs,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import importlib
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,11 +24,12 @@ from srl_agents.llm.backends.token_backend import (
     check_version,
 )
 from srl_agents.llm.chat_format import ChatFormat
+from srl_agents.llm.chat_templates import fill_in
 from srl_envs.loading.extras import needed_by
 
 with needed_by("a Hugging Face model"):
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 from srl_agents.llm.backends.huggingface.attention_masks import masks_for
 from srl_agents.llm.backends.huggingface.kept_caches import KeptCaches
@@ -56,16 +58,19 @@ class HuggingFaceBackend:
         tokenizer: Any,
         *,
         name: str | None = None,
+        chat_template: str | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ):
         """Wrap `model` (a PreTrainedModel or PeftModel) with its `tokenizer`.
 
         `name` is shown in records; by default it is the last part of where the model came from.
-        `chat_template_kwargs` are handed to the tokenizer's chat template.
+        `chat_template`, a name or a file, is given to a tokenizer that has none
+        (srl_agents.llm.chat_templates); `chat_template_kwargs` are handed to the template.
         """
         source = str(getattr(model.config, "_name_or_path", "")) or type(model).__name__
         self.name = name or os.path.basename(source.rstrip("/"))
         self.model = model
+        fill_in(tokenizer, chat_template)
         self.tokenizer = tokenizer
         self.weights_version: int | str = 0
         """Another for other weights: what was cached under another version is not used."""
@@ -103,16 +108,19 @@ class HuggingFaceBackend:
         dtype: str = "auto",
         quantization: Quantization | None = None,
         attn_implementation: str | None = None,
+        tokenizer: Any = None,
+        chat_template: str | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> HuggingFaceBackend:
-        """Load a local folder or a hub name, of which NAME@REVISION is one revision.
+        """Load a local folder, a GGUF file (its weights are dequantized) or a hub name, of which
+        NAME@REVISION is one revision.
 
         `device` is 'auto' (a GPU where there is one) or a torch device; `dtype` is 'auto' (as the
         weights were saved) or a torch dtype's name; `quantization` holds the weights of the linear
         layers in 4 ('nf4') or 8 bits ('int8'); `attn_implementation` is transformers' own, such as
-        'sdpa'. Raises BackendError where it cannot be loaded, and
-        ImportError where quantization lacks its package.
+        'sdpa'; `tokenizer` takes the place of the model's own. Raises BackendError where it cannot
+        be loaded, and ImportError where quantization or a GGUF file lacks its package.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -125,19 +133,31 @@ class HuggingFaceBackend:
             if attn_implementation is not None:
                 placed["attn_implementation"] = attn_implementation
             source, revised = reachable_source_of(name_or_folder)
-            tokenizer = AutoTokenizer.from_pretrained(source, **revised)
+            if "gguf_file" in revised:
+                with needed_by("a GGUF file"):
+                    importlib.import_module("gguf")
+                placed.setdefault("quantization_config", GgufConfig(dequantize=True))
+            tokenizer = tokenizer or AutoTokenizer.from_pretrained(source, **revised)
             with _LOADING, no_bars():
                 model = AutoModelForCausalLM.from_pretrained(
                     source, dtype=dtype, **placed, **revised
                 )
             model = model.to(device) if quantization is None else made_steady(model)
+            if "gguf_file" in revised:  # adapters on it name the file, not its folder
+                model.config._name_or_path = model.name_or_path = os.path.abspath(name_or_folder)
         except BackendError:
             raise
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             if isinstance(error, ImportError) and attn_implementation is None:
                 raise
             raise BackendError(f"cannot load the model {str(name_or_folder)!r}: {error}") from error
-        return cls(model.eval(), tokenizer, name=name, chat_template_kwargs=chat_template_kwargs)
+        return cls(
+            model.eval(),
+            tokenizer,
+            name=name,
+            chat_template=chat_template,
+            chat_template_kwargs=chat_template_kwargs,
+        )
 
     def with_model(self, model: Any) -> HuggingFaceBackend:
         """The same with another model object in place of this one."""

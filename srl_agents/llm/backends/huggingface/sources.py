@@ -18,10 +18,17 @@ with needed_by("a Hugging Face model"):
     )
 
 
+GGUF = ".gguf"
+"""Ends the name of a file that holds a whole model, weights, configuration and tokenizer."""
+
+
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
     """What transformers is asked to load, and how: NAME@REVISION is a revision on the hub, unless
-    a folder stands for it (srl_agents.llm.hub_names)."""
+    a folder stands for it (srl_agents.llm.hub_names), and a GGUF file is one of its folder."""
     source = os.fspath(name)
+    if is_gguf(source):
+        folder, file = os.path.split(os.path.abspath(source))
+        return folder, {"gguf_file": file}
     if not os.path.exists(source) and (folder := folder_for(source)) is not None:
         return folder, {}
     head, at, revision = source.rpartition("@")
@@ -52,11 +59,21 @@ def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, st
     return source, revised
 
 
+def is_gguf(name: str | os.PathLike[str]) -> bool:
+    """Whether this is a GGUF file that is there."""
+    return os.fspath(name).endswith(GGUF) and os.path.isfile(name)
+
+
 def folder_of(name: str | os.PathLike[str]) -> Path:
     """Where a model lies on this machine; one of the hub is downloaded first.
 
-    Raises BackendError where it cannot be.
+    Raises BackendError where it cannot be, and for a GGUF file.
     """
+    if is_gguf(name):
+        raise BackendError(
+            f"{os.fspath(name)} is a GGUF file, whose weights servers would hold as they are in "
+            f"the file: write it to a folder first, srl export {os.fspath(name)} FOLDER"
+        )
     source, revised = reachable_source_of(name)
     if os.path.isdir(source):
         return Path(source)

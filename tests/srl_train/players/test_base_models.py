@@ -1,0 +1,99 @@
+"""Base models: without a chat template, and in GGUF files."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.sources import folder_of, source_of
+from srl_agents.llm.chat_templates import TEMPLATES
+from srl_train.checkpoints.adapter_folders import adapter_base
+from srl_train.checkpoints.export import export
+from srl_train.players.load import load_backend
+from srl_train.players.player_spec import base_named, parse_player
+from srl_train.players.trained_models import Loading
+from srl_train.trainer import Trainer
+
+REAL = Path(os.environ.get("CORE_SRL_GGUF", "~/.cache/core-srl/gemma-3-270m-q4_k_m.gguf"))
+
+
+@pytest.fixture
+def bare(tiny_folder, tmp_path):
+    """The folder of a model whose tokenizer has no chat template."""
+    base = tmp_path / "base"
+    AutoModelForCausalLM.from_pretrained(tiny_folder).save_pretrained(base)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
+    tokenizer.chat_template = None
+    tokenizer.save_pretrained(base)
+    return str(base)
+
+
+def no_game():
+    raise AssertionError("only the embedded model needs a game")
+
+
+def test_what_was_trained_on_a_base_without_a_template_carries_the_runs(bare, short_run, tmp_path):
+    config = short_run(
+        models__base=bare,
+        models__chat_template="plain",
+        models__adapters={"rank": 2},
+        models__count=1,
+        models__frozen_models={"old": bare},
+        seats={"agent_1": "old", "agent_0": "model_0"},
+        rounds=1,
+    )
+    with Trainer(config, tmp_path / "run") as trainer:
+        trainer.fit()
+    with pytest.raises(BackendError, match=r"set models\.chat_template"):
+        load_backend(bare, no_game, Loading("cpu"))
+    trained = load_backend(str(tmp_path / "run/models/model_0"), no_game, Loading("cpu"))
+    assert trained.tokenizer.chat_template == TEMPLATES["plain"]
+    named = parse_player(str(tmp_path / "run"))
+    export(named, "model_0", tmp_path / "whole", merge=True)
+    whole = AutoTokenizer.from_pretrained(tmp_path / "whole")
+    assert whole.chat_template.strip() == TEMPLATES["plain"].strip()
+
+
+@pytest.fixture
+def gguf_file(tmp_path, monkeypatch):
+    file = tmp_path / "small.gguf"
+    file.write_bytes(b"GGUF")
+    monkeypatch.chdir(tmp_path)
+    return file
+
+
+def test_a_gguf_file_is_a_model_by_its_path(gguf_file):
+    named = parse_player("small.gguf")
+    assert (named.kind, named.sources) == ("folder", {"small": "small.gguf"})
+    assert base_named("models.base", "small.gguf") == str(gguf_file)
+    assert source_of("small.gguf") == (str(gguf_file.parent), {"gguf_file": "small.gguf"})
+    assert adapter_base("small.gguf") is None
+    with pytest.raises(BackendError, match=r"srl export small\.gguf FOLDER"):
+        folder_of("small.gguf")
+
+
+def test_a_gguf_file_without_the_package_that_reads_it(gguf_file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(
+        ImportError, match=r'a GGUF file needs gguf: pip install "core-srl\[gguf\]"'
+    ):
+        load_backend(str(gguf_file), no_game, Loading("cpu"))
+
+
+@pytest.mark.slow
+def test_the_real_model_is_trained_from_its_file():
+    """Set CORE_SRL_GGUF to the file, which `make real-model` does not keep."""
+    pytest.importorskip("gguf")
+    file = REAL.expanduser()
+    if not file.is_file():
+        pytest.skip(f"there is no {file}")
+    backend = HuggingFaceBackend.load(file, dtype="bfloat16", chat_template="plain")
+    assert backend.model.name_or_path == str(file)
+    assert all(parameter.requires_grad for parameter in backend.model.parameters())
+    ids = backend.tokenizer("The capital of France is", return_tensors="pt").input_ids
+    [said] = backend.model.generate(ids, max_new_tokens=1, do_sample=False)
+    assert backend.tokenizer.decode(said[-1:]).strip() == "Paris"
