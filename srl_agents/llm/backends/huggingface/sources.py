@@ -27,8 +27,8 @@ def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
     a folder stands for it (srl_agents.llm.hub_names), and a GGUF file is one of its folder."""
     source = os.fspath(name)
     if is_gguf(source):
-        folder, file = os.path.split(os.path.abspath(source))
-        return folder, {"gguf_file": file}
+        file = Path(source).absolute()
+        return str(file.parent), {"gguf_file": file.name}
     if not os.path.exists(source) and (folder := folder_for(source)) is not None:
         return folder, {}
     head, at, revision = source.rpartition("@")
