@@ -59,11 +59,11 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     ),
     "federated_communication": (
         "models that meet every tenth round earn what those earn that meet every round",
-        "federated:FEDERATED_COMMUNICATION",
+        "federated.claims:FEDERATED_COMMUNICATION",
     ),
     "federated_adapters": (
         "adapters that share a factor are averaged exactly",
-        "federated:FEDERATED_ADAPTERS",
+        "federated.claims:FEDERATED_ADAPTERS",
     ),
     "our_method_llm": (
         "what notes on opponents and credit by opponent are worth",

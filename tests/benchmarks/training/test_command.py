@@ -10,6 +10,7 @@ from benchmarks.repeats import Estimate
 from benchmarks.training import __main__ as command
 from benchmarks.training import claims
 from benchmarks.training.claim import Claim, Curves, Result, Table, Target
+from benchmarks.training.federated import claims as federated
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError
 
@@ -90,9 +91,16 @@ THRESHOLDS = {
         {"part": "run", "game": "maze", "gain": 0.1},
         {"part": "game", "game": "maze", "highest": 0.94, "apart": 0.01},
     ], [(0, {"gain": 0.0}), (1, {"highest": 0.95}), (1, {"apart": 0.0})]),
-    "federated_communication": ([{
-        "all_seeds": "every 10 rounds, DiLoCo", "share": 0.1, "low": 0.0, "loss": 0.09,
-    }], [(0, {"share": 0.11}), (0, {"low": 0.001}), (0, {"loss": 0.1})]),
+    "federated_communication": ([
+        {"all_seeds": federated.PLAIN, "share": 0.1, "low": 0.0},
+        {"variant": federated.PLAIN, "loss": 0.09},
+        {"all_seeds": federated.DILOCO, "share": 0.1, "low": 0.0},
+        {"variant": federated.DILOCO, "loss": 0.09},
+        {"variant": federated.NEVER, "loss": 0.3},
+    ], [
+        (0, {"share": 0.11}), (0, {"low": 0.001}), (1, {"loss": 0.1}),
+        (2, {"share": 0.11}), (2, {"low": 0.001}), (3, {"loss": 0.1}), (4, {"loss": 0.29}),
+    ]),
     "accelerator": ([{"count": 8, "width": 2048, "of_one": 1.29}], [(0, {"of_one": 1.3})]),
     "vocabulary": ([{"side": "ours", "least_faster": 3.0, "memory": 0.5}], [
         (0, {"least_faster": 2.9}), (0, {"memory": 0.51}),
