@@ -65,6 +65,10 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "adapters that share a factor are averaged exactly",
         "federated.claims:FEDERATED_ADAPTERS",
     ),
+    "learner_repairs": (
+        "every agent is trained alike, and equal models and starts are treated alike",
+        "repairs.claims:LEARNER_REPAIRS",
+    ),
     "our_method_llm": (
         "what notes on opponents and credit by opponent are worth",
         "our_method_llm:OUR_METHOD_LLM",

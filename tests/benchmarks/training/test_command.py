@@ -11,6 +11,7 @@ from benchmarks.training import __main__ as command
 from benchmarks.training import claims
 from benchmarks.training.claim import Claim, Curves, Result, Table, Target
 from benchmarks.training.federated import claims as federated
+from benchmarks.training.repairs import compared, turns
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError
 
@@ -106,6 +107,19 @@ THRESHOLDS = {
         (0, {"least_faster": 2.9}), (0, {"memory": 0.51}),
     ]),
     "federated_adapters": ([{"way": "one factor shared", "most": 9e-5}], [(0, {"most": 1e-4})]),
+    "learner_repairs": ([
+        {"what": turns.BUDGET, "found": 1.0}, {"what": turns.NEVER_ASKED, "beyond": 0},
+        {"case": turns.FORCED, "found": 0.0}, {"case": turns.ENTROPY, "off": 0.09},
+        {"default": True, "found": 0.25}, {"what": compared.WAITS, "found": 6.0},
+        {"what": compared.BY_ROLE, "off": 0.14}, {"what": compared.BEST, "found": 0.25},
+        *({"all_seeds": compared.PUSH, "of_it": name, "low": 0.0, "high": 0.0}
+          for name in compared.PARTNERS),
+    ], [
+        (0, {"found": 0.99}), (1, {"beyond": 1}), (2, {"found": 0.01}), (3, {"off": 0.1}),
+        (4, {"found": 0.26}), (5, {"found": 7.0}), (6, {"off": 0.15}),
+        *((place, miss) for place in (8, 9, 10) for miss in ({"low": 0.01}, {"high": -0.01})),
+        (7, {"found": 0.3}),
+    ]),
     "our_method_llm": ([], []),
 }  # fmt: skip
 

@@ -1,0 +1,87 @@
+"""The claim on what learners hold to: every property beside what a plain way makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.training.claim import Claim, Request, Result, Table, Target
+from benchmarks.training.repairs import compared, turns
+from srl_agents.evaluation.bootstrap import mean_interval
+
+
+def measure(request: Request) -> Result:
+    """One row per seed and property, then one per property with intervals over the seeds."""
+    rows = [*turns.measure(request), *compared.measure(request.seeds)]
+    together: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        together.setdefault((row["what"], row["case"]), []).append(row)
+    whole = []
+    for (what, case), own in together.items():
+        found = mean_interval([row["found"] for row in own])
+        plain = [row["plain"] for row in own if "plain" in row]
+        whole.append({
+            "seeds": "all", "all_seeds": what, "of_it": case, "low": found[1], "high": found[2],
+            "mean": in_words(found), "by_plain": in_words(mean_interval(plain)) if plain else "",
+        })  # fmt: skip
+    return Result([*rows, *whole])
+
+
+def in_words(interval: Sequence[float]) -> str:
+    """A mean and its interval; the mean alone where all seeds are equal."""
+    mean, low, high = interval
+    return f"{mean:.3f}" + (f" ({low:.3f} to {high:.3f})" if high > low else "")
+
+
+def _unbiased(name: str) -> list[Target]:
+    where = {"all_seeds": compared.PUSH, "of_it": name}
+    claim = f"opponent_model pushes as agent_turn does against {name}: the interval"
+    return [
+        Target(f"{claim} does not begin above 0", "low", "<=", 0.0, "{:+.3f}", where),
+        Target(f"{claim} does not end below 0", "high", ">=", 0.0, "{:+.3f}", where),
+    ]
+
+
+LEARNER_REPAIRS = Claim(
+    measure,
+    tables=[
+        Table(
+            {
+                "what": "{all_seeds}",
+                "of it": "{of_it}",
+                "found": "{mean}",
+                "the plain way": "{by_plain}",
+            },
+            where={"seeds": "all"},
+        )
+    ],
+    targets=[
+        Target(
+            "under a sample budget below one round every agent is trained on equally many samples",
+            "found", "==", 1.0, "{:g}", {"what": turns.BUDGET},
+        ),
+        Target(
+            "where an agent is never asked, its groups with such a game are left out and no more, "
+            "and all losses are finite",
+            "beyond", "==", 0, "{}", {"what": turns.NEVER_ASKED},
+        ),
+        Target("no forced token is trained on", "found", "==", 0.0, "{:g}",
+               {"case": turns.FORCED}),
+        Target("the entropy told is within 10 % of that of the real choices", "off", "<", 0.1,
+               "{:.1%}", {"case": turns.ENTROPY}),
+        Target("federated weighs four equal models alike by default", "found", "<", 0.2501,
+               "{:.4f}", {"default": True}),
+        Target("selective lets no equal model wait for more than 6 rounds", "found", "<=", 6,
+               "{:g}", {"what": compared.WAITS}),
+        Target("credit by role praises or blames no game as a whole: mean advantages stay below "
+               ".15 of the deviation", "off", "<", 0.15, "{:.3f}", {"what": compared.BY_ROLE}),
+        *[target for name in compared.PARTNERS for target in _unbiased(name)],
+        Target("of the games from every start a quarter is kept", "found", "==", compared.SHARE,
+               "{:g}", {"what": compared.BEST}),
+    ],
+    legend="Seeds {seeds}: mean, and the 95 % interval by Student's t where seeds differ. The "
+    "plain way, on the same games: forced tokens counted in; weights softmax(mean return / .1), "
+    "and the two best mean returns; one baseline for both games; ranks over all starts. Of games "
+    "left out it is those that have to be, of pushes it is agent_turn's own.",
+    seeds=(0, 1, 2, 3, 4),
+)  # fmt: skip

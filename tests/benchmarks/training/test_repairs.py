@@ -1,0 +1,41 @@
+"""What the claim on repaired learners measures, by hand."""
+
+import numpy as np
+import pytest
+
+from benchmarks.training.repairs import claims, compared, sticks
+from srl_envs.env_checker import check_environment
+from srl_train.advantages.credit.agent_turn import agent_turn
+from srl_train.updates import RoundContext, federated
+
+
+def test_the_game_of_sticks_keeps_the_contract():
+    check_environment(lambda: sticks.game(5))
+
+
+def test_waits_and_weights_by_hand():
+    assert compared.longest_wait([[True, False], [False, False], [True, False], [True, True]]) == 3
+    samples = {"model_0": 30, "model_1": 10, "model_2": 40, "model_3": 20}
+    context = RoundContext(0, 0, {}, samples)
+    assert compared.shares(federated(), context) == pytest.approx([0.3, 0.1, 0.4, 0.2])
+
+
+def test_the_push_of_a_partner_that_repays_at_once():
+    """Each cooperation costs 1 and brings 3 two turns later; the last two bring nothing."""
+    rng = np.random.default_rng(0)
+    games = compared.dilemmas(compared.two_turns_late, rng)
+    own, other = (games[0][agent].actions for agent in "ab")
+    assert other == (1, 1, *own[:-2])
+    assert games[0]["a"].shaped == tuple(3.0 * o - a for a, o in zip(own, other, strict=True))
+    pushes = [
+        compared.push(agent_turn(1.0, "none"), compared.dilemmas(compared.two_turns_late, rng))
+        for _ in range(80)
+    ]
+    # A choice's variance is 1/4: (6 * (3 - 1) - 2) / 4, less the group's own share of its mean.
+    error = np.std(pushes) / np.sqrt(len(pushes))
+    assert abs(np.mean(pushes) - 2.5 * 15 / 16) < 4 * error
+
+
+def test_intervals_stand_where_seeds_differ():
+    assert claims.in_words((0.25, 0.25, 0.25)) == "0.250"
+    assert claims.in_words((0.25, 0.2, 0.3)) == "0.250 (0.200 to 0.300)"
