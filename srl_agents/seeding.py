@@ -103,3 +103,9 @@ def of_agents(policy_seed: int, count: int) -> list[int]:
     return [
         int(own) for own in np.random.SeedSequence(policy_seed).generate_state(count, np.uint64)
     ]
+
+
+def of_branches(policy_seed: int, turn: int, count: int) -> list[int]:
+    """The seeds of a game's branches at one turn, apart from those of its agents."""
+    start = np.random.SeedSequence(policy_seed, spawn_key=(turn,))
+    return [int(own) for own in start.generate_state(count, np.uint64)]

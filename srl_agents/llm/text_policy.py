@@ -118,6 +118,10 @@ class TextPolicy:
             )
         return decisions, memories
 
+    def branch(self, state: Conversation, seed: int) -> Conversation:
+        """A conversation of its own that goes on from here; its answers are drawn from `seed`."""
+        return replace(state, number=next(_NUMBERS), seed=seed, draws=0)
+
     def leave(self, state: Conversation) -> None:
         """The episode is over: the backend may forget the conversation."""
         self._backend.release(state.number)

@@ -1,21 +1,22 @@
 """Rollouts: episodes of environments played by policies."""
 
-from srl_agents.rollout.episode_loop import (
+from srl_agents.rollout.branching import BranchedEpisode, Branching, Siblings
+from srl_agents.rollout.episode_loop import PlaySettings, play, play_many, play_many_async
+from srl_agents.rollout.game import (
     ALL_AT_ONCE,
-    PlaySettings,
     SpeaksFirst,
     Spectator,
     is_truncated,
-    play,
-    play_many,
-    play_many_async,
     played_action,
     policy_name,
 )
 
 __all__ = [
     "ALL_AT_ONCE",
+    "BranchedEpisode",
+    "Branching",
     "PlaySettings",
+    "Siblings",
     "SpeaksFirst",
     "Spectator",
     "is_truncated",

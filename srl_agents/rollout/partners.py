@@ -13,8 +13,8 @@ from pettingzoo.utils import BaseParallelWrapper
 
 from srl_agents.errors import PolicyError
 from srl_agents.policy import AgentObservation, Policy, waits
-from srl_agents.rollout.episode_loop import played_action
 from srl_agents.rollout.event_loop import finished, run, together
+from srl_agents.rollout.game import played_action
 from srl_agents.seeding import of_agents
 from srl_envs.validation import Step
 

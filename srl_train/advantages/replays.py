@@ -138,4 +138,4 @@ def check_copies(name: str, env: Any) -> None:
     try:
         copied(env)
     except EnvError as error:
-        raise ConfigError(f"{name}, and {error}; give agent_turn") from error
+        raise ConfigError(f"{name}, and {error}; compare whole games (agent_turn)") from error

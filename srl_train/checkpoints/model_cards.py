@@ -62,7 +62,9 @@ def _training(trained: Mapping[str, Any], name: str) -> str:
     """In one paragraph what the configuration says of how the model learned."""
     environment, rollout = trained["environment"], trained["rollout"]
     algorithm = trained["algorithms"].get(name, trained["algorithm"])
-    games = rollout["group_size"] * rollout["groups_per_round"]
+    games = rollout["groups_per_round"]
+    if rollout.get("branching") is None:
+        games *= rollout["group_size"]
     stages = [stage for stage in ("sft", "dpo") if trained[stage] is not None]
     steps = [*(f"{stage}, then" for stage in stages)]
     return " ".join(

@@ -52,23 +52,42 @@ class EnvironmentConfig(Section):
         return registry.as_conversations(info.data.get("name", ""), options)
 
 
+class BranchingConfig(Section):
+    """Branches at every turn of a game."""
+
+    follow: Literal["best", "drawn"] = "best"
+    """Which answer of each agent the game goes on with: its best, or the one drawn first."""
+    value: Literal["turn", "game"] = "turn"
+    """What an answer came to: the reward of its turn, or that of the whole game from there, played
+    to its end in a branch of its own."""
+
+
 class RolloutConfig(Section):
     """What a round plays, whatever learns from it."""
 
     group_size: Annotated[int, Field(ge=2)] = 8
-    """Episodes from the same start, 2 or more; GRPO compares a sample with its group."""
+    """Episodes from the same start, 2 or more, or with branching answers to the same situation;
+    GRPO compares a sample with its group."""
     groups_per_round: Annotated[int, Field(ge=1)] = 2
     """Starts per round."""
     discount: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Of rewards, per turn."""
+    branching: BranchingConfig | None = None
+    """A section draws group_size answers to every situation of one game per start, in place of
+    group_size games (AT-GRPO, docs/training/credit.md)."""
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds in which a round's games must be over; else the round is given up and the run stops.
     null waits for as long as they take."""
 
     @property
+    def per_start(self) -> int:
+        """Episodes from the same start."""
+        return self.group_size if self.branching is None else 1
+
+    @property
     def episodes(self) -> int:
         """Episodes per round."""
-        return self.group_size * self.groups_per_round
+        return self.per_start * self.groups_per_round
 
 
 class CheckpointsConfig(Section):
@@ -112,7 +131,7 @@ class RunConfig(Section):
     rollout: RolloutConfig = RolloutConfig()
     """What a round plays."""
     preset: PresetName | None = None
-    """A published algorithm: what `algorithm` and `credit` are where they are left out
+    """A published algorithm: what `algorithm`, `credit` and `rollout` are where they are left out
     (docs/training/credit.md)."""
     credit: CreditConfig = PlainCredit()
     """Which answer is paid for what came of a game."""
@@ -157,6 +176,7 @@ class RunConfig(Section):
         self._check_updates()
         self._check_players()
         self._check_credit()
+        self._check_branching()
         self._check_parallel()
         self._check_backend()
         return self
@@ -299,6 +319,22 @@ class RunConfig(Section):
                 "credit.name: got 'opponent_model' where mode.name is 'hierarchical': followers "
                 "that hear their leader do not choose at the same time; give another of the two"
             )
+
+    def _check_branching(self) -> None:
+        refused = {
+            "credit.name": self.credit.name != "per_agent" and self.credit.name,
+            "algorithm.name": any(o.name == "ppo" for o in self.learned_by.values()) and "ppo",
+            "mode.name": self.mode.name == "hierarchical" and self.mode.name,
+            "engine.name": self.engine.name == "ray" and self.engine.name,
+            "engine.play_ahead": self.engine.play_ahead,
+            "updates.sample_budget": dict(self.sample_budget),
+        }
+        for setting, got in refused.items():
+            if got and self.rollout.branching is not None:
+                raise ConfigError(
+                    f"{setting}: got {got!r} beside rollout.branching, in which the answers to one "
+                    "situation are a group of GRPO's: leave one of the two out"
+                )
 
     def _check_parallel(self) -> None:
         learned = self.learned_by.values()

@@ -15,7 +15,7 @@ from srl_agents.policy import Policy
 from srl_envs import registry
 from srl_envs.wrappers.reward_function import CustomRewards
 from srl_train.advantages.credit import ASSIGNMENTS, REPLAYED
-from srl_train.advantages.replays import check_replayable
+from srl_train.advantages.replays import check_copies, check_replayable
 from srl_train.advantages.reward_modes import MODES
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
@@ -76,6 +76,11 @@ def assemble(
             f"engine.play_ahead: got true in {started} processes, which have to stay in step: "
             "start one process, or give false"
         )
+    if started > 1 and config.rollout.branching is not None:
+        raise ConfigError(
+            f"rollout.branching: got a section in {started} processes, which share whole games: "
+            "start one process, or leave it out"
+        )
     processes.check_same("the configuration", config)
     models = models or {}
     config = resolved(of_objects(_with_own_parts(config, make_env, strategy), models))
@@ -102,6 +107,9 @@ def _assembled(
     if config.credit.name in REPLAYED:
         env.reset(seed=0)
         check_replayable(f"credit.name: got {config.credit.name!r}", env)
+    if config.rollout.branching is not None:
+        env.reset(seed=0)
+        check_copies("rollout.branching: got a section", env)
     seats = players_by_agent(config, env)
     if isinstance(config.engine, RayEngineConfig):
         parts = _on_cluster(config, config.engine, make_env, server_logs)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from srl_agents.episode import Episode
 from srl_agents.llm.backends.chat_backend import Usage
-from srl_agents.rollout import PlaySettings, play_many, play_many_async
+from srl_agents.rollout import Branching, PlaySettings, play_many, play_many_async
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.data.collect import all_in_words
 from srl_train.data.sample_buffer import UpdateBatch
@@ -36,14 +36,16 @@ class Engine:
         extra: Mapping[str, Any] | None = None,
         record_states: bool = False,
         in_words: bool = False,
+        branching: Branching | None = None,
     ) -> list[Episode]:
         """One episode per entry of `env_seeds`, played by the run's policies.
 
         env_seeds, policy_seeds, options: each episode's reset seed, the seed of its policies, and
         its reset options. `in_words`: scripted policies say their actions, for models to learn
-        from.
+        from. `branching`: what is tried at every turn.
         """
         settings = _settings(run, policy_seeds, options, extra, record_states)
+        settings["branching"] = branching
         settings["in_flight"] = run.config.engine.in_flight
         policies = all_in_words(run.policies, run.view) if in_words else run.policies
         return play_many(run.make_env, policies, env_seeds, **settings)

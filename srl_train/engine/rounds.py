@@ -11,9 +11,13 @@ from torch import Tensor
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
+from srl_agents.rollout import BranchedEpisode, Branching
 from srl_train.advantages.credit import REPLAYED
 from srl_train.advantages.estimate import assign_credit
 from srl_train.advantages.replays import Replays
+from srl_train.advantages.returns import discounted_return
+from srl_train.config.learning.credit import CounterfactualCredit
+from srl_train.data.branches import branch_samples
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.data.samples import TokenSample, complete_groups, samples_for
 from srl_train.data.trajectory import Game
@@ -98,7 +102,7 @@ class Played:
     """The mode's, after this round."""
     warned: Sequence[str]
     replayed_steps: int
-    """Of environments, in games played again for credit."""
+    """Of environments, in replays and branches for credit."""
 
 
 class Rounds(Protocol):
@@ -214,10 +218,12 @@ def play_groups(run: Run, number: int) -> list[Episode]:
 
 def _play(run: Run, games: Games, numbers: range) -> list[Episode]:
     """These of the round's games, in their order; with each draw of opponents, all that met it."""
+    branching = _branching(run)
     played: dict[int, Episode] = {}
     for alike in games.by_opponents(numbers):
         run.seat_opponents(games.opponents[alike[0]])
-        played |= zip(alike, run.engine.rollout(run, **games.settings(alike)), strict=True)
+        episodes = run.engine.rollout(run, **games.settings(alike), branching=branching)
+        played |= zip(alike, episodes, strict=True)
     return [played[number] for number in numbers]
 
 
@@ -226,7 +232,7 @@ def games_of(run: Run, number: int) -> Games:
     rollout = run.config.rollout
     rng = seeding.generator(run.config.seed, "round", number)
     env_seeds = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
-    seeds = [seed for seed in env_seeds for _ in range(rollout.group_size)]
+    seeds = [seed for seed in env_seeds for _ in range(rollout.per_start)]
     policy_seeds = [int(s) for s in rng.integers(2**63, size=len(seeds))]
     drawn = run.draw_opponents(number, seeding.generator(run.config.seed, "opponents", number))
     return Games(
@@ -235,10 +241,10 @@ def games_of(run: Run, number: int) -> Games:
         policy_seeds,
         # A whole group is in the same phase of a staged game: compared members share their rules.
         [
-            {"episode": number * len(seeds) + index - index % rollout.group_size}
+            {"episode": number * len(seeds) + index - index % rollout.per_start}
             for index in range(len(seeds))
         ],
-        [opponents for opponents in drawn for _ in range(rollout.group_size)],
+        [opponents for opponents in drawn for _ in range(rollout.per_start)],
         run.config.records_states,
     )
 
@@ -251,12 +257,12 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
     failed, and has then changed nothing.
     """
     rollout = run.config.rollout
-    kept, left_out = complete_groups(episodes, rollout.group_size)
+    kept, left_out = complete_groups(episodes, rollout.per_start)
     check_failures(run, episodes)
     games, replayed_steps = _games_of(run, number, kept)
     games, run.credit_state = assign_credit(
         games,
-        rollout.group_size,
+        rollout.per_start,
         run.credit,
         run.seating(),
         run.credit_state,
@@ -264,6 +270,10 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
     samples: dict[str, Sequence[TokenSample]] = {}
     never_asked: dict[str, int] = {}
     for model in run.learners:
+        if rollout.branching is not None:
+            samples[model] = branch_samples(run.agents_of(model), kept, number)
+            never_asked |= dict.fromkeys(run.agents_of(model), 0)
+            continue
         samples[model], without = samples_for(
             run.agents_of(model),
             games,
@@ -288,12 +298,33 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
     )
 
 
+def _branching(run: Run) -> Branching | None:
+    """What the run's games try at every turn."""
+    rollout = run.config.rollout
+    if rollout.branching is None:
+        return None
+
+    def worth(episode: Episode, agent: str, turn: int) -> float:
+        return discounted_return(run.game(episode)[agent].shaped[turn:], rollout.discount)
+
+    return Branching(
+        frozenset(run.models_of_seats),
+        rollout.group_size,
+        worth,
+        best=rollout.branching.follow == "best",
+        to_the_end=rollout.branching.value == "game",
+    )
+
+
 def _games_of(run: Run, number: int, kept: Sequence[Episode]) -> tuple[list[Game], int]:
-    """(the games as credit sees them, environments' steps in playing them again)."""
+    """(the games as credit sees them, environments' steps in replays and branches)."""
     games = [run.game(episode) for episode in kept]
+    if run.config.rollout.branching is not None:
+        return games, sum(e.branch_steps for e in kept if isinstance(e, BranchedEpisode))
     if run.config.credit.name not in REPLAYED:
         return games, 0
-    alternatives = getattr(run.config.credit, "alternatives", None)
+    credit = run.config.credit
+    alternatives = credit.alternatives if isinstance(credit, CounterfactualCredit) else None
     replays = Replays(alternatives, run.make_env, run.game, run.config.rollout.discount)
     rng = seeding.generator(run.config.seed, "credit", number)
     return replays.with_gains(kept, games, run.models_of_seats, rng), replays.steps

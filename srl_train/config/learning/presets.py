@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -11,7 +11,16 @@ from pydantic import BaseModel
 from srl_train.errors import ConfigError
 
 PresetName = Literal[
-    "grpo", "dr_grpo", "dapo", "gspo", "rloo", "reinforce_plus_plus", "magrpo", "mappo", "ippo"
+    "grpo",
+    "dr_grpo",
+    "dapo",
+    "gspo",
+    "rloo",
+    "reinforce_plus_plus",
+    "magrpo",
+    "at_grpo",
+    "mappo",
+    "ippo",
 ]
 Tree = Mapping[str, Any]
 
@@ -36,6 +45,7 @@ class Preset:
     source: str
     algorithm: Tree
     credit: Tree
+    rollout: Tree = field(default_factory=dict)
 
 
 PRESETS: Mapping[str, Preset] = {
@@ -71,6 +81,12 @@ PRESETS: Mapping[str, Preset] = {
         "Liu et al. 2025 (LLM collaboration with multi-agent RL), over whole games",
         {},
         {"name": "team_joint", "scale": "none"},
+    ),
+    "at_grpo": Preset(
+        "Zhao et al. 2025 (Stronger-MAS), sec. 4, with the mode's rewards",
+        {},
+        {},
+        {"branching": {"follow": "best", "value": "turn"}},
     ),
     "mappo": Preset(
         "Yu et al. 2022, sec. 5, with a squared error for the values",
@@ -110,4 +126,9 @@ def filled_in(tree: Tree) -> dict[str, Any]:
         found[section] = {**settings, **given}
         if "trl" in settings and isinstance(given.get("trl"), Mapping):
             found[section]["trl"] = {**settings["trl"], **given["trl"]}
+    rollout = tree.get("rollout", {})
+    if isinstance(rollout, BaseModel):
+        rollout = rollout.model_dump(exclude_unset=True)
+    if preset.rollout and isinstance(rollout, Mapping):
+        found["rollout"] = {**preset.rollout, **rollout}
     return found

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from srl_agents.episode import Episode
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import Usage
+from srl_agents.rollout import Branching
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import OfflineConfig
@@ -70,8 +71,11 @@ class RayEngine(Engine):
         extra: Mapping[str, Any] | None = None,
         record_states: bool = False,
         in_words: bool = False,
+        branching: Branching | None = None,
     ) -> list[Episode]:
-        """See Engine; each player plays a contiguous share."""
+        """See Engine; each player plays a contiguous share, and none branches (RunConfig refuses
+        it)."""
+        assert branching is None
         asked = self._asked(run, env_seeds, policy_seeds, options, extra, record_states, in_words)
         waiting: Collection[Future[list[Episode]]] = asked
         while waiting:

@@ -14,7 +14,7 @@ from srl_train.engine import resume
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError, TrainingError
-from tests.srl_train.advantages.carry_game import CarryGame, View
+from tests.srl_agents.rollout.carry_game import CarryGame, View
 from tests.srl_train.engine.run_state import everything, same, weights
 
 

@@ -1,0 +1,246 @@
+"""One game under way: an environment, those who play it, and what was said and done so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from srl_agents.episode import AgentStep, Decision, End, Episode
+from srl_agents.errors import BackendError
+from srl_agents.policy import AgentObservation, Closing, Policy, waits
+from srl_agents.rollout.event_loop import together
+from srl_agents.seeding import of_agents
+from srl_envs.errors import EnvError
+from srl_envs.loading.tagged_json import is_plain
+from srl_envs.text.view import TO_MOVE, TextAction
+
+SpeaksFirst = Mapping[str, Collection[str]]
+"""Leader -> the agents that hear its words before they decide."""
+ALL_AT_ONCE: SpeaksFirst = MappingProxyType({})
+Messages = tuple[tuple[str, str], ...]
+Spectator = Callable[[Episode, bool], None]
+"""Given a game's record as far as it goes, and whether the game is over: at its start, after every
+turn, and at its end."""
+
+
+@dataclass
+class Game:
+    """One episode under way."""
+
+    env: Any
+    seats: Mapping[str, Policy]
+    seed: int
+    policy_seed: int
+    speaks_first: SpeaksFirst
+    reset_options: dict[str, Any] | None = None
+    given_names: Mapping[str, str] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+    states: list[np.ndarray] | None = None
+    at_turn: Callable[[int], None] = lambda turn: None
+    spectator: Spectator | None = None
+    observations: dict[str, Any] = field(default_factory=dict)
+    infos: dict[str, Any] = field(default_factory=dict)
+    memories: dict[str, Any] = field(default_factory=dict)
+    turns: list[tuple[AgentStep, ...]] = field(default_factory=list)
+    failure: str | None = None
+    ends: dict[str, End] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.waiting = {agent: policy for agent, policy in self.seats.items() if waits(policy)}
+
+    async def play(self) -> Episode:
+        """From the environment's reset to the end."""
+        try:
+            self.begin()
+            self.show()
+            await self.go_on()
+        except (BackendError, EnvError) as error:
+            self.failure = f"{type(error).__name__}: {error}"
+        finally:
+            self.leave()
+        self.show(over=True)
+        return self.episode()
+
+    async def go_on(self) -> None:
+        """From where it stands to the end."""
+        while self.env.agents:
+            decisions: dict[str, Decision] = {}
+            if self.speaks_first:
+                await self.ask(decisions, leaders=True)
+            await self.ask(decisions, leaders=False)
+            self.advance(decisions)
+            self.at_turn(len(self.turns))
+            self.show()
+
+    def leave(self) -> None:
+        """Tell those that are waited for that nothing more comes."""
+        for agent, memory in self.memories.items():
+            if agent in self.waiting:
+                self.waiting[agent].leave(memory)
+
+    def show(self, *, over: bool = False) -> None:
+        """To whom watches, if anybody does."""
+        if self.spectator is not None:
+            self.spectator(self.episode(), over)
+
+    def begin(self) -> None:
+        """Reset the environment and start the policies."""
+        agents = self.env.possible_agents
+        vacant = sorted(set(agents) - set(self.seats))
+        if vacant:
+            raise ValueError(f"no policy for agent(s) {vacant}: name one for each in `seats`")
+        self.observations, self.infos = self.env.reset(seed=self.seed, options=self.reset_options)
+        for agent, own in zip(agents, of_agents(self.policy_seed, len(agents)), strict=True):
+            self.memories[agent] = self.seats[agent].start(own)
+
+    async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
+        """Add the decisions of the leaders, or of the others: every policy is asked once."""
+        asked: dict[int, tuple[Policy, list[str]]] = {}
+        for agent in self.env.agents:
+            if (agent in self.speaks_first) is leaders:
+                forced = self.without_say(agent)
+                if forced is not None:
+                    decisions[agent] = forced
+                    continue
+                policy = self.seats[agent]
+                asked.setdefault(id(policy), (policy, []))[1].append(agent)
+        answers: dict[str, Any] = {}
+        waited = []
+        for policy, own in asked.values():
+            if own[0] in self.waiting:
+                waited.append((self.waiting[own[0]], own))
+            else:
+                answers[own[0]] = policy.act(*self.shown(own, decisions))
+        if waited:
+            calls = [policy.act(*self.shown(own, decisions)) for policy, own in waited]
+            for (_, own), answer in zip(waited, await together(*calls), strict=True):
+                answers[own[0]] = answer
+        for _, own in asked.values():
+            for agent, decision, memory in zip(own, *answers[own[0]], strict=True):
+                decisions[agent], self.memories[agent] = decision, memory
+
+    def shown(
+        self, agents: Sequence[str], decisions: Mapping[str, Decision]
+    ) -> tuple[list[AgentObservation], list[Any]]:
+        """What these agents see, and their memories."""
+        seen = [self.see(one, messages_to(one, decisions, self.speaks_first)) for one in agents]
+        return seen, [self.memories[one] for one in agents]
+
+    def without_say(self, agent: str) -> Decision | None:
+        """What an agent plays that has no say in this turn; None for all others, which are
+        asked."""
+        info = self.infos.get(agent, {})
+        mask = info.get("action_mask")
+        if info.get(TO_MOVE, True) or mask is None or np.count_nonzero(mask) != 1:
+            return None
+        return Decision(int(np.argmax(mask)), asked=False)
+
+    def see(self, agent: str, messages: Messages) -> AgentObservation:
+        """What the agent is shown now."""
+        mask = self.infos.get(agent, {}).get("action_mask")
+        return AgentObservation(agent, self.observations[agent], mask, messages)
+
+    def advance(self, decisions: Mapping[str, Decision]) -> None:
+        """One step of the environment."""
+        before, state = self.observations, self.state()
+        self.observations, rewards, terminations, truncations, self.infos = self.env.step(
+            {agent: played_action(decision) for agent, decision in decisions.items()}
+        )
+        over = {agent: is_truncated(terminations, truncations, agent) for agent in decisions}
+        self.ends |= {
+            agent: self.cut_off(agent) if cut else End(False)
+            for agent, cut in over.items()
+            if cut is not None
+        }
+        if self.states is not None and state is not None:
+            self.states.append(state)
+        self.turns.append(
+            tuple(
+                AgentStep(
+                    agent,
+                    before[agent],
+                    decision,
+                    float(rewards[agent]),
+                    {k: v for k, v in self.infos[agent].items() if k != "action_mask"},
+                    messages_to(agent, decisions, self.speaks_first),
+                )
+                for agent, decision in decisions.items()
+            )
+        )
+
+    def state(self) -> np.ndarray | None:
+        """The environment's, where states are kept."""
+        return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
+
+    def cut_off(self, agent: str) -> End:
+        """The end of an agent that was truncated, and how its policy reads what it saw last."""
+        seen, policy = self.see(agent, ()), self.seats[agent]
+        ids = None
+        if isinstance(policy, Closing):
+            ids = policy.closing(seen, self.memories[agent])
+        return End(True, seen.observation, ids, None if ids is None else self.state())
+
+    def episode(self) -> Episode:
+        """The record of what was played."""
+        return Episode(
+            environment=self.env.metadata["name"],
+            seed=self.seed,
+            seats={
+                agent: self.given_names.get(agent) or policy_name(self.seats[agent])
+                for agent in self.env.possible_agents
+            },
+            turns=tuple(self.turns),
+            failure=self.failure,
+            extra=self.extra,
+            made_as=_made_as(self.env),
+            reset_options=self.reset_options or {},
+            states=None if self.states is None else tuple(self.states),
+            ends=self.ends,
+        )
+
+
+def messages_to(agent: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Messages:
+    """The words that reach an agent before it decides, as (speaker, words)."""
+    return tuple(
+        (leader, _words(said[leader]))
+        for leader, hearers in speaks_first.items()
+        if agent in hearers and leader in said and said[leader].asked
+    )
+
+
+def played_action(decision: Decision) -> Any:
+    """The action, with the answer it was read from where there is one: some games let it be heard,
+    and rewards of one's own may judge it."""
+    if decision.text is None or type(decision.action) is not int:
+        return decision.action
+    return TextAction(decision.action, decision.text)
+
+
+def is_truncated(
+    terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
+) -> bool | None:
+    """Whether a step cut the agent's game off; False where the game ended by its rules, which
+    outweighs a limit reached in the same step, and None where it goes on."""
+    if terminations.get(agent):
+        return False
+    return True if truncations.get(agent) else None
+
+
+def _words(decision: Decision) -> str:
+    return decision.text if decision.text is not None else str(decision.action)
+
+
+def _made_as(env: Any) -> Mapping[str, Any] | None:
+    """How to make the environment again; None for one that the catalogue did not make as it is."""
+    # The environment's own, never that of what it wraps.
+    made: Mapping[str, Any] | None = getattr(env, "__dict__", {}).get("made_as")
+    return made if made is not None and is_plain(made) else None
+
+
+def policy_name(policy: Policy) -> str:
+    """How a policy is called in records: its `name`, or its class's."""
+    return str(getattr(policy, "name", type(policy).__name__))

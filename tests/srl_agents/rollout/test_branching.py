@@ -1,0 +1,132 @@
+"""Branches are tried on copies, worth what the game pays there, and leave the game as it was."""
+
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from srl_agents.episode import Decision
+from srl_agents.errors import PolicyError
+from srl_agents.evaluation.replay import replay
+from srl_agents.rollout import Branching, play_many
+from srl_agents.scripted import Uniform
+from tests.srl_agents.rollout.carry_game import CarryGame
+
+
+class Draws:
+    """Draws 0 or 1 from its seed; counts its memories, which are (name, seed, turn)."""
+
+    def __init__(self):
+        self.open = Counter()
+        self.made = 0
+
+    def new(self, seed, turn):
+        self.made += 1
+        self.open[self.made] += 1
+        return self.made, seed, turn
+
+    def start(self, seed):
+        return self.new(seed, 0)
+
+    def branch(self, state, seed):
+        return self.new(seed, state[2])
+
+    async def act(self, seen, states):
+        drawn = [np.random.default_rng([seed, turn]).integers(2) for _, seed, turn in states]
+        after = [(name, seed, turn + 1) for name, seed, turn in states]
+        return [Decision(int(one)) for one in drawn], after
+
+    def leave(self, state):
+        self.open[state[0]] -= 1
+
+
+def paid(episode, agent, turn):
+    return sum(step.reward for step in episode.steps_of(agent)[turn:])
+
+
+def played(policy, seeds=(3, 4, 5), agents=("a", "b"), env=CarryGame, b=None, **settings):
+    branching = Branching(agents, 4, paid, **settings) if agents else None
+    seats = {"a": policy, "b": b or policy}
+    return play_many(env, seats, list(seeds), branching=branching)
+
+
+def test_an_answer_is_worth_what_its_turn_pays_beside_the_others_first_answers():
+    for episode in played(Draws()):
+        a, b = ([s for s in episode.siblings if s.agent == agent] for agent in "ab")
+        assert [s.turn for s in a] == [s.turn for s in b] == [0, 1]
+        carried = 0
+        for turn, (own, other) in enumerate(zip(a, b, strict=True)):
+            mine, theirs = ([d.action for d in one.decisions] for one in (own, other))
+            assert len(mine) == 4
+            assert own.worth == tuple(2 * one - theirs[0] + carried for one in mine)
+            assert other.worth == tuple(2 * one - mine[0] + carried for one in theirs)
+            # The game went on with the best of each, the first of equals.
+            chosen = [step.decision for step in episode.turns[turn]]
+            assert chosen[0] is own.decisions[own.worth.index(max(own.worth))]
+            assert chosen[1] is other.decisions[other.worth.index(max(other.worth))]
+            carried = chosen[0].action
+        assert episode.branch_steps == 2 * (1 + 2 * 3)
+        assert len(list(replay(episode, CarryGame()))) == 3
+    assert len({d.action for s in episode.siblings for d in s.decisions}) == 2
+
+
+def test_branches_are_played_to_their_ends_with_the_same_draws():
+    for episode in played(Draws(), to_the_end=True):
+        own, other = (s for s in episode.siblings if s.turn == 0)
+        first = other.decisions[0].action
+        # What a's action brings in turn 0, and what it carries into turn 1, where draws are equal.
+        told = [2 * one.action - first + one.action for one in own.decisions]
+        assert len({w - t for w, t in zip(own.worth, told, strict=True)}) == 1
+        assert episode.branch_steps == (1 + 2 * 3) * (2 + 1)
+
+
+def test_the_game_itself_is_the_one_without_branches_where_the_first_answer_is_followed():
+    plain = played(Draws(), agents=())
+    for settings in ({}, {"to_the_end": True}):
+        branched = played(Draws(), best=False, **settings)
+        assert [one.turns for one in branched] == [one.turns for one in plain]
+    best = played(Draws())
+    assert [one.turns for one in best] != [one.turns for one in plain]
+    again = played(Draws())
+    assert [one.siblings for one in again] == [one.siblings for one in best]
+
+
+@pytest.mark.parametrize("settings", [{}, {"best": False}, {"to_the_end": True}])
+def test_every_memory_is_left_once(settings):
+    policy = Draws()
+    played(policy, **settings)
+    assert policy.made >= 3 * (2 + 2 * 2 * 3)
+    assert not any(policy.open.values())
+
+
+def test_others_are_neither_branched_nor_disturbed():
+    [episode] = played(Draws(), seeds=[3], agents=("a",), b=Uniform(3), to_the_end=True)
+    assert {s.agent for s in episode.siblings} == {"a"}
+    [plain] = played(Draws(), seeds=[3], agents=(), b=Uniform(3))
+    assert episode.steps_of("b")[0].decision == plain.steps_of("b")[0].decision
+
+
+def test_what_cannot_branch_is_told():
+    with pytest.raises(PolicyError, match=r"b is played by .*, which cannot branch"):
+        played(Draws(), b=Uniform(3))
+    policy = Draws()
+    with pytest.raises(ValueError, match="somebody speaks first cannot branch"):
+        play_many(CarryGame, {"a": policy, "b": policy}, [0], speaks_first={"a": ("b",)},
+                  branching=Branching("ab", 2, paid))  # fmt: skip
+    assert not any(policy.open.values())
+
+
+class Connected(CarryGame):
+    """Holds what cannot be copied."""
+
+    def reset(self, seed=None, options=None):
+        self.connection = threading.Lock()
+        return super().reset(seed, options)
+
+
+def test_an_environment_that_cannot_be_copied_spoils_its_episode():
+    policy = Draws()
+    [episode] = played(policy, seeds=[0], env=Connected)
+    assert episode.failure.startswith("EnvError: carry cannot be copied: ")
+    assert not any(policy.open.values())

@@ -1,0 +1,106 @@
+"""Runs that branch: samples, what the learner compares, resuming, and what is refused."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_train.advantages.credit.comparison import compared
+from srl_train.config.run import RunConfig
+from srl_train.config.yaml_file import from_tree
+from srl_train.data.branches import branch_samples
+from srl_train.engine import resume
+from srl_train.engine.assemble import assemble
+from srl_train.engine.rounds import run_round
+from srl_train.errors import ConfigError
+from tests.srl_train.advantages.credit.test_at_work import watched
+from tests.srl_train.engine.run_state import everything, same, weights
+
+
+def settings(**own):
+    return {"rollout__groups_per_round": 2, "preset": "at_grpo", **own}
+
+
+def test_the_answers_to_one_situation_are_compared(short_run):
+    run = assemble(short_run(**settings()))
+    batches, start = watched(run), weights(run)
+    [agent] = run.agents_of("model_0")
+    result = run_round(run, 0)
+    episodes = result.episodes
+    assert len(episodes) == 2, "one game a start"
+    assert result.row["replayed_steps"] == 2 * 2 * (1 + 2 * 3)
+    samples = branch_samples([agent], episodes, 0)
+    assert len(samples) == result.row["models"]["model_0"]["samples"] == 2 * 2 * 4
+    groups = [samples[at : at + 4] for at in range(0, 16, 4)]
+    assert all(len({sample.prompt_ids for sample in group}) == 1 for group in groups)
+    expected = [v for g in groups for v in compared([s.episode_return for s in g], "group")]
+    assert any(expected)
+    np.testing.assert_allclose(batches[0]["advantages"].numpy(), expected, rtol=1e-4, atol=1e-6)
+    assert not same(weights(run)["model_0"], start["model_0"])
+
+
+def test_a_sample_has_read_what_its_agent_had(short_run):
+    run = assemble(short_run(**settings()))
+    result = run_round(run, 0)
+    for model in run.learners:
+        # The trainer's log-probabilities are those of the sampler: of the same context.
+        assert result.row["models"][model]["sampler_divergence_max"] < 1e-4
+    [agent] = run.agents_of("model_0")
+    for number, episode in enumerate(result.episodes):
+        first, later = branch_samples([agent], [episode], 0)[0::4]
+        tokens = [step.decision.tokens for step in episode.steps_of(agent)]
+        assert later.prompt_ids == (
+            first.prompt_ids + tokens[0].completion_ids + tokens[1].prompt_ids
+        ), number
+
+
+def test_a_run_is_resumed_to_the_bit(short_run, tmp_path):
+    config = short_run(**settings(rollout__branching={"follow": "drawn", "value": "game"}))
+    whole = assemble(config)
+    for episode in run_round(whole, 0).episodes:
+        for siblings in episode.siblings[-2:]:  # the first answers of the last turn were played
+            assert siblings.worth[0] == whole.game(episode)[siblings.agent].shaped[-1]
+    whole.next_round = 1
+    resumed = assemble(config)
+    resume.load(resumed, tmp_path, resume.save(whole, tmp_path))
+    for run in (whole, resumed):
+        run_round(run, 1)
+    assert same(everything(resumed), everything(whole))
+
+
+def test_the_preset_leaves_what_is_said():
+    assert RunConfig().rollout.branching is None and RunConfig().rollout.episodes == 16
+    config = from_tree({"preset": "at_grpo", "rollout": {"groups_per_round": 5}})
+    assert (config.rollout.branching.follow, config.rollout.branching.value) == ("best", "turn")
+    assert (config.rollout.group_size, config.rollout.episodes) == (8, 5)
+    config = from_tree({"preset": "at_grpo", "rollout": {"branching": {"follow": "drawn"}}})
+    assert config.rollout.branching.follow == "drawn"
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"credit": {"name": "agent_turn"}}, "credit.name: got 'agent_turn' beside rollout.branch"),
+        ({"algorithm": {"name": "ppo"}}, "algorithm.name: got 'ppo' beside"),
+        ({"mode": {"name": "hierarchical"}}, "mode.name: got 'hierarchical' beside"),
+        ({"engine": {"name": "ray"}}, "engine.name: got 'ray' beside"),
+        ({"engine": {"play_ahead": True}}, "engine.play_ahead: got True beside"),
+        ({"updates": {"sample_budget": {"model_0": 8}}}, r"updates.sample_budget: got \{'model_0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tree, message):
+    with pytest.raises(ConfigError, match=message):
+        from_tree({**tree, "rollout": {"branching": {}}})
+
+
+def test_an_environment_that_cannot_be_copied_is_refused(short_run):
+    class Connected(coop_compete_v0.CoopCompete):
+        def reset(self, seed=None, options=None):
+            self.connection = threading.Lock()
+            return super().reset(seed, options)
+
+    with pytest.raises(
+        ConfigError, match=r"rollout.branching: got a section, and .* cannot be copi"
+    ):
+        assemble(short_run(**settings()), lambda: Connected(variant="pair", max_cycles=2))
