@@ -175,8 +175,9 @@ class Trainer:
                     self.save_checkpoint()
         if not stage.finished:
             return
-        for learner in run.learners.values():  # the rounds begin from here
-            learner.set_reference(learner.weights())
+        for model, learner in run.learners.items():  # the rounds begin from here
+            if run.config.algorithm_of(model).reference != "base":
+                learner.set_reference(learner.weights())
         try:
             self._evaluate_stage(name)
         finally:  # what was learned is not lost where games fail

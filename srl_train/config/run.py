@@ -344,6 +344,7 @@ class RunConfig(Section):
             "sft": self.sft is not None,
             "dpo": self.dpo is not None,
             "the algorithm ppo": any(isinstance(own, PpoConfig) for own in learned),
+            "a moving reference": any(own.reference == "moving" for own in learned),
             "a model behind an API": any(map(is_api_name, self.models.frozen_models.values())),
         }
         for what, there in refused.items():

@@ -87,12 +87,18 @@ def _state_of(run: Run, optimizers: Mapping[str, Any], strategy: Any) -> dict[st
             model: {
                 "optimizer": optimizers[model],
                 "counters": learner.counters(),
-                # Without stages it is the model as it was loaded, and is so again.
-                "reference": learner.reference() if run.stages.reports else {},
+                "reference": learner.reference() if _reference_moved(run, model) else {},
             }
             for model, learner in run.learners.items()
         },
     }
+
+
+def _reference_moved(run: Run, model: str) -> bool:
+    """Whether what holds the model back may be another than the model as it was loaded, which it
+    is again in every run that is assembled."""
+    kind = run.config.algorithm_of(model).reference
+    return kind == "moving" or (kind == "stage" and bool(run.stages.reports))
 
 
 @dataclasses.dataclass(frozen=True)

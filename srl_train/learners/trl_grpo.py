@@ -222,8 +222,10 @@ class PlayedLearner(SteppedLearner):
 
         `version` is the model's update count now: ratios of samples from older weights are taken
         to the log-probabilities as sampled. Of several processes each takes all samples and
-        trains on its share; TRL compares the members of a group across them. Raises TrainingError
-        where the samples do not divide into groups, minibatches and processes.
+        trains on its share; TRL compares the members of a group across them. A moving reference
+        becomes the model's weights where `version` is a multiple of `reference_every`; TRL's own
+        sync_ref_model does so in its own loop, and not for adapters. Raises TrainingError where the
+        samples do not divide into groups, minibatches and processes.
         """
         parts = self._config.minibatches
         sizes = {"rollout.group_size": self._group_size, "algorithm.minibatches": parts}
@@ -232,6 +234,8 @@ class PlayedLearner(SteppedLearner):
         sizes["processes x minibatches x gradient_accumulation_steps"] = parts * processes.count()
         in_parts(self.name, samples, sizes)
         self._begin(seed)
+        if self._config.reference == "moving" and version % self._config.reference_every == 0:
+            self.set_reference(self.weights())
         older = any(s.version != version for s in samples)  # in any process
         self._samples = samples = processes.share_of(samples)
         self._trainer.sampled_elsewhere = older or self._max_divergence is not None

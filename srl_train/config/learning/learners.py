@@ -76,8 +76,13 @@ class SurrogateConfig(OptimizerConfig):
     clip_range: Positive = 0.2
     """Epsilon of the clipped ratio."""
     beta: NotNegative = 0.0
-    """Weight of the divergence from the model as the rounds began, after `sft` and `dpo`; 0 keeps
-    no reference."""
+    """Weight of the divergence from the reference; 0 keeps none."""
+    reference: Literal["base", "stage", "moving"] = "stage"
+    """What the divergence is from: the model as it was loaded, as the rounds began (after `sft` and
+    `dpo`), or that and then as it was at its last update whose number is a multiple of
+    reference_every (docs/training/self_play.md)."""
+    reference_every: Count = 20
+    """The model's updates between two moves of a `moving` reference."""
     loss: Literal["dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo"] = "dapo"
     """TRL's loss_type: how token losses are averaged. For cispo, trl.epsilon_high is the largest
     ratio itself (ScaleRL's value is 5.0; clip_range if not given)."""
@@ -124,8 +129,22 @@ class SurrogateConfig(OptimizerConfig):
                 f"sampler_level: got {self.sampler_level!r} where sampler_correction is 'none', "
                 "which does not read it: give tis or mis, or leave it out"
             )
+        self._check_reference()
         refuse_unread(self.trl, self.loss, self.beta, self.schedule)
         return self
+
+    def _check_reference(self) -> None:
+        if self.reference != "stage" and not self.beta:
+            raise ConfigError(
+                f"reference: got {self.reference!r} where beta is 0, which keeps none: set beta, "
+                "or leave it out"
+            )
+        usual = type(self).model_fields["reference_every"].default
+        if self.reference_every != usual and self.reference != "moving":
+            raise ConfigError(
+                f"reference_every: got {self.reference_every} where reference is "
+                f"{self.reference!r}, which never moves: set reference to 'moving', or leave it out"
+            )
 
     def check_group_size(self, path: str, group_size: int) -> None:
         """Raise ConfigError where an update of one group cannot be split: others may have failed.

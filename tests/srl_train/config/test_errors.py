@@ -57,6 +57,12 @@ WRONG = [
     ),
     ("algorithm: {clip_range: 0}", "algorithm.clip_range: got 0"),
     ("algorithm: {beta: -0.1}", "algorithm.beta: got -0.1"),
+    ("algorithm: {reference: moving}", "algorithm.reference: got 'moving' where beta is 0"),
+    ("algorithm: {reference: base, name: ppo}", "algorithm.reference: got 'base' where beta is 0"),
+    (
+        "algorithm: {beta: 0.1, reference_every: 5}",
+        "algorithm.reference_every: got 5 where reference is 'stage', which never moves",
+    ),
     ("algorithm: {weight_decay: -1}", "algorithm.weight_decay: got -1"),
     ("algorithm: {max_grad_norm: 0}", "algorithm.max_grad_norm: got 0"),
     ("algorithm: {warmup_steps: -1, schedule: linear}", "algorithm.warmup_steps: got -1"),

@@ -293,6 +293,7 @@ def test_a_trainer_says_what_it_runs_on():
         ({"models__adapters": {}}, "which models.adapters cannot"),
         ({"algorithm": {"name": "ppo"}}, "which the algorithm ppo cannot"),
         ({"sft": {}}, "which sft cannot"),
+        ({"algorithm": {"beta": 0.1, "reference": "moving"}}, "which a moving reference cannot"),
     ],
 )
 def test_what_cannot_be_sliced_is_refused(short_run, settings, told):

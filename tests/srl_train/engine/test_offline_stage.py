@@ -226,6 +226,20 @@ def test_filters_of_a_stage(short_run, tmp_path):
     assert few["kept_reward"] > few["games_reward"]
 
 
+@pytest.mark.parametrize("reference", ["stage", "base"])
+def test_rounds_are_held_to_the_model_of_the_stages_or_to_the_base(reference, short_run, tmp_path):
+    config = short_run(
+        models__count=1, sft=SFT, algorithm__beta=0.1, algorithm__reference=reference, rounds=1
+    )
+    with Trainer(config, tmp_path) as trainer:
+        loaded = weights(trainer.run)["model_0"]
+        trainer.train_stages()
+        held = dict(trainer.run.learners["model_0"].reference())
+        taught = weights(trainer.run)["model_0"]
+    assert not same(loaded, taught)
+    assert same(held, taught if reference == "stage" else loaded)
+
+
 def test_nothing_to_learn_from(short_run, tmp_path):
     trainer = Trainer(short_run(sft={**SFT, "min_return": 99.0}, rounds=0), tmp_path / "none")
     with pytest.raises(DataError, match=r"sft: nothing in 6 games is left to learn"):

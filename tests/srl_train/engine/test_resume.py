@@ -92,6 +92,30 @@ def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
     assert results["training_completed"] and results["total_episodes"] == 12
 
 
+@pytest.mark.parametrize("adapters", [False, True])
+def test_a_moved_reference_is_part_of_a_checkpoint(adapters, short_run, tmp_path):
+    config = short_run(
+        rounds=4,
+        algorithm__beta=0.5,
+        algorithm__reference="moving",
+        algorithm__reference_every=2,
+        models__count=1,
+        **(ADAPTERS if adapters else {}),
+    )
+    whole = Trainer(config, tmp_path / "whole")
+    whole.fit()
+    cut = Trainer(config, tmp_path / "cut")
+    for _ in range(3):  # it moved in the third: the fourth is held back by what it was then
+        cut.train_round()
+    cut.save_checkpoint()
+    cut._close()
+    resumed = Trainer(config, tmp_path / "cut")
+    resumed.load_checkpoint()
+    resumed.fit()
+    assert resumed.run.versions == {"model_0": 4}
+    assert same(everything(resumed.run), everything(whole.run))
+
+
 def test_rounds_after_the_last_checkpoint_are_played_again_and_told_once(short_run, tmp_path):
     config = short_run(rounds=5, checkpoints__every=2, logging__episodes=1)
     whole = Trainer(config, tmp_path / "whole")

@@ -26,6 +26,7 @@ from tests.srl_train.learners.reference.grpo import (
     small_model,
     some_samples,
 )
+from tests.srl_train.learners.reference.ppo import adapter_model, played, ppo_learner
 from tests.srl_train.learners.small_learner import (
     EXACT,
     copied,
@@ -283,3 +284,25 @@ def test_a_saved_model_is_what_its_users_load(adapters, tmp_path):
         assert torch.equal(loaded.eval()(ids).logits, model.eval()(ids).logits)
         assert not torch.equal(loaded(ids).logits, small_model()(ids).logits)
     assert AutoTokenizer.from_pretrained(tmp_path / "saved").eos_token_id == END
+
+
+@pytest.mark.parametrize("kind", ["grpo", "grpo adapters", "ppo adapters"])
+def test_a_moving_reference_follows_the_model_every_so_many_updates(kind, tmp_path):
+    settings = {"beta": 0.1, "reference": "moving", "reference_every": 2}
+    if kind == "grpo":  # TRL loads the reference of a whole model from where that came from
+        small_model().save_pretrained(tmp_path)
+        one = learner(type(small_model()).from_pretrained(tmp_path), **settings)
+    elif kind == "grpo adapters":
+        one = learner(adapter_model(), **settings)
+    else:
+        one = ppo_learner(adapter_model(), **settings)
+    samples, known = (played() if kind == "ppo adapters" else some_samples()), one.weights().keys()
+    held, moved = copied(one.reference()), []
+    for version in range(4):
+        before = {name: one.weights()[name].clone() for name in held}
+        update(one, samples, version)
+        if not equal(copied(one.reference()), held):
+            held = copied(one.reference())
+            assert equal(held, before)  # as the update began
+            moved.append(version)
+    assert moved == [2] and held.keys() <= known
