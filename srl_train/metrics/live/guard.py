@@ -12,7 +12,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "srl_watch"
+COOKIE = "srl_watch_{port}"
+"""Of the port that was asked for: browsers send the cookies of a host to all its ports."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -69,26 +70,26 @@ class Guard:
         if self._token is None:
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+        port = urlsplit(f"//{headers['host']}").port or 80
+        cookie = COOKIE.format(port=port)
         if given and scope["path"] == "/" and self._is_token(given[0]):
-            return self._welcome(given[0])
-        if self._is_token(_bearer(headers)) or self._is_token(_cookie(headers)):
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(cookie, given[0], httponly=True, samesite="lax")
+            return answer
+        if self._is_token(_bearer(headers)) or self._is_token(_cookie(headers, cookie)):
             return None
         return _told("This page asks for a token: open the address that `srl watch` printed.", 401)
 
     def _is_own(self, host: str) -> bool:
         try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:  # no host: brackets that do not close, or no address within
+            asked = urlsplit(f"//{host}")
+            name, _ = asked.hostname or "", asked.port
+        except ValueError:  # brackets that do not close, no address within, a port that is none
             return False
         return name.rstrip(".") in self._names or _is_address(name)
 
     def _is_token(self, given: str) -> bool:
         return self._token is not None and hmac.compare_digest(given.encode(), self._token)
-
-    def _welcome(self, token: str) -> RedirectResponse:
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, token, httponly=True, samesite="lax")
-        return answer
 
 
 def _told(words: str, code: int) -> PlainTextResponse:
@@ -108,9 +109,9 @@ def _bearer(headers: Headers) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _cookie(headers: Headers) -> str:
+def _cookie(headers: Headers, name: str) -> str:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return ""
     return found.value if found else ""

@@ -102,7 +102,11 @@ def test_the_token_opens_the_page_and_leaves_the_address(runs):
     client = TestClient(app([runs], token=TOKEN), base_url="http://127.0.0.1")
     for path in ("/", "/assets/page.js", "/events", "/game", f"/events?token={TOKEN}", "/?token=x"):
         assert client.get(path).status_code == 401
-    for headers in ({"authorization": "Bearer x"}, {"cookie": "srl_watch=x"}, {"cookie": "\xff;="}):
+    for headers in (
+        {"authorization": "Bearer x"},
+        {"cookie": "srl_watch_80=x"},
+        {"cookie": "\xff;="},
+    ):
         raw = {name: value.encode("latin-1") for name, value in headers.items()}
         assert client.get("/", headers=raw).status_code == 401
     bearer = {"authorization": f"Bearer {TOKEN}"}
@@ -111,6 +115,18 @@ def test_the_token_opens_the_page_and_leaves_the_address(runs):
     assert welcome.status_code == 303 and welcome.headers["location"] == "/"
     assert "httponly" in welcome.headers["set-cookie"].lower()
     assert client.get("/").status_code == 200  # by the cookie
+
+
+def test_two_pages_of_one_host_are_open_in_one_browser(runs):
+    jar = {}  # its cookies are by host, for all ports
+    for port, token in ((8001, "one"), (8002, "two")):
+        client = TestClient(app([runs], token=token), base_url=f"http://127.0.0.1:{port}")
+        assert client.get(f"/?token={token}", follow_redirects=False).status_code == 303
+        jar.update(client.cookies)
+    for port, token in ((8001, "one"), (8002, "two")):
+        client = TestClient(app([runs], token=token), base_url=f"http://127.0.0.1:{port}")
+        client.cookies.update(jar)
+        assert client.get("/").status_code == 200
 
 
 @contextlib.contextmanager
