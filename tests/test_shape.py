@@ -48,7 +48,8 @@ PLACES = dict.fromkeys(
     ),
     "typing_extensions": ("srl_train/config/*", "srl_agents/policy.py"),  # which pydantic brings
     "matplotlib": ("srl_train/metrics/report/plots.py", "benchmarks/*"),
-    "pickle": (),  # weights are safetensors, the rest is JSON
+    # Weights are safetensors, the rest is JSON; only torch's refusal of others' files is caught.
+    "pickle": ("srl_train/checkpoints/adapter_folders.py",),
     # A generator per owner, from a seed. The process's own are put aside for TRL, which draws from
     # them, and are looked at to see that an environment does not.
     "random": ("srl_train/learners/trl_*.py", "srl_envs/env_checker.py"),

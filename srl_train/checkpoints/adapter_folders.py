@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -20,8 +21,9 @@ from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_train.errors import ConfigError
 from srl_train.learners.upstream_warnings import quiet_upstream
 
-UNREADABLE = (OSError, ValueError, RuntimeError, SafetensorError)
-"""What reading an adapter raises where its files are not there, or damaged."""
+UNREADABLE = (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError)
+"""What reading an adapter raises where its files are not there, or damaged, or hold more than
+tensors (adapter_model.bin)."""
 _PLAIN_STARTS = (True, False, "gaussian")
 """`init_lora_weights` of adapters whose base is left as it was."""
 

@@ -242,6 +242,10 @@ def test_a_damaged_adapter_is_told(manager, tmp_path):
     weights.write_bytes(weights.read_bytes()[:50])
     with pytest.raises(BackendError, match="cannot load the adapter"):
         manager.load(3, tmp_path / "own")
+    weights.unlink()
+    torch.save({"not": pytest.raises}, tmp_path / "own" / "adapter_model.bin")
+    with pytest.raises(BackendError, match="cannot load the adapter"):
+        manager.load(3, tmp_path / "own")
     assert manager.get_lora_status()[3]["version"] == 0
 
 
