@@ -245,7 +245,7 @@ class Trainer:
         self._claim()
         name = resume.save(run, self.files.checkpoints, final=final)
         self._saved = run.position
-        self.checkpoints_saved.append(name)
+        self.checkpoints_saved = [*(c for c in self.checkpoints_saved if c != name), name]
         if self._writes:
             checkpoint.prune(self.files.checkpoints, run.config.checkpoints.keep)
         processes.wait()

@@ -384,3 +384,11 @@ def test_a_failed_round_leaves_the_files_closed_and_readable(short_run, tmp_path
         trainer.fit()
     assert not trainer.is_training
     assert [r["round"] for r in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [0]
+
+
+def test_a_checkpoint_that_is_saved_again_is_listed_once(short_run, tmp_path):
+    trainer = Trainer(short_run(), tmp_path / "run")
+    name = trainer.save_checkpoint()
+    trainer.load_checkpoint(name)
+    assert trainer.save_checkpoint() == name
+    assert trainer.checkpoints_saved == [name]
