@@ -108,7 +108,9 @@ DILEMMA = np.array([[0.3, 1.0], [0.0, 0.7]])
 TURNS = np.array([[0.1, 1.0], [0.7, 0.1]])  # anti-coordination
 
 
-@pytest.mark.parametrize("delay", [0, 5, 18, 45])
+@pytest.mark.parametrize(
+    "delay", [0, 18, *(pytest.param(more, marks=pytest.mark.slow) for more in (5, 45))]
+)
 @pytest.mark.parametrize(
     ("row", "column", "fair"),
     [
