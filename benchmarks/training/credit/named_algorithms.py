@@ -98,6 +98,7 @@ GAMES: Mapping[str, Game] = {
         {
             **{f"seats.agent_{agent}": "uniform" for agent in range(AGENTS) if agent != HOLDER},
             "mode.name": "raw",
+            "models.constrained": True,
         },
         _KEY,
         _held_out(_KEY, _opened),
