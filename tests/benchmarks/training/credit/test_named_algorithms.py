@@ -51,7 +51,7 @@ def test_the_statistics_are_those_of_the_runs(measured, tmp_path):
     assert [row["share"] for row in runs[:2]] == pytest.approx([0.3, -0.1])  # of .2 to 1.2
     # The middle two of four: .6 and .7, .2 and .3.
     text = table.NAMED_ALGORITHMS.markdown(result, request)
-    assert "| grpo | 0.003 |  | 0.65 [" in text and "| magrpo | 0.003 |  | 0.25 [" in text
+    assert "| grpo | 0.001 |  | 0.65 [" in text and "| magrpo | 0.003 |  | 0.25 [" in text
     assert (told["best"], told["worst"]) == ("grpo", "magrpo")
     assert told["highest"] == pytest.approx(0.45)
     # Resampled interquartile means lie between .5 and .8, .1 and .4.
