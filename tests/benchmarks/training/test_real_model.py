@@ -1,10 +1,16 @@
+import functools
 import hashlib
 import zipfile
 
 import pytest
 
+from benchmarks.training.real_model import __main__ as command
 from benchmarks.training.real_model import fetch
+from srl_agents.episode import Decision
+from srl_agents.rollout import play_many
+from srl_envs import registry
 from srl_train.config import yaml_file
+from srl_train.metrics.run_folder import Run, Sample
 
 CONFIGS = sorted(fetch.Path(fetch.__file__).parent.glob("*.yaml"))
 
@@ -42,3 +48,49 @@ def test_the_configurations_are_valid(path):
     config = yaml_file.load(path, {})
     assert config.models.base == str(fetch.FOLDER)
     assert config.models.adapters is not None
+
+
+class Evil:
+    """A player whose words would paint on a terminal."""
+
+    name = "evil"
+
+    def start(self, seed):
+        return None
+
+    def act(self, seen, states):
+        return [Decision(1, text="cooperate\x1b[31m") for _ in seen], list(states)
+
+
+def finished(rose):
+    """A run whose reward rose by that much, with a standard error of .03 and .04."""
+    env = {"name": "coop_compete_v0", "options": {"num_agents": 2, "max_cycles": 2}}
+    make = functools.partial(registry.make, env["name"], **env["options"])
+    episodes = tuple(play_many(make, dict.fromkeys(make().possible_agents, Evil()), [1]))
+    told = {"standard_error": 0.03, "raw_reward": 0.5, "success": None, "episodes": 4}
+    after = {**told, "standard_error": 0.04, "raw_reward": 0.5 + rose}
+    return Run(
+        folder=fetch.Path("run"),
+        rows=(),
+        stages={},
+        summary={"evaluation": {"before": told, "after": after}, "seconds": 7.0, "seed": 3},
+        config_text="",
+        config={"environment": env},
+        samples=tuple(Sample(fetch.Path(f"round_{n}.jsonl"), episodes) for n in (0, 5)),
+        notes=(),
+    )
+
+
+@pytest.mark.parametrize(("rose", "code"), [(0.1, 0), (0.09, 1)])
+def test_the_table_says_whether_the_reward_rose_beyond_its_interval(
+    monkeypatch, capsys, tmp_path, rose, code
+):
+    monkeypatch.setattr(command.run_folder, "load", lambda folder: finished(rose))
+    page = tmp_path / "page.md"
+    page.write_text("<!-- real_model_transcripts: begin -->\n<!-- real_model_transcripts: end -->")
+    assert command.main(["run", "--transcripts", str(page)]) == code
+    said = capsys.readouterr().out
+    assert f"{rose:+.3f} ± 0.098" in said  # 1.96 x hypot(.03, .04)
+    written = page.read_text()
+    assert "Round 0:" in written and "Round 5:" in written
+    assert "agent_0: cooperate" in written and "\x1b" not in written

@@ -1,0 +1,134 @@
+"""Table of the real model's runs, and transcripts of a game from the first and the last round.
+
+python -m benchmarks.training.real_model RUN ... [--docs FILE] [--transcripts FILE]
+
+Exit code 1 if the reward did not rise by more than its 95 % interval in every run.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import records
+from benchmarks.records import Check
+from srl_agents.episode import Episode
+from srl_envs.loading.untrusted import printable
+from srl_train.engine.run_files import write_whole
+from srl_train.metrics import run_folder
+from srl_train.metrics.report import headline
+from srl_train.metrics.report.transcript import transcript, view_of
+from srl_train.metrics.run_folder import Run
+
+INTERVAL = 1.96
+"""Standard errors on each side, in which 95 % of a normal distribution lie."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the runs, print, keep."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.training.real_model", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a finished run's folder")
+    parser.add_argument(
+        "--transcripts", type=Path, metavar="FILE", help="also put the transcripts into this file"
+    )
+    records.add_arguments(parser)
+    asked = parser.parse_args(arguments)
+    runs = [run_folder.load(folder) for folder in asked.runs]
+    rows = [row_of(run) for run in runs]
+    checks = [
+        Check(
+            f"{row['environment']}, seed {row['seed']}: the reward rises by more than its interval",
+            row["rose"] > row["interval"],
+            f"{row['rose']:+.3f} ± {row['interval']:.3f}",
+        )
+        for row in rows
+    ]
+    records.keep("real_model", {"rows": rows}, markdown(rows, checks), asked)
+    firsts = {run.environment: run for run in reversed(runs)}
+    shown = "\n\n".join(
+        f"`{name}`, seed {run.seed}:\n\n{before_and_after(run)}"
+        for name, run in reversed(firsts.items())
+    )
+    print(f"\n{shown}")
+    if asked.transcripts is not None:
+        text = asked.transcripts.read_text(encoding="utf-8")
+        write_whole(asked.transcripts, records.pasted(text, "real_model_transcripts", shown))
+    return 0 if all(check.held for check in checks) else 1
+
+
+def row_of(run: Run) -> dict[str, Any]:
+    """The run's numbers by name; raises KeyError for a run that has not ended."""
+    told = run.summary["evaluation"]
+    found = headline.change(told["before"], told["after"], {}, run.mode)
+    return {
+        "environment": run.environment,
+        "seed": run.seed,
+        "before": found.before,
+        "after": found.after,
+        "rose": found.after - found.before,
+        "interval": INTERVAL * found.error,
+        "success": [told[when]["success"] for when in ("before", "after")],
+        "games": told["after"]["episodes"],
+        "rounds": len(run.rows),
+        "seconds": run.summary["seconds"],
+    }
+
+
+def markdown(rows: Sequence[dict[str, Any]], checks: Sequence[Check]) -> str:
+    """The table of the rows, what it shows, and the checks."""
+    headers = ["environment", "seed", "reward before", "after", "rose by (95 %)", "success",
+               "rounds", "training, s"]  # fmt: skip
+    lines = [
+        [row["environment"], row["seed"], f"{row['before']:.3f}", f"{row['after']:.3f}",
+         f"{row['rose']:+.3f} ± {row['interval']:.3f}", _shares(row["success"]),
+         row["rounds"], f"{row['seconds']:.0f}"]
+        for row in rows
+    ]  # fmt: skip
+    games = ", ".join(
+        f"{row['games']} in {row['environment']}"
+        for row in {row["environment"]: row for row in rows}.values()
+    )
+    return "\n\n".join(
+        [
+            records.table(headers, lines),
+            "Raw reward per agent and turn in games that nobody learns from, the same before and "
+            f"after ({games}); intervals as if they were independent. LoRA adapters of rank 8 on "
+            "the last six layers of Gemma 3 270M (4-bit GGUF, dequantized to bfloat16), on one "
+            "thread of a machine of two cores that others used as well.",
+            records.listed(checks),
+        ]
+    )
+
+
+def before_and_after(run: Run) -> str:
+    """A sample game of the first round, which was played before any update, and one of the last."""
+    first, last = run.samples[0], run.samples[-1]
+    return "\n\n".join(
+        f"{sample.label.capitalize()}:\n\n{_indented(run, sample.episodes[0])}"
+        for sample in (first, last)
+    )
+
+
+def _indented(run: Run, episode: Episode) -> str:
+    section = run.config["environment"]
+    shown = transcript(episode, view_of(episode, section["name"], section["options"]))
+    lines = []
+    for turn in shown.turns:
+        for step in turn.steps:
+            if step.asked:
+                lines += printable(step.saw).splitlines()
+                lines.append(f"  {step.agent}: {printable(step.answer or '')}  ({step.reward})")
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def _shares(success: Sequence[float | None]) -> str:
+    """Before and after; empty in an environment without success."""
+    return " → ".join(f"{share:.0%}" for share in success if share is not None)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
