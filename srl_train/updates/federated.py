@@ -35,7 +35,7 @@ from srl_train.updates.strategy import (
 By = Literal["samples", "scores"]
 AVERAGE = AverageServer()
 TEMPERATURE = 4.0
-"""In standard errors: four equal models' weights lie near .25, a clearly better one's above."""
+"""In standard errors: weights of equal models lie near each other where starts favour nobody."""
 
 
 def federated(
