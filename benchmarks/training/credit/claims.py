@@ -35,6 +35,7 @@ from srl_agents.episode import Episode
 from srl_train.config import yaml_file
 from srl_train.config.learning.credit import (
     AlignmentCredit,
+    CounterfactualCredit,
     CreditConfig,
     PlainCredit,
     ScaledCredit,
@@ -43,11 +44,23 @@ from srl_train.engine.assemble import assemble
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.rounds import run_round
 
-KEY_CREDIT: Mapping[str, CreditConfig] = {
+KEY_CREDIT: Mapping[str, CreditConfig | None] = {
     "per_agent": PlainCredit(),
     "agent_turn": ScaledCredit(name="agent_turn"),
     "team_joint": ScaledCredit(name="team_joint"),
+    "difference": ScaledCredit(name="difference"),
+    "counterfactual": CounterfactualCredit(alternatives=len(COLOURS) - 1),
+    "branching": None,
 }
+REPLAY = AGENTS * TURNS * (TURNS + 1) // 2  # steps from every act of a game to its end
+STEPS = {
+    **dict.fromkeys(KEY_CREDIT, TURNS),
+    "difference": TURNS + REPLAY,
+    "counterfactual": TURNS + (len(COLOURS) - 1) * REPLAY,
+    # One game of GROUP answers: its turns, and the branches of each.
+    "branching": TURNS * (1 + 1 + AGENTS * (GROUP - 1)) / GROUP,
+}
+"""Environment steps of a game at most, replays and branches counted."""
 RATES = (0.3, 1.0, 3.0)
 LEARNERS = 15  # per seed and rate, of which the median counts
 MOST = 12_000  # games after which a learner is given up
@@ -62,17 +75,26 @@ TINY: Mapping[str, Any] = {
     "models.count": 1,
     "mode.name": "cooperative",
     "mode.cooperation_strength": 0.0,
-    "credit.name": "agent_turn",
     "rollout.group_size": 16,
     "rollout.groups_per_round": 2,
     "rounds": 10,
+}
+TINY_CREDIT: Mapping[str, Mapping[str, Any]] = {
+    "agent_turn": {"credit.name": "agent_turn"},
+    "difference": {"credit.name": "difference"},
+    "counterfactual": {"credit.name": "counterfactual"},
+    "branching": {"preset": "at_grpo"},
 }
 
 
 def measure(request: Request) -> Result:
     """The rows of all three parts; the model is trained on the first seed alone."""
-    model = with_the_model({**TINY, **request.overrides, "seed": request.seeds[0]})
-    return Result([*key_games(request.seeds), *dilemmas(request.seeds), model])
+    models = [
+        {"credit": name}
+        | with_the_model({**TINY, **own, **request.overrides, "seed": request.seeds[0]})
+        for name, own in TINY_CREDIT.items()
+    ]
+    return Result([*key_games(request.seeds), *dilemmas(request.seeds), *models])
 
 
 def key_games(seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -89,7 +111,11 @@ def key_games(seeds: Sequence[int]) -> list[dict[str, Any]]:
                 ordered = sorted(math.inf if one is None else one for one in games)
                 medians[name] = ordered[LEARNERS // 2]
             times = {f"times_{name}": medians["team_joint"] / own for name, own in medians.items()}
-            rows.append({"part": "key", "seed": seed, "rate": rate, **medians, **times})
+            fewer = {f"fewer_{name}": medians["agent_turn"] / own for name, own in medians.items()}
+            steps = {f"steps_{name}": STEPS[name] * own for name, own in medians.items()}
+            rows.append(
+                {"part": "key", "seed": seed, "rate": rate, **medians, **times, **fewer, **steps}
+            )
     return rows
 
 
@@ -111,14 +137,19 @@ def with_the_model(settings: Mapping[str, Any]) -> dict[str, Any]:
     config = yaml_file.from_tree({}, settings)
     run = assemble(config, KeyGame)
     _, before = evaluate(run, 64)
+    steps = config.rounds * config.rollout.episodes * TURNS
     for number in range(config.rounds):
-        run_round(run, number)
+        steps += run_round(run, number).row.get("replayed_steps", 0)
         run.next_round = number + 1
     _, after = evaluate(run, 64)
     return {
         "part": "model",
         "seed": config.seed,
-        "games": config.rounds * config.rollout.episodes,
+        "answers": config.rounds
+        * config.rollout.groups_per_round
+        * config.rollout.group_size
+        * TURNS,
+        "steps": steps,
         "before": opened(before),
         "after": opened(after),
         "cpu_seconds": time.process_time() - began,
@@ -153,7 +184,17 @@ CREDIT = Claim(
             f"**The key game**, {AGENTS} agents, {TURNS} turns, weather of deviation {WEATHER:g} "
             f"at every turn of every agent: games until the key is found (90 %, lasting {KEPT} "
             f"updates), median of {LEARNERS} tabular learners per seed and learning rate, groups "
-            f"of {GROUP}",
+            f"of {GROUP}; a branching game of {GROUP} answers to every situation counts as {GROUP}",
+            {"part": "key"},
+        ),
+        Table(
+            {
+                "seed": "{seed}",
+                "rate": "{rate:g}",
+                **{name: f"{{steps_{name}:,.0f}}" for name in KEY_CREDIT},
+            },
+            "The same in environment steps at most, replays and branches counted (an act that is "
+            "the default has no replay)",
             {"part": "key"},
         ),
         Table(
@@ -169,19 +210,29 @@ CREDIT = Claim(
         ),
         Table(
             {
+                "credit": "{credit}",
                 "seed": "{seed}",
-                "games": "{games}",
+                "answers": "{answers}",
+                "environment steps": "{steps}",
                 "opens before": "{before:.0%}",
                 "after": "{after:.0%}",
                 "CPU-s": "{cpu_seconds:.0f}",
             },
-            "**The key game, the embedded model through the trainer** (agent_turn)",
+            "**The key game, the embedded model through the trainer**",
             {"part": "model"},
         ),
     ],
     targets=[
         _fewer("per_agent"),
         _fewer("agent_turn"),
+        *(
+            Target(
+                f"{name} finds the act in at least {least:g}x fewer games than agent_turn, at "
+                "every rate on every seed",
+                f"fewer_{name}", ">=", least, "{:.1f}x", {"part": "key"},
+            )
+            for name, least in (("difference", 3.0), ("counterfactual", 3.0), ("branching", 1.5))
+        ),
         Target(
             "advantage alignment cooperates more in the dilemma, on every seed",
             "more", ">", 0.25, "by {:.0%}", {"part": "dilemma", "credit": "advantage_alignment"},

@@ -27,9 +27,9 @@ PRIZE, WEATHER = 1.0, 0.5
 
 
 def rewards(chosen_AT: NDArray[np.int64], weather_AT: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Agents' rewards by turn, of a game's choices: (agents, turns)."""
+    """Agents' rewards by turn, of a game's choices: (..., agents, turns), of any games alike."""
     paid = weather_AT.copy()
-    paid[HOLDER, WHEN] += PRIZE * (chosen_AT[HOLDER, WHEN] == COLOUR)
+    paid[..., HOLDER, WHEN] += PRIZE * (chosen_AT[..., HOLDER, WHEN] == COLOUR)
     return paid
 
 

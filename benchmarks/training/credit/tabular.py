@@ -2,7 +2,8 @@
 count games.
 
 They take the very functions that a run takes; only the policy and its step are simpler, a table
-of logits under the plain policy gradient.
+of logits under the plain policy gradient. What the key game pays for another act, or in a branch,
+is its own rule on the changed choices and the same weather.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from benchmarks.training.credit.key_game import (
 )
 from benchmarks.training.credit.key_game import rewards as key_rewards
 from srl_agents.episode import AgentStep, Decision
-from srl_train.advantages.credit import ASSIGNMENTS, Assignment, Seating
+from srl_train.advantages.credit import ASSIGNMENTS, REPLAYED, Assignment, Seating
+from srl_train.advantages.credit.comparison import compared
 from srl_train.config.learning.credit import CreditConfig
 from srl_train.data.trajectory import Game, Trajectory
 
@@ -38,15 +40,18 @@ CONTEXTS = 5  # nothing yet, then (own, other) = 00, 01, 10, 11
 
 
 def games_until_found(
-    credit: CreditConfig, rate: float, seed: int, most: int, success: float = 0.9
+    credit: CreditConfig | None, rate: float, seed: int, most: int, success: float = 0.9
 ) -> int | None:
     """Games until the key's holder opens with at least this chance, and does so for KEPT updates.
 
     None if that was not within `most` games. Every agent has logits of its own for every turn. The
     chance is the policy's own, not a sample.
+
+    Without `credit` games branch: one game of GROUP answers to every situation counts as GROUP, for
+    as many answers are written in it.
     """
     rng = np.random.default_rng(seed)
-    assignment = ASSIGNMENTS[credit.name](credit, 1.0)
+    assignment = None if credit is None else ASSIGNMENTS[credit.name](credit, 1.0)
     state: Mapping[str, float] = {}
     logits = np.zeros((AGENTS, TURNS, len(COLOURS)))
     kept = 0
@@ -55,9 +60,13 @@ def games_until_found(
         draws = rng.random((GROUP, AGENTS, TURNS, 1))
         chosen = (draws > chance.cumsum(axis=-1)).sum(axis=-1).clip(max=len(COLOURS) - 1)
         weather = WEATHER * rng.standard_normal((GROUP, AGENTS, TURNS))
-        paid = np.array([key_rewards(*game) for game in zip(chosen, weather, strict=True)])
-        group = [_game(KEY_SEATING, own, acts) for own, acts in zip(paid, chosen, strict=True)]
-        advantage, state = _advantages(assignment, group, KEY_SEATING, state)
+        if credit is None:
+            advantage = _among_siblings(chosen, weather[0])
+        else:
+            gains = _gains(credit.name, chosen, weather)
+            paid = key_rewards(chosen, weather)
+            group = [_game(KEY_SEATING, *game) for game in zip(paid, chosen, gains, strict=True)]
+            advantage, state = _advantages(assignment, group, KEY_SEATING, state)
         score = np.eye(len(COLOURS))[chosen] - chance
         logits += rate * (advantage[..., None] * score).mean(axis=0)
         kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= success else 0
@@ -90,7 +99,8 @@ def dilemma(
             chosen[:, :, turn] = acts
             context = 1 + 2 * acts + acts[:, ::-1]
         paid = DILEMMA[chosen, chosen[:, ::-1]]
-        group = [_game(DILEMMA_SEATING, own, acts) for own, acts in zip(paid, chosen, strict=True)]
+        none = np.zeros_like(paid)
+        group = [_game(DILEMMA_SEATING, *game) for game in zip(paid, chosen, none, strict=True)]
         advantage, state = _advantages(assignment, group, DILEMMA_SEATING, state)
         for agent in (0, 1):
             here = contexts[:, agent]
@@ -101,14 +111,54 @@ def dilemma(
     return {"cooperation": float(last[0]), "reward": float(last[1])}
 
 
-def _game(seating: Seating, paid_AT: NDArray[np.float64], chosen_AT: NDArray[np.int64]) -> Game:
+def _gains(
+    name: str, chosen_GAT: NDArray[np.int64], weather_GAT: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """What each act gained by replay, over the first colour or the mean of all; else zeros."""
+    if name not in REPLAYED:
+        return np.zeros(chosen_GAT.shape)
+    agents, turns = np.ogrid[:AGENTS, :TURNS]
+
+    def to_go(paid: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.flip(np.flip(paid, -1).cumsum(-1), -1)
+
+    def instead(colour: int) -> NDArray[np.float64]:
+        shape = (len(chosen_GAT), AGENTS, TURNS, AGENTS, TURNS)
+        other = np.broadcast_to(chosen_GAT[:, None, None], shape).copy()
+        other[:, agents, turns, agents, turns] = colour
+        weather = np.broadcast_to(weather_GAT[:, None, None], shape)
+        return to_go(key_rewards(other, weather))[:, agents, turns, agents, turns]
+
+    colours = range(1) if name == "difference" else range(len(COLOURS))
+    others = np.mean([instead(colour) for colour in colours], axis=0)
+    return np.asarray(to_go(key_rewards(chosen_GAT, weather_GAT)) - others)
+
+
+def _among_siblings(
+    chosen_GAT: NDArray[np.int64], weather_AT: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """What each act's turn pays, compared with its siblings': all in the same weather."""
+    paid = key_rewards(chosen_GAT, np.broadcast_to(weather_AT, chosen_GAT.shape))
+    flat = [compared(own.tolist(), "group") for own in paid.reshape(len(paid), -1).T]
+    return np.array(flat).T.reshape(paid.shape)
+
+
+def _game(
+    seating: Seating,
+    paid_AT: NDArray[np.float64],
+    chosen_AT: NDArray[np.int64],
+    gains_AT: NDArray[np.float64],
+) -> Game:
     return {
         agent: Trajectory(
             agent,
             tuple(AgentStep(agent, None, Decision(action), 0.0) for action in chosen.tolist()),
             tuple(paid.tolist()),
+            gains=tuple(gains.tolist()),
         )
-        for agent, paid, chosen in zip(seating.agents, paid_AT, chosen_AT, strict=True)
+        for agent, paid, chosen, gains in zip(
+            seating.agents, paid_AT, chosen_AT, gains_AT, strict=True
+        )
     }
 
 

@@ -27,7 +27,10 @@ ROW = {
     "seed": 0, "trained_and_asked": 0, "wall_seconds": 599.0, "all_seconds": 599.0,
     "not_conserved": 0,
 }  # fmt: skip
-KEY = {"part": "key", "times_per_agent": 3.0, "times_agent_turn": 3.0}
+KEY = {
+    "part": "key", "times_per_agent": 3.0, "times_agent_turn": 3.0, "fewer_difference": 3.0,
+    "fewer_counterfactual": 3.0, "fewer_branching": 1.5,
+}  # fmt: skip
 ALIGNED = {"part": "dilemma", "credit": "advantage_alignment", "more": 0.26}
 MODEL = {"part": "model", "before": 0.49, "after": 0.9}
 FULL = {"kind": "full", "way": 0.97, "of_full": 1.0, "training_seconds": 59.0, "peak_gb": 2.9}
@@ -85,7 +88,9 @@ THRESHOLDS = {
         (0, {"speedup": 1.19}), (0, {"oldest": 2.0}), (0, {"dropped": 1}), (0, {"apart": 0.031}),
     ]),
     "credit": ([KEY, ALIGNED, MODEL], [
-        (0, {"times_per_agent": 2.9}), (0, {"times_agent_turn": 2.9}), (1, {"more": 0.25}),
+        (0, {"times_per_agent": 2.9}), (0, {"times_agent_turn": 2.9}),
+        (0, {"fewer_difference": 2.9}), (0, {"fewer_counterfactual": 2.9}),
+        (0, {"fewer_branching": 1.4}), (1, {"more": 0.25}),
         (2, {"before": 0.5}), (2, {"after": 0.89}),
     ]),
     "named_algorithms": ([

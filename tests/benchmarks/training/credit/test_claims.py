@@ -9,6 +9,7 @@ from benchmarks.training.credit import tabular
 from benchmarks.training.credit.key_game import (
     AGENTS,
     COLOUR,
+    COLOURS,
     HOLDER,
     PRIZE,
     TURNS,
@@ -75,6 +76,17 @@ def test_what_others_pick_pays_on_top_in_a_crowd():
     assert earned[1.5, 0] == earned[1.5, 3] == pytest.approx(earned[0.0, 0] + more)
 
 
+def test_what_an_act_gained_by_replay_is_the_prize_alone():
+    rng = np.random.default_rng(0)
+    chosen = rng.integers(len(COLOURS), size=(8, AGENTS, TURNS))
+    weather = rng.normal(size=chosen.shape)
+    prize = np.zeros(chosen.shape)
+    prize[:, HOLDER, WHEN] = chosen[:, HOLDER, WHEN] == COLOUR
+    np.testing.assert_allclose(tabular._gains("difference", chosen, weather), prize, atol=1e-9)
+    prize[:, HOLDER, WHEN] -= 1 / len(COLOURS)
+    np.testing.assert_allclose(tabular._gains("counterfactual", chosen, weather), prize, atol=1e-9)
+
+
 @pytest.mark.slow
 def test_per_agent_and_agent_turn_find_it_in_three_times_fewer_games(monkeypatch):
     monkeypatch.setattr(credit, "RATES", (3.0,))
@@ -106,7 +118,9 @@ def test_the_whole_table(small, monkeypatch):
     monkeypatch.setattr(credit, "MOST", 40)
     monkeypatch.setattr(credit, "LEARNERS", 1)
     request = small(rounds=1, rollout__groups_per_round=1)
-    model = credit.with_the_model({**credit.TINY, **request.overrides})
+    own = credit.TINY_CREDIT["branching"]
+    model = credit.with_the_model({**credit.TINY, **own, **request.overrides})
+    model["credit"] = "branching"
     rows = [*credit.key_games([0]), *credit.dilemmas([0], updates=2), model]
     text = credit.CREDIT.markdown(Result(rows), request)
     assert "**The key game**" in text and "| agent_turn | 0 |" in text
