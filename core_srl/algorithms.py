@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,7 +14,7 @@ from srl_train.config.bounds import within
 from srl_train.config.run import RunConfig
 from srl_train.engine.builders.environment import build_env
 from srl_train.errors import ConfigError
-from srl_train.players.assignment import players_by_agent
+from srl_train.players.assignment import matchmaking_of
 
 
 class RLAlgorithm(Enum):
@@ -79,8 +78,9 @@ class RLConfig:
     def _minibatches(self, config: RunConfig) -> int:
         """The fewest parts of at most batch_size samples, that divide a group."""
         with closing(build_env(config)) as env:
-            held = Counter(players_by_agent(config, env).values())
-        samples = config.rollout.episodes * max(held[name] for name in config.models.names)
+            matchmaking = matchmaking_of(config, env)
+        held = max(map(matchmaking.most_held, config.models.names))
+        samples = config.rollout.episodes * held
         size = config.rollout.group_size
         for parts in (number for number in range(1, size + 1) if size % number == 0):
             if samples <= parts * self.batch_size:

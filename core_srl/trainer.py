@@ -243,7 +243,7 @@ class MultiModelTrainer(trainer.Trainer):
         whole = self._rounds.games_played == run.config.rollout.episodes
         row = self.train_round().row if whole else {}
         steps = {
-            model: [step for agent in run.agents_of(model) for step in episode.steps_of(agent)]
+            model: [step for agent in episode.agents_of(model) for step in episode.steps_of(agent)]
             for model in run.learners
         }
         return {

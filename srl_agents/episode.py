@@ -146,6 +146,10 @@ class Episode:
         """The agent's steps in order."""
         return self._steps.get(agent, ())
 
+    def agents_of(self, player: str) -> tuple[str, ...]:
+        """The agents that the player was, in the environment's order."""
+        return tuple(agent for agent, who in self.seats.items() if who == player)
+
     def asked_of(self, agent: str) -> tuple[AgentStep, ...]:
         """The steps in which the agent was asked, in order."""
         return tuple(step for step in self.steps_of(agent) if step.decision.asked)

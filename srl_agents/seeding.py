@@ -52,6 +52,9 @@ STREAMS: Mapping[str, Stream] = {
     "interactions": Stream((6,)),
     # Which other actions are tried where credit is assigned by playing games again.
     "credit": Stream((7, "round")),
+    # Who plays a group of games, and in which order models meet over a cycle of groups.
+    "matchmaking": Stream((8, "group")),
+    "round_robin": Stream((9, "cycle")),
     # Resampling for confidence intervals.
     "bootstrap": Stream((15_485_863,), kept=True),
 }

@@ -24,6 +24,7 @@ def assign_agents(
     if idle:
         raise ValueError(
             f"{idle[0]} plays no agent: {len(agents) - len(fixed)} free agent(s) for {len(models)} "
-            "models; lower the number of models or choose a larger game"
+            "models; lower the number of models, choose a larger game, or have models drawn "
+            "(matchmaking)"
         )
     return dealt

@@ -29,6 +29,7 @@ from srl_train.config.learning.updates import (
     UpdatesConfig,
 )
 from srl_train.config.logging import LoggingConfig
+from srl_train.config.matchmaking import FixedConfig, MatchmakingConfig
 from srl_train.config.models import ModelsConfig, PoolConfig
 from srl_train.config.section import Section
 from srl_train.errors import ConfigError
@@ -119,8 +120,10 @@ class RunConfig(Section):
     engine: EngineConfig = LocalEngineConfig()
     """What carries out play and learning."""
     seats: Mapping[str, str] = {}
-    """Agent -> `model_<i>`, a frozen model, a pool or a scripted policy; the others are dealt to
-    the models that learn, in turn."""
+    """Agent -> `model_<i>`, a frozen model, a pool or a scripted policy; the others are played by
+    the models that learn, as `matchmaking` says."""
+    matchmaking: MatchmakingConfig = FixedConfig()
+    """Who plays the agents that `seats` leaves (docs/training/populations.md)."""
     opponent_pools: Mapping[str, PoolConfig] = {}
     """Name -> past versions of models to play against; `seats` says where
     (docs/training/self_play.md)."""

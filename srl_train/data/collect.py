@@ -12,7 +12,6 @@ from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
 from srl_agents.policy import AgentObservation, Policy, SyncPolicy, waits
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
-from srl_agents.rollout.seating import assign_agents
 from srl_agents.scripted.registry import POLICIES, classic_policy
 from srl_agents.scripted.registry import names as policy_names
 from srl_agents.seeding import generator
@@ -22,6 +21,7 @@ from srl_envs.text.view import TextView
 from srl_train.config.run import RunConfig
 from srl_train.data.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
+from srl_train.players.assignment import matchmaking_of
 from srl_train.players.player_spec import PlayerSpec, models_of_run, parse_player
 from srl_train.players.resolver import Resolver
 from srl_train.players.trained_models import ModelSettings
@@ -164,14 +164,15 @@ def build_policies(
 
     `wanted` says who plays which agent, by a name as `parse_player` takes it; a run's models are
     dealt to its agents in turn. The other agents are played as `config` says, by the models of the
-    run in `trained`, or by their bases. A run's models of `wanted` answer as they trained, all
+    run in `trained`, or by their bases; where it draws models, as the first game of an evaluation
+    is. A run's models of `wanted` answer as they trained, all
     others as `config.models` says. With `trained`, the configuration is that run's, and may be
     anybody's: models elsewhere that it names are loaded, or asked behind an API, only where it is
     `trusted`. Raises ConfigError, also for agents of a pool of past versions, and for policies
     that are kept for evaluation: what is collected is trained on.
     """
     with closing(make_env()) as env:
-        players = _players(config, env.possible_agents, wanted, trained, trusted)
+        players = _players(config, env, wanted, trained, trusted)
     resolver = Resolver(
         ModelSettings.of(config.models),
         device=config.models.device,
@@ -184,20 +185,18 @@ def build_policies(
 
 def _players(
     config: RunConfig,
-    agents: Sequence[str],
+    env: Any,
     wanted: Mapping[str, str],
     trained: Path | None,
     trusted: bool,
 ) -> dict[str, PlayerSpec]:
+    agents = env.possible_agents
     for agent in wanted:
         if agent not in agents:
             raise ConfigError(f"no agent {agent!r}: the agents are {', '.join(agents)}")
     assigned: Mapping[str, str] = {}
     if set(wanted) != set(agents):
-        try:
-            assigned = assign_agents(agents, config.models.names, config.seats)
-        except ValueError as error:
-            raise ConfigError(f"seats: {error}") from error
+        assigned = matchmaking_of(config, env).usual
     there = {} if trained is None else models_of_run(trained)
     named = dict(zip(config.models.names, config.models.bases, strict=True))
     named |= config.models.frozen_models

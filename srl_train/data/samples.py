@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -142,21 +142,22 @@ def in_groups(items: Sequence[T], group_size: int) -> list[Sequence[T]]:
 
 
 def samples_for(
-    agents: Iterable[str],
-    games: Sequence[Game],
+    played: Mapping[str, Sequence[Game]],
     *,
     group_size: int,
     discount: float,
     round_number: int,
 ) -> tuple[list[TokenSample], dict[str, int]]:
-    """(samples of one model's agents, agent by agent, groups contiguous; agent -> games left out).
+    """(one model's samples, agent by agent, groups contiguous; agent -> games left out).
+
+    `played`: agent -> the games in which the model played it, group after group.
 
     Where an agent was never asked in some game of a group, its part of the whole group is left
     out: what remains would be a group of another size.
     """
     kept: list[TokenSample] = []
-    left_out = dict.fromkeys(agents, 0)
-    for agent in left_out:
+    left_out = dict.fromkeys(played, 0)
+    for agent, games in played.items():
         samples = [
             sample_of(game[agent], discount=discount, round_number=round_number) for game in games
         ]

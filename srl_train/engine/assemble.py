@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from srl_agents.policy import Policy
+from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs import registry
 from srl_envs.wrappers.reward_function import CustomRewards
 from srl_train.advantages.credit import ASSIGNMENTS, REPLAYED
@@ -27,15 +27,16 @@ from srl_train.engine.builders.environment import build_env
 from srl_train.engine.builders.model_objects import of_objects
 from srl_train.engine.builders.players import (
     Players,
+    SeatedPolicies,
     build_backends,
-    build_policies,
     build_sampling,
+    policies_by_seats,
 )
 from srl_train.engine.engine import Engine, ProcessesEngine
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import ConfigError
 from srl_train.learners.learner import Learner
-from srl_train.players.assignment import players_by_agent
+from srl_train.players.assignment import matchmaking_of
 from srl_train.players.holdout import refuse_levels
 from srl_train.players.learning_models import ModelObject
 from srl_train.players.player_spec import base_named
@@ -110,14 +111,14 @@ def _assembled(
     if config.rollout.branching is not None:
         env.reset(seed=0)
         check_copies("rollout.branching: got a section", env)
-    seats = players_by_agent(config, env)
+    matchmaking = matchmaking_of(config, env)
     if isinstance(config.engine, RayEngineConfig):
         parts = _on_cluster(config, config.engine, make_env, server_logs)
     else:
-        parts = _in_process(config, make_env, env, seats, started, server_logs, models)
+        parts = _in_process(config, make_env, env, matchmaking, started, server_logs, models)
     with ExitStack() as ends:
         ends.callback(parts.players.close)
-        run = _with_parts(config, make_env, env, strategy, seats, parts)
+        run = _with_parts(config, make_env, env, strategy, matchmaking, parts)
         for name in run.learners:
             run.engine.publish(run, name)
         ends.pop_all()
@@ -129,8 +130,8 @@ class _Parts(NamedTuple):
 
     engine: Engine
     players: Players
-    policies: Mapping[str, Policy]
-    """Agent -> policy, where it plays in this process."""
+    policies: SeatedPolicies
+    """Agent -> who plays it, to agent -> policy, where those play in this process."""
     learners: Mapping[str, Learner]
 
 
@@ -138,7 +139,7 @@ def _in_process(
     config: RunConfig,
     make_env: Callable[[], Any],
     env: Any,
-    seats: Mapping[str, str],
+    matchmaking: Matchmaking,
     started: int,
     server_logs: Path | None,
     models: Mapping[str, ModelObject],
@@ -146,7 +147,7 @@ def _in_process(
     """Everything in this process, which is one of `started`."""
     from srl_train.engine.builders.learners import build_learner, joint_state  # only here: TRL
 
-    sampling = build_sampling(config, seats)
+    sampling = build_sampling(config, matchmaking)
     with processes.main_first():
         players = build_backends(config, make_env, server_logs, given=models)
     with ExitStack() as ends:
@@ -158,14 +159,15 @@ def _in_process(
         joint = joint_state(config, make_env)
         learners = {
             name: build_learner(
-                config, name, module, players.backends[name].tokenizer, seats, sampling, joint
+                config, name, module, players.backends[name].tokenizer, matchmaking, sampling, joint
             )
             for name, module in players.modules.items()
         }
         found = {n: own.parallelism() for n, own in learners.items()}
         processes.check_started(found, started, config.parallel)
         view = env.unwrapped.text_view
-        policies = build_policies(config, make_env, seats, players, view, sampling)
+        policies = policies_by_seats(config, make_env, players, view, sampling)
+        policies(matchmaking.usual)  # what cannot be built is told now
         ends.pop_all()
     return _Parts(ProcessesEngine() if started > 1 else Engine(), players, policies, learners)
 
@@ -181,7 +183,7 @@ def _on_cluster(
     from srl_train.distributed.ray_engine.engine import start_engine
 
     engine, players = start_engine(config, section, make_env, server_logs)
-    return _Parts(engine, players, {}, engine.learners)
+    return _Parts(engine, players, lambda seats: {}, engine.learners)
 
 
 def _with_parts(
@@ -189,10 +191,10 @@ def _with_parts(
     make_env: Callable[[], Any],
     env: Any,
     strategy: UpdateStrategy | None,
-    seats: dict[str, str],
+    matchmaking: Matchmaking,
     parts: _Parts,
 ) -> Run:
-    players, learners = parts.players, parts.learners
+    players, learners, seats = parts.players, parts.learners, matchmaking.usual
     strategy = strategy or STRATEGIES[config.updates.strategy](config.updates)
     strategy.check({name: learner.weights() for name, learner in learners.items()})
     mode = MODES[config.mode.name](config.mode)
@@ -211,8 +213,10 @@ def _with_parts(
         make_env=make_env,
         view=env.unwrapped.text_view,
         teams=teams,
+        matchmaking=matchmaking,
         seats=seats,
-        policies=parts.policies,
+        policies=parts.policies(seats),
+        seated=parts.policies,
         learners=learners,
         buffers={
             name: SampleBuffer(

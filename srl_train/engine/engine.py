@@ -32,6 +32,7 @@ class Engine:
         env_seeds: Sequence[int],
         policy_seeds: Sequence[int],
         options: Sequence[Mapping[str, Any]],
+        seatings: Sequence[Mapping[str, str]],
         *,
         extra: Mapping[str, Any] | None = None,
         record_states: bool = False,
@@ -40,14 +41,16 @@ class Engine:
     ) -> list[Episode]:
         """One episode per entry of `env_seeds`, played by the run's policies.
 
-        env_seeds, policy_seeds, options: each episode's reset seed, the seed of its policies, and
-        its reset options. `in_words`: scripted policies say their actions, for models to learn
-        from. `branching`: what is tried at every turn.
+        env_seeds, policy_seeds, options, seatings: each episode's reset seed, the seed of its
+        policies, its reset options, and who plays which agent. `in_words`: scripted policies say
+        their actions, for models to learn from. `branching`: what is tried at every turn.
         """
-        settings = _settings(run, policy_seeds, options, extra, record_states)
+        settings = _settings(run, policy_seeds, options, seatings, extra, record_states)
         settings["branching"] = branching
         settings["in_flight"] = run.config.engine.in_flight
-        policies = all_in_words(run.policies, run.view) if in_words else run.policies
+        policies = [run.policies_of(seats) for seats in seatings]
+        if in_words:
+            policies = [all_in_words(own, run.view) for own in policies]
         return play_many(run.make_env, policies, env_seeds, **settings)
 
     async def rollout_async(
@@ -56,6 +59,7 @@ class Engine:
         env_seeds: Sequence[int],
         policy_seeds: Sequence[int],
         options: Sequence[Mapping[str, Any]],
+        seatings: Sequence[Mapping[str, str]],
         *,
         extra: Mapping[str, Any] | None = None,
         record_states: bool = False,
@@ -63,9 +67,10 @@ class Engine:
     ) -> list[Episode]:
         """What `rollout` gives, to be awaited in an event loop in which other rounds are played at
         the same time; `in_flight` bounds the games of all of them."""
-        settings = _settings(run, policy_seeds, options, extra, record_states)
+        settings = _settings(run, policy_seeds, options, seatings, extra, record_states)
         settings["in_flight"] = in_flight
-        return await play_many_async(run.make_env, run.policies, env_seeds, **settings)
+        policies = [run.policies_of(seats) for seats in seatings]
+        return await play_many_async(run.make_env, policies, env_seeds, **settings)
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
         """Model -> what `function` gives for it: one model after another."""
@@ -117,6 +122,7 @@ class ProcessesEngine(Engine):
         env_seeds: Sequence[int],
         policy_seeds: Sequence[int],
         options: Sequence[Mapping[str, Any]],
+        seatings: Sequence[Mapping[str, str]],
         **recorded: Any,
     ) -> list[Episode]:
         """See Engine; every process gets all episodes.
@@ -125,11 +131,11 @@ class ProcessesEngine(Engine):
         model: there all play everything, in step. Raises TrainingError where they part.
         """
         if run.config.parallel == "fsdp":
-            played = super().rollout(run, env_seeds, policy_seeds, options, **recorded)
+            played = super().rollout(run, env_seeds, policy_seeds, options, seatings, **recorded)
             processes.check_same("what was played", [_course(episode) for episode in played])
             return played
         share = processes.share_of
-        own = share(env_seeds), share(policy_seeds), share(options)
+        own = share(env_seeds), share(policy_seeds), share(options), share(seatings)
         return processes.gather(super().rollout(run, *own, **recorded))
 
 
@@ -137,6 +143,7 @@ def _settings(
     run: Run,
     policy_seeds: Sequence[int],
     options: Sequence[Mapping[str, Any]],
+    seatings: Sequence[Mapping[str, str]],
     extra: Mapping[str, Any] | None,
     record_states: bool,
 ) -> PlaySettings:
@@ -144,7 +151,7 @@ def _settings(
         "policy_seeds": policy_seeds,
         "speaks_first": run.speaks_first,
         "reset_options": options,
-        "names": run.seats,
+        "names": seatings,
         "extra": extra,
         "record_states": record_states,
         "timeout": run.config.rollout.timeout,

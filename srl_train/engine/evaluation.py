@@ -16,7 +16,8 @@ from srl_train.engine.state import Run
 def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     """Play `episodes` games with the run's agents, sampled as in training.
 
-    The same games every time for one seed, and in pools the same first opponents. Returns
+    The same games every time for one seed, in pools the same first opponents, and where models are
+    drawn or rotated the same seatings, in which all of them come to play. Returns
     ({"raw_reward": mean per agent and turn, "standard_error" of it, "cooperation_rate", "success",
     "parse_failures", "episodes", "per_model": {model: the mean over its seats}, "per_agent":
     {agent: its mean}, "by_environment": of multitask_v0, see episode_stats}, the episodes). Every
@@ -27,14 +28,15 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     policy_seeds = [int(s) for s in rng.integers(2**63, size=episodes)]
     run.meet_first_opponents()
     # Training's last warm-up is long over in an evaluation that starts at its last episode.
-    played = run.engine.rollout(run, env_seeds, policy_seeds, [{"episode": 2**31}] * episodes)
+    options, seatings = [{"episode": 2**31}] * episodes, run.matchmaking.evaluated(episodes)
+    played = run.engine.rollout(run, env_seeds, policy_seeds, options, seatings)
     good = [episode for episode in played if episode.failure is None]
     steps = [step for episode in good for turn in episode.turns for step in turn]
     earned = [[s.reward for turn in e.turns for s in turn] for e in good]
     mean, error = mean_of_all(earned)
     per_model = {}
     for model in run.learners:
-        own = [s.reward for e in good for agent in run.agents_of(model) for s in e.steps_of(agent)]
+        own = [s.reward for e in good for a in e.agents_of(model) for s in e.steps_of(a)]
         per_model[model] = float(np.mean(own)) if own else None
     per_agent = {
         agent: episode_stats.mean([s.reward for e in good for s in e.steps_of(agent)])

@@ -23,7 +23,7 @@ import asyncio
 import dataclasses
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -34,15 +34,14 @@ from srl_agents.rollout.event_loop import LoopThread
 from srl_train.config.backend import PublishUpdatesConfig, VLLMBackendConfig
 from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
+from srl_train.engine.games import Games, games_of
 from srl_train.engine.rounds import (
-    Games,
     InTurn,
     Played,
     RoundResult,
     Rounds,
     check_failures,
     entered,
-    games_of,
     learn_from,
     result,
 )
@@ -105,7 +104,7 @@ class PlayAhead:
         self._paces = [
             Pace(
                 models,
-                min(room(run.config, model, run.agents_of(model)) for model in models),
+                min(room(run.config, m, run.matchmaking.most_held(m)) for m in models),
                 run.next_round,
                 {
                     m: UpdateStats(version=run.versions[m], dropped=run.buffers[m].dropped.copy())
@@ -196,8 +195,9 @@ class PlayAhead:
     def _may_start(self, number: int) -> bool:
         if number >= self._run.config.rounds or self._spoilt is not None:
             return False
-        if self._run.pools and self._entered < number:
-            return False  # a pool plays with one opponent at a time, whose results are counted
+        if (self._run.pools or self._run.matchmaking.ratings) and self._entered < number:
+            # A pool plays with one opponent at a time; who is drawn next depends on all results.
+            return False
         with self._moved:
             return all(number - own.learned <= own.room for own in self._paces if not own.behind)
 
@@ -346,9 +346,10 @@ def learning_together(config: RunConfig, models: tuple[str, ...]) -> list[tuple[
     return [(m,) for m in models] if config.updates.strategy == INDEPENDENT else [models]
 
 
-def room(config: RunConfig, model: str, agents: Collection[str]) -> int:
-    """Rounds that may be played ahead of a model that holds these agents; see the module."""
-    per_round = len(agents) * config.rollout.episodes
+def room(config: RunConfig, model: str, agents: int) -> int:
+    """Rounds that may be played ahead of a model that holds so many agents of a game at most; see
+    the module."""
+    per_round = agents * config.rollout.episodes
     updates = -(-per_round // config.sample_budget.get(model, per_round))
     bound = config.max_staleness
     if isinstance(config.backend, VLLMBackendConfig):

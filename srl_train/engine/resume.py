@@ -81,6 +81,7 @@ def _state_of(run: Run, optimizers: Mapping[str, Any], strategy: Any) -> dict[st
         "mode": dict(run.mode_state),
         "credit": dict(run.credit_state),
         "pools": {name: pool.state() for name, pool in run.pools.items()},
+        "matchmaking": run.matchmaking.state(),
         "stages": run.stages.state(),
         "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
         "learners": {
@@ -167,6 +168,7 @@ def _restore(
     run.strategy_state = state["strategy"]
     for name, pool in run.pools.items():
         pool.load_state(state["pools"][name])
+    run.matchmaking.load_state(state["matchmaking"])
     run.mode_state = state["mode"]
     run.credit_state = state["credit"]
     run.stages.load_state(state["stages"])

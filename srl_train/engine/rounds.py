@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypedDict
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
-from srl_agents.rollout import BranchedEpisode, Branching
+from srl_agents.rollout import BranchedEpisode
 from srl_train.advantages.credit import REPLAYED
 from srl_train.advantages.estimate import assign_credit
 from srl_train.advantages.replays import Replays
-from srl_train.advantages.returns import discounted_return
 from srl_train.config.learning.credit import CounterfactualCredit
 from srl_train.data.branches import branch_samples
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.data.samples import TokenSample, complete_groups, samples_for
 from srl_train.data.trajectory import Game
 from srl_train.engine import resume
+from srl_train.engine.games import Games, games_of, play, play_groups
 from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance
@@ -40,50 +40,6 @@ class RoundResult:
     episodes: tuple[Episode, ...]
 
 
-class Settings(TypedDict):
-    """What some games play, as the engine's rollouts take it."""
-
-    env_seeds: list[int]
-    policy_seeds: list[int]
-    options: list[Mapping[str, Any]]
-    extra: Mapping[str, Any]
-    record_states: bool
-
-
-@dataclass(frozen=True)
-class Games:
-    """What a round plays, group after group."""
-
-    number: int
-    env_seeds: Sequence[int]
-    policy_seeds: Sequence[int]
-    options: Sequence[Mapping[str, Any]]
-    opponents: Sequence[Mapping[str, str]]
-    """Per game, pool -> the snapshot that plays its agents."""
-    record_states: bool
-
-    def by_opponents(self, numbers: Iterable[int]) -> list[list[int]]:
-        """These games, those together that meet the same opponents."""
-        found: dict[tuple[str, ...], list[int]] = {}
-        for number in numbers:
-            found.setdefault(tuple(self.opponents[number].values()), []).append(number)
-        return list(found.values())
-
-    def settings(self, numbers: Sequence[int]) -> Settings:
-        """Of these games, which meet the same opponents."""
-        opponents = self.opponents[numbers[0]]
-        return {
-            "env_seeds": [self.env_seeds[number] for number in numbers],
-            "policy_seeds": [self.policy_seeds[number] for number in numbers],
-            "options": [self.options[number] for number in numbers],
-            "extra": {
-                "round": self.number,
-                **({"opponents": dict(opponents)} if opponents else {}),
-            },
-            "record_states": self.record_states,
-        }
-
-
 @dataclass(frozen=True)
 class Played:
     """A round whose games are over: what models learn from, and what is told of it."""
@@ -95,8 +51,8 @@ class Played:
     games: Sequence[Game]
     samples: Mapping[str, Sequence[TokenSample]]
     """Model -> its samples."""
-    never_asked: Mapping[str, int]
-    """Agent -> games left out because it was not asked in one of their group."""
+    never_asked: Mapping[str, Mapping[str, int]]
+    """Model -> agent -> games left out because it was not asked in one of their group."""
     scores: Mapping[str, float]
     mode_state: Mapping[str, float]
     """The mode's, after this round."""
@@ -186,7 +142,7 @@ class InTurn:
         if self._games is None:
             self._games = games_of(self._run, self._run.next_round)
         first = len(self._episodes)
-        self._episodes += _play(self._run, self._games, range(first, first + games))
+        self._episodes += play(self._run, self._games, range(first, first + games))
         self._seconds += time.perf_counter() - began
         return self._episodes
 
@@ -211,44 +167,6 @@ def _learned(
     return result(run, played, updates, seconds)
 
 
-def play_groups(run: Run, number: int) -> list[Episode]:
-    """The round's episodes, group after group: one environment seed, `group_size` policy seeds."""
-    return _play(run, games_of(run, number), range(run.config.rollout.episodes))
-
-
-def _play(run: Run, games: Games, numbers: range) -> list[Episode]:
-    """These of the round's games, in their order; with each draw of opponents, all that met it."""
-    branching = _branching(run)
-    played: dict[int, Episode] = {}
-    for alike in games.by_opponents(numbers):
-        run.seat_opponents(games.opponents[alike[0]])
-        episodes = run.engine.rollout(run, **games.settings(alike), branching=branching)
-        played |= zip(alike, episodes, strict=True)
-    return [played[number] for number in numbers]
-
-
-def games_of(run: Run, number: int) -> Games:
-    """The round's games."""
-    rollout = run.config.rollout
-    rng = seeding.generator(run.config.seed, "round", number)
-    env_seeds = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
-    seeds = [seed for seed in env_seeds for _ in range(rollout.per_start)]
-    policy_seeds = [int(s) for s in rng.integers(2**63, size=len(seeds))]
-    drawn = run.draw_opponents(number, seeding.generator(run.config.seed, "opponents", number))
-    return Games(
-        number,
-        seeds,
-        policy_seeds,
-        # A whole group is in the same phase of a staged game: compared members share their rules.
-        [
-            {"episode": number * len(seeds) + index - index % rollout.per_start}
-            for index in range(len(seeds))
-        ],
-        [opponents for opponents in drawn for _ in range(rollout.per_start)],
-        run.config.records_states,
-    )
-
-
 def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
     """The round as it is learned from: rewards shaped, credit assigned, samples made.
 
@@ -268,20 +186,29 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
         run.credit_state,
     )
     samples: dict[str, Sequence[TokenSample]] = {}
-    never_asked: dict[str, int] = {}
+    never_asked: dict[str, Mapping[str, int]] = {}
     for model in run.learners:
         if rollout.branching is not None:
-            samples[model] = branch_samples(run.agents_of(model), kept, number)
-            never_asked |= dict.fromkeys(run.agents_of(model), 0)
+            samples[model] = [
+                sample
+                for episode in kept
+                for sample in branch_samples(episode.agents_of(model), [episode], number)
+            ]
+            never_asked[model] = dict.fromkeys(run.agents_of(model), 0)
             continue
-        samples[model], without = samples_for(
-            run.agents_of(model),
-            games,
+        samples[model], never_asked[model] = samples_for(
+            {
+                agent: [
+                    game
+                    for game, episode in zip(games, kept, strict=True)
+                    if episode.seats[agent] == model
+                ]
+                for agent in run.agents_of(model)
+            },
             group_size=rollout.group_size,
             discount=rollout.discount,
             round_number=number,
         )
-        never_asked |= without
     run.end_round(kept)
     return Played(
         number,
@@ -291,28 +218,10 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
         games,
         samples,
         never_asked,
-        model_scores(kept, run.models_of_seats, run.roles),
+        model_scores(kept, run.learners, run.roles),
         dict(run.mode_state),
         [*failed_games.warn(run, episodes, len(left_out)), *unreadable_answers.warn(run, kept)],
         replayed_steps,
-    )
-
-
-def _branching(run: Run) -> Branching | None:
-    """What the run's games try at every turn."""
-    rollout = run.config.rollout
-    if rollout.branching is None:
-        return None
-
-    def worth(episode: Episode, agent: str, turn: int) -> float:
-        return discounted_return(run.game(episode)[agent].shaped[turn:], rollout.discount)
-
-    return Branching(
-        frozenset(run.models_of_seats),
-        rollout.group_size,
-        worth,
-        best=rollout.branching.follow == "best",
-        to_the_end=rollout.branching.value == "game",
     )
 
 
@@ -327,7 +236,7 @@ def _games_of(run: Run, number: int, kept: Sequence[Episode]) -> tuple[list[Game
     alternatives = credit.alternatives if isinstance(credit, CounterfactualCredit) else None
     replays = Replays(alternatives, run.make_env, run.game, run.config.rollout.discount)
     rng = seeding.generator(run.config.seed, "credit", number)
-    return replays.with_gains(kept, games, run.models_of_seats, rng), replays.steps
+    return replays.with_gains(kept, games, run.agents_that_learn, rng), replays.steps
 
 
 def learn_from(run: Run, played: Played, models: Collection[str]) -> dict[str, UpdateStats]:

@@ -12,6 +12,7 @@ from srl_agents.episode import Episode
 from srl_agents.evaluation.episode_stats import cooperation_rate
 from srl_agents.policy import Policy
 from srl_agents.rollout import SpeaksFirst
+from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs.text.view import TextView
 from srl_train.advantages.credit import Assignment, Seating
 from srl_train.advantages.estimate import shaped_game
@@ -56,10 +57,15 @@ class Run:
     make_env: Callable[[], Any]
     view: TextView
     teams: Mapping[str, str] | None
+    matchmaking: Matchmaking
+    """Who plays which agents, group by group of games."""
     seats: Mapping[str, str]
-    """Agent -> who holds it, in the environment's order."""
+    """Agent -> who plays it in the first game of an evaluation, in the environment's order; in all
+    games where nothing is drawn or rotated."""
     policies: Mapping[str, Policy]
-    """Agent -> policy."""
+    """Agent -> policy, by `seats`."""
+    seated: Callable[[Mapping[str, str]], Mapping[str, Policy]]
+    """Agent -> who plays it, to agent -> policy."""
     pools: Mapping[str, OpponentPool]
     """Past versions of the models, which sit where the configuration says."""
     learners: Mapping[str, Learner]
@@ -106,14 +112,19 @@ class Run:
         """Whether all stages and rounds are done."""
         return not self.stages.left(self.config) and self.next_round >= self.config.rounds
 
-    @property
-    def models_of_seats(self) -> dict[str, str]:
-        """Agent -> model, for the agents held by models that train."""
-        return {agent: who for agent, who in self.seats.items() if who in self.learners}
-
     def agents_of(self, model: str) -> tuple[str, ...]:
-        """The agents a model holds, in the environment's order."""
-        return tuple(agent for agent, who in self.seats.items() if who == model)
+        """The agents that a model may hold, in the environment's order; which ones it does in an
+        episode, the episode says."""
+        return self.matchmaking.agents_of(model)
+
+    @property
+    def agents_that_learn(self) -> frozenset[str]:
+        """The agents that models in training may hold."""
+        return frozenset(agent for model in self.learners for agent in self.agents_of(model))
+
+    def policies_of(self, seats: Mapping[str, str]) -> Mapping[str, Policy]:
+        """Agent -> policy, where agents are played so."""
+        return self.policies if seats == self.seats else self.seated(seats)
 
     def game(self, episode: Episode) -> Game:
         """Every agent's trajectory, with the rewards that the mode shapes."""
@@ -158,16 +169,18 @@ class Run:
             pool.grow(rounds, weights)
 
     def end_round(self, episodes: Sequence[Episode]) -> None:
-        """Move the mode's balance, the pools' win rates and the totals by what was played."""
+        """Move the mode's balance, the pools' win rates, the ratings and the totals by what was
+        played."""
         for pool in self.pools.values():
             pool.record_results(episodes, tuple(self.learners))
+        self.matchmaking.record(episodes, self.teams)
         steps = [step for episode in episodes for turn in episode.turns for step in turn]
         rate = cooperation_rate(steps)
         self.mode_state = self.mode.update(self.mode_state, rate)
         for episode in episodes:
             returns = episode.returns()
             best, worst = max(returns.values()), min(returns.values())
-            for agent, who in self.seats.items():
+            for agent, who in episode.seats.items():
                 total = self.totals.get(who) or self.frozen_totals.get(who)
                 if total is None:
                     continue

@@ -63,13 +63,14 @@ def update_models(
     stats: Mapping[str, UpdateStats],
 ) -> dict[str, dict[str, Tensor]]:
     """One update of every model in `batches`: all stepping together where the strategy exchanges
-    gradients, each on its own where it does not. A strategy that exchanges weights is given those
-    of all models. Returns copies of their weights before it.
+    gradients, each on its own where it does not. A strategy that exchanges gradients or weights is
+    asked for all models, whoever of them has samples. Returns copies of their weights before it.
 
     A model's update is counted when its weights differ afterwards, and only then.
     """
     context = context._replace(samples={m: len(own.samples) for m, own in batches.items()})
-    models = batches if run.strategy.on_weights is unchanged else run.learners
+    alone = run.strategy.on_weights is unchanged and run.strategy.on_gradients is unchanged
+    models = batches if alone else run.learners
     before = {model: snapshot(run.learners[model].weights()) for model in models}
     traffic = run.strategy.traffic(run.strategy_state)
     tasks = {}
@@ -117,7 +118,7 @@ def _learned_together(
         work.at(f"step {step} of {max(steps.values())}")
         going = [model for model in tasks if step < steps[model]]
         computed = each(lambda model: learners[model].compute_gradients(), going)
-        gradients: dict[str, Mapping[str, Tensor] | None] = {**dict.fromkeys(tasks), **computed}
+        gradients: dict[str, Mapping[str, Tensor] | None] = {**dict.fromkeys(learners), **computed}
         for model, gradient in computed.items():
             broken = None if gradient is None else not_finite(gradient)
             if broken is not None:  # no strategy may spread it to other models

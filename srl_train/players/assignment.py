@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.rollout.seating import assign_agents
+from srl_agents.rollout.matchmaking import Matchmaking
+from srl_train.config.matchmaking import FixedConfig
 from srl_train.engine.builders.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_partners
@@ -15,15 +16,25 @@ if TYPE_CHECKING:
     from srl_train.config.run import RunConfig
 
 
-def players_by_agent(config: RunConfig, env: Any) -> dict[str, str]:
-    """Agent -> who plays it; raises ConfigError for an agent or player that is not there, and for
-    policies that are kept for evaluation."""
+def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
+    """Who plays which agents; raises ConfigError for an agent or player that is not there, for
+    policies that are kept for evaluation, and for models that cannot be dealt or drawn so."""
     known = (*config.models.names, *config.models.frozen_models, *config.opponent_pools)
     refuse_partners(config.seats, known, env)
+    own = config.matchmaking
     try:
-        return assign_agents(env.possible_agents, config.models.names, config.seats)
+        return Matchmaking(
+            env.possible_agents,
+            config.models.names,
+            config.seats,
+            own.name,
+            rotate=isinstance(own, FixedConfig) and own.rotate,
+            seed=config.seed,
+        )
     except ValueError as error:
         raise ConfigError(f"seats: {error}") from error
+    except ImportError as error:
+        raise ConfigError(f"matchmaking.name: got 'rating': {error}") from error
 
 
 def refuse_wrong_names(config: RunConfig) -> None:
@@ -33,4 +44,4 @@ def refuse_wrong_names(config: RunConfig) -> None:
     for name, base in config.models.frozen_models.items():
         base_named(f"models.frozen_models.{name}", base)
     with closing(build_env(config)) as env:
-        players_by_agent(config, env)
+        matchmaking_of(config, env)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from srl_agents.episode import Episode
 
@@ -30,9 +30,10 @@ def roles_of(env: object) -> dict[str, str]:
 
 
 def model_scores(
-    episodes: Sequence[Episode], models_of_seats: Mapping[str, str], roles: Mapping[str, str]
+    episodes: Sequence[Episode], models: Collection[str], roles: Mapping[str, str]
 ) -> dict[str, float]:
-    """Model -> mean excess return / its standard error, for the models with an agent in a game.
+    """Model -> mean excess return / its standard error, for those of `models` with an agent in a
+    game.
 
     The excess of a game is the mean, over the model's agents, of the agent's raw return less the
     mean return of all agents of its role that models in training hold. Whoever holds the better
@@ -47,7 +48,7 @@ def model_scores(
     excess: dict[str, dict[int, list[float]]] = {}
     greatest = 0.0
     for episode in episodes:
-        returns = {a: r for a, r in episode.returns().items() if a in models_of_seats}
+        returns = {a: r for a, r in episode.returns().items() if episode.seats[a] in models}
         greatest = max([greatest, *map(abs, returns.values())])
         alike: dict[str, list[float]] = {}
         for agent, value in returns.items():
@@ -55,7 +56,7 @@ def model_scores(
         means = {role: math.fsum(values) / len(values) for role, values in alike.items()}
         own: dict[str, list[float]] = {}
         for agent, value in returns.items():
-            own.setdefault(models_of_seats[agent], []).append(value - means[roles[agent]])
+            own.setdefault(episode.seats[agent], []).append(value - means[roles[agent]])
         for model, values in own.items():
             found = math.fsum(values) / len(values)
             excess.setdefault(model, {}).setdefault(episode.seed, []).append(found)

@@ -8,7 +8,7 @@ from srl_train.engine.builders.environment import build_env
 from srl_train.trainer import Trainer
 from tests.servers.chat_server import chat_server
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "configs" / "api_agent.yaml"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "configs" / "players" / "api_agent.yaml"
 
 
 def test_api_agent(tmp_path, glimpse):

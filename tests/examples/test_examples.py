@@ -132,6 +132,10 @@ def test_configurations(name, smaller, tmp_path, capsys, tiny_folder):
     [
         ("maze.yaml", ["environment.options.max_cycles=4"]),
         ("trading.yaml", ["environment.options.max_cycles=3"]),
+        (
+            "players/population.yaml",
+            ["environment.options.max_cycles=3", "rollout.group_size=2", "models.count=3"],
+        ),
     ],
 )
 def test_configurations_of_games_without_baselines(name, smaller, tmp_path, tiny_folder):

@@ -19,6 +19,8 @@ NUMBERS = {
     "call": (0, 1, 2),
     "model": (0, 1, 2, 64),
     "update_index": (0, 1, 2, STAGE_UPDATES, STAGE_UPDATES + 1),
+    "group": (0, 1, 2, 7_919, 104_729),
+    "cycle": (0, 1, 2, 7_919, 104_729),
 }
 
 

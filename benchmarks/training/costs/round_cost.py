@@ -28,7 +28,7 @@ from srl_train.config.run import RunConfig
 from srl_train.data.samples import TokenSample
 from srl_train.engine import rounds
 from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import play_groups
+from srl_train.engine.games import play_groups
 from srl_train.engine.state import Run
 
 REPEATS = 7

@@ -67,6 +67,7 @@ class RayEngine(Engine):
         env_seeds: Sequence[int],
         policy_seeds: Sequence[int],
         options: Sequence[Mapping[str, Any]],
+        seatings: Sequence[Mapping[str, str]],
         *,
         extra: Mapping[str, Any] | None = None,
         record_states: bool = False,
@@ -76,7 +77,9 @@ class RayEngine(Engine):
         """See Engine; each player plays a contiguous share, and none branches (RunConfig refuses
         it)."""
         assert branching is None
-        asked = self._asked(run, env_seeds, policy_seeds, options, extra, record_states, in_words)
+        asked = self._asked(
+            run, env_seeds, policy_seeds, options, seatings, extra, record_states, in_words
+        )
         waiting: Collection[Future[list[Episode]]] = asked
         while waiting:
             done, waiting = concurrent.futures.wait(waiting, CHECKED_EVERY, FIRST_EXCEPTION)
@@ -89,6 +92,7 @@ class RayEngine(Engine):
         env_seeds: Sequence[int],
         policy_seeds: Sequence[int],
         options: Sequence[Mapping[str, Any]],
+        seatings: Sequence[Mapping[str, str]],
         *,
         extra: Mapping[str, Any] | None = None,
         record_states: bool = False,
@@ -96,7 +100,7 @@ class RayEngine(Engine):
     ) -> list[Episode]:
         """See Engine; a player plays its share of one round after that of another, and bounds the
         games under way by itself, so that there is nothing to do for `in_flight`."""
-        asked = self._asked(run, env_seeds, policy_seeds, options, extra, record_states)
+        asked = self._asked(run, env_seeds, policy_seeds, options, seatings, extra, record_states)
         waiting: Collection[asyncio.Future[list[Episode]]] = [*map(asyncio.wrap_future, asked)]
         while waiting:
             done, waiting = await asyncio.wait(
@@ -111,6 +115,7 @@ class RayEngine(Engine):
         env_seeds: Sequence[int],
         policy_seeds: Sequence[int],
         options: Sequence[Mapping[str, Any]],
+        seatings: Sequence[Mapping[str, str]],
         extra: Mapping[str, Any] | None,
         record_states: bool,
         in_words: bool = False,
@@ -120,7 +125,13 @@ class RayEngine(Engine):
         shares = shares_of(len(env_seeds), len(self.players), group)
         return [
             player.play(
-                env_seeds[own], policy_seeds[own], options[own], extra, record_states, in_words
+                env_seeds[own],
+                policy_seeds[own],
+                options[own],
+                seatings[own],
+                extra,
+                record_states,
+                in_words,
             )
             for player, own in zip(self.players, shares, strict=True)
             if own.start < own.stop

@@ -20,7 +20,7 @@ from srl_train.engine.builders.players import build_sampling
 from srl_train.engine.builders.stage_learners import build_stage_learner
 from srl_train.learners.learner import Learned, Learner
 from srl_train.learners.trl_offline import OfflineLearner
-from srl_train.players.assignment import players_by_agent
+from srl_train.players.assignment import matchmaking_of
 from srl_train.players.learning_models import learning_models
 from srl_train.players.served.models import TokenFacts, probe_of
 from srl_train.players.served.publisher import write_weights
@@ -60,8 +60,8 @@ class LearnerWorker:
         torch.set_num_threads(config.threads)
         started = processes.start(config.models.device, config.threads)
         with closing(make_env()) as env:
-            seats = players_by_agent(config, env)
-        sampling, joint = build_sampling(config, seats), joint_state(config, make_env)
+            matchmaking = matchmaking_of(config, env)
+        sampling, joint = build_sampling(config, matchmaking), joint_state(config, make_env)
         bases = dict(zip(config.models.names, config.models.bases, strict=True))
         if isinstance(config.backend, VLLMBackendConfig):
             bases = servable(config, make_env, bases)
@@ -77,7 +77,7 @@ class LearnerWorker:
         self._device = next(self._module.parameters()).device
         self._seed = config.seed
         self._learner = build_learner(
-            config, model, self._module, self._loaded.tokenizer, seats, sampling, joint
+            config, model, self._module, self._loaded.tokenizer, matchmaking, sampling, joint
         )
         processes.check_started({model: self._learner.parallelism()}, started, config.parallel)
         self._stage: OpenStage | None = None

@@ -21,10 +21,10 @@ from srl_train.data.collect import all_in_words
 from srl_train.engine.builders.players import (
     ModelText,
     build_backends,
-    build_policies,
     build_sampling,
+    policies_by_seats,
 )
-from srl_train.players.assignment import players_by_agent
+from srl_train.players.assignment import matchmaking_of
 
 if TYPE_CHECKING:
     from srl_train.players.served.models import AskedServers  # takes the client of servers
@@ -56,18 +56,16 @@ class PlayerWorker:
         games under way at once. Raises as `assemble` does."""
         torch.set_num_threads(config.threads)
         with closing(make_env()) as env:
-            seats = players_by_agent(config, env)
+            matchmaking = matchmaking_of(config, env)
             self._view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
-        sampling = build_sampling(config, seats)
+        sampling = build_sampling(config, matchmaking)
         self._make_env = make_env
-        self._seats = seats
         self._players = build_backends(config, make_env, trained_here=False, servers=servers)
-        self._policies = build_policies(
-            config, make_env, seats, self._players, self._view, sampling
-        )
+        self._seated = policies_by_seats(config, make_env, self._players, self._view, sampling)
+        self._seated(matchmaking.usual)  # what cannot be built is told now
         self._in_flight, self._timeout = in_flight, config.rollout.timeout
         mode = MODES[config.mode.name](config.mode)
-        self._speaks_first = mode.speaks_first(list(seats), teams)
+        self._speaks_first = mode.speaks_first(matchmaking.agents, teams)
 
     def introduction(self) -> Introduction:
         """Whom it plays with."""
@@ -99,20 +97,24 @@ class PlayerWorker:
         env_seeds: Sequence[int],
         policy_seeds: Sequence[int],
         options: Sequence[Mapping[str, Any]],
+        seatings: Sequence[Mapping[str, str]],
         extra: Mapping[str, Any] | None,
         record_states: bool,
         in_words: bool,
     ) -> tuple[list[Episode], dict[str, Usage]]:
         """(one episode per entry, as `Engine.rollout` takes them; frozen model behind an API ->
         what this worker has asked it so far)."""
+        policies = [self._seated(seats) for seats in seatings]
+        if in_words:
+            policies = [all_in_words(own, self._view) for own in policies]
         episodes = play_many(
             self._make_env,
-            all_in_words(self._policies, self._view) if in_words else self._policies,
+            policies,
             env_seeds,
             policy_seeds=policy_seeds,
             speaks_first=self._speaks_first,
             reset_options=options,
-            names=self._seats,
+            names=seatings,
             extra=extra,
             record_states=record_states,
             in_flight=self._in_flight,

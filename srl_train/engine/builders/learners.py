@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any
 
 from srl_agents.llm.sampling import Sampling
+from srl_agents.rollout.matchmaking import Matchmaking
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.config.learning.trl_options import CLIPPED_LOSSES
@@ -30,18 +31,16 @@ def build_learner(
     name: str,
     model: Any,
     tokenizer: Any,
-    seats: Mapping[str, str],
+    matchmaking: Matchmaking,
     sampling: Mapping[str, Sampling],
     joint: JointState | None,
 ) -> Learner:
-    """The learner of one model, which holds one agent at least.
+    """The learner of one model, which may hold one agent at least.
 
-    `model`: the module to train; `seats`: who holds each agent; `sampling`: each agent's; `joint`:
-    what a central critic is shown.
+    `model`: the module to train; `matchmaking`: who holds the agents; `sampling`: each agent's;
+    `joint`: what a central critic is shown.
     """
-    held = [agent for agent, who in seats.items() if who == name]
-    per_round = len(held) * config.rollout.episodes
-    budget = config.sample_budget.get(name, per_round)
+    held = matchmaking.agents_of(name)
     stale = may_be_stale(config, name)
     algorithm = config.algorithm_of(name)
     if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
@@ -53,7 +52,7 @@ def build_learner(
         "max_divergence": served.max_divergence if served else None,
         "group_size": config.rollout.group_size,
         "temperature": sampling[held[0]].temperature,
-        "planned_updates": max(1, config.rounds * per_round // budget),
+        "planned_updates": planned_updates(config, name, matchmaking.mean_held(name)),
         "seed": config.seed,
     }
     if isinstance(algorithm, PpoConfig):
@@ -67,6 +66,14 @@ def build_learner(
             **settings,
         )
     return GrpoLearner(name, model, tokenizer, algorithm, **settings)
+
+
+def planned_updates(config: RunConfig, model: str, held: float) -> int:
+    """About how many updates a run's rounds come to, where the model holds so many agents of a game
+    on average: one a round in which it plays, or one for each budget of samples."""
+    samples = held * config.rollout.episodes
+    budget = config.sample_budget.get(model, max(samples, config.rollout.group_size))
+    return max(1, int(config.rounds * samples // budget))
 
 
 def may_be_stale(config: RunConfig, model: str) -> bool:

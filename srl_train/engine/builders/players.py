@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
+from srl_agents.rollout.matchmaking import Matchmaking
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
@@ -32,6 +34,10 @@ from srl_train.players.trained_models import Loading, ModelSettings, configured_
 
 if TYPE_CHECKING:
     from srl_train.players.served.models import AskedServers
+
+
+SeatedPolicies = Callable[[Mapping[str, str]], Mapping[str, Policy]]
+KEPT_SEATINGS = 256
 
 
 @dataclass(frozen=True)
@@ -133,23 +139,39 @@ def build_backends(
     return Players(backends, modules, pools, publisher, adapters, texts, close, chat_models)
 
 
-def build_sampling(config: RunConfig, seats: Mapping[str, str]) -> dict[str, Sampling]:
+def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sampling]:
     """Agent -> how its answers are sampled; raises ConfigError where a model cannot train so."""
-    models = config.models
+    models, agents = config.models, matchmaking.agents
     for agent in models.agent_sampling:
-        if agent not in seats:
+        if agent not in agents:
             raise ConfigError(
-                f"models.agent_sampling names {agent!r}: the agents are {', '.join(seats)}"
+                f"models.agent_sampling names {agent!r}: the agents are {', '.join(agents)}"
             )
-    sampling = {agent: models.sampling_of(agent).build() for agent in seats}
+    sampling = {agent: models.sampling_of(agent).build() for agent in agents}
     for name in models.names:
-        own = {sampling[agent].temperature for agent, who in seats.items() if who == name}
+        own = {sampling[agent].temperature for agent in matchmaking.agents_of(name)}
         if len(own) > 1 or own == {0.0}:
             raise ConfigError(
                 f"{name} samples at temperatures {sorted(own)}: a model that trains needs one "
                 "temperature above 0 for all its agents"
             )
     return sampling
+
+
+def policies_by_seats(
+    config: RunConfig,
+    make_env: Callable[[], Any],
+    players: Players,
+    view: Any,
+    sampling: Mapping[str, Sampling],
+) -> SeatedPolicies:
+    """Agent -> who plays it, to agent -> policy; the policies of a seating are built once."""
+
+    @lru_cache(maxsize=KEPT_SEATINGS)
+    def build(seats: tuple[tuple[str, str], ...]) -> dict[str, Policy]:
+        return build_policies(config, make_env, dict(seats), players, view, sampling)
+
+    return lambda seats: build(tuple(seats.items()))
 
 
 def build_policies(

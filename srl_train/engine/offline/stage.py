@@ -245,7 +245,11 @@ class Stage:
         }
         games, seed = self.config.episodes, run.config.seed
         if who == "models":
-            played = run.engine.rollout(run, *starts_of(games, seed, **which), in_words=True)
+            own = which["group_size"]
+            groups = run.matchmaking.evaluated(-(-games // own))
+            seatings = [seats for seats in groups for _ in range(own)][:games]
+            starts = starts_of(games, seed, **which)
+            played = run.engine.rollout(run, *starts, seatings, in_words=True)
         else:  # of several processes each plays the same
             with closing(run.make_env()) as env:
                 policies = dict.fromkeys(run.seats, scripted_player(who, env))

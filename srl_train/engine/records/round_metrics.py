@@ -47,7 +47,7 @@ def row(
     kept: Sequence[Episode],
     games: Sequence[Game],
     left_out: Sequence[Episode],
-    never_asked: Mapping[str, int],
+    never_asked: Mapping[str, Mapping[str, int]],
     mode_state: Mapping[str, float],
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
@@ -85,7 +85,7 @@ def row(
         "by_agent": {agent: _agent_row(agent, kept) for agent in run.seats},
         "models": {
             model: {
-                **_model_row(run, model, kept, games, never_asked, update),
+                **_model_row(run, model, kept, games, never_asked[model], update),
                 **(
                     {"bytes_sent": update.sent, "bytes_received": update.received}
                     if counted
@@ -116,14 +116,17 @@ def _model_row(
     update: UpdateStats,
 ) -> dict[str, Any]:
     seats = run.agents_of(model)
-    steps = [step for episode in kept for agent in seats for step in episode.steps_of(agent)]
+    held = [(e, game, a) for e, game in zip(kept, games, strict=True) for a in e.agents_of(model)]
+    steps = [step for episode, _, agent in held for step in episode.steps_of(agent)]
     found = update.metrics
     metrics = {ours: found[theirs] for theirs, ours in _KEPT.items() if theirs in found}
     return {
+        # Those that it may hold, where agents are drawn or rotated.
         "seats": list(seats),
+        **_matched(run, model, held),
         "raw_reward": mean([step.reward for step in steps]),
-        "raw_return": mean([episode.returns()[agent] for episode in kept for agent in seats]),
-        "shaped_return": mean([sum(game[agent].shaped) for game in games for agent in seats]),
+        "raw_return": mean([episode.returns()[agent] for episode, _, agent in held]),
+        "shaped_return": mean([sum(game[agent].shaped) for _, game, agent in held]),
         "parse_failures": parse_failures(steps),
         "cooperation_rate": cooperation_rate(steps),
         "updated": update.updates > 0,
@@ -140,6 +143,20 @@ def _model_row(
         "age_rounds": _summary(update.age),
         **metrics,
     }
+
+
+def _matched(
+    run: Run, model: str, held: Sequence[tuple[Episode, Game, str]]
+) -> dict[str, int | float]:
+    """Where models are drawn: in how many of the round's games the model played, and its rating
+    after it."""
+    if not run.matchmaking.draws:
+        return {}
+    found: dict[str, int | float] = {"games": len({id(episode) for episode, _, _ in held})}
+    ratings = run.matchmaking.ratings
+    if ratings is not None:
+        found |= {"rating": ratings.mu[model], "rating_deviation": ratings.sigma[model]}
+    return found
 
 
 def _summary(values: Sequence[int]) -> dict[str, float] | None:

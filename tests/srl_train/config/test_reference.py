@@ -13,7 +13,7 @@ from srl_train.config.yaml_file import from_tree, read_tree, to_tree
 from srl_train.errors import ConfigError
 
 ROOT = Path(reference.__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples" / "configs").glob("*.yaml"))
+EXAMPLES = sorted((ROOT / "examples" / "configs").rglob("*.yaml"))
 CHECK = jsonschema.Draft202012Validator(reference.schema())
 
 

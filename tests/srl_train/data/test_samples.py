@@ -99,7 +99,9 @@ def test_samples_go_seat_by_seat_with_groups_together():
         shaped_game(one, seats, lambda raw, i=i: {"a": [float(i)], "b": [10.0 + i]}, 0.0)
         for i, one in enumerate(played)
     ]
-    samples, left_out = samples_for(("b", "a"), games, group_size=2, discount=1.0, round_number=2)
+    samples, left_out = samples_for(
+        dict.fromkeys("ba", games), group_size=2, discount=1.0, round_number=2
+    )
     assert left_out == {"a": 0, "b": 0}
     assert [s.group for s in samples] == [
         *[(2, 7, "b")] * 2, *[(2, 8, "b")] * 2, *[(2, 7, "a")] * 2, *[(2, 8, "a")] * 2,
@@ -150,7 +152,9 @@ def test_groups_in_which_a_seat_was_never_asked_are_left_out_for_it_alone():
     played = [episode(turn, seed=number // 2, seats=("a", "b"))
               for number, turn in enumerate((both, both, both, alone, alone, alone))]  # fmt: skip
     games = [shaped_game(one, "ab", lambda raw: raw, 0.0) for one in played]
-    samples, left_out = samples_for("ab", games, group_size=2, discount=1.0, round_number=0)
+    samples, left_out = samples_for(
+        dict.fromkeys("ab", games), group_size=2, discount=1.0, round_number=0
+    )
     assert [one.group for one in samples] == [
         *[(0, start, "a") for start in (0, 0, 1, 1, 2, 2)], (0, 0, "b"), (0, 0, "b"),
     ]  # fmt: skip

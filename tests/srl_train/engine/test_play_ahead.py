@@ -9,8 +9,8 @@ from srl_envs.games.coop_compete import env as coop_compete_v0
 from srl_train.checkpoints.checkpoint import list_checkpoints
 from srl_train.engine.assemble import assemble
 from srl_train.engine.engine import Engine
+from srl_train.engine.games import play_groups
 from srl_train.engine.play_ahead import room
-from srl_train.engine.rounds import play_groups
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import read_metrics
 from srl_train.metrics.activity import read_activity
@@ -306,7 +306,7 @@ def said(episodes):
 )
 def test_room_is_what_the_bound_on_staleness_leaves(bound, settings, expected, short_run):
     config = ahead(short_run, bound, **settings)
-    assert room(config, "model_0", ("agent_0",)) == expected
+    assert room(config, "model_0", 1) == expected
 
 
 def test_pools_behind_servers_do_not_play_ahead(short_run):

@@ -5,7 +5,8 @@ import torch
 
 from srl_train.data.samples import samples_for
 from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import play_groups, run_round
+from srl_train.engine.games import play_groups
+from srl_train.engine.rounds import run_round
 from srl_train.learners.answer_logprobs import choices_of
 from srl_train.players.publisher import weights_digest
 from tests.srl_train.engine.run_state import same, weights
@@ -15,9 +16,10 @@ def sampled_and_recomputed(run, number):
     """(log-probability as sampled, as the learner computes it) of every token that was chosen."""
     episodes = play_groups(run, number)
     pairs = []
+    games = tuple(run.game(episode) for episode in episodes)
     for model, learner in run.learners.items():
         samples, _ = samples_for(
-            run.agents_of(model), [run.game(episode) for episode in episodes],
+            dict.fromkeys(run.agents_of(model), games),
             group_size=run.config.rollout.group_size, discount=1.0, round_number=number,
         )  # fmt: skip
         learner.begin_update(samples, 0, run.versions[model])

@@ -194,7 +194,7 @@ def test_what_it_wrote_is_learned_from_as_text(server, tmp_path, short_run):
 
 def test_stages_before_the_rounds_keep_its_own_words(server, short_run):
     from srl_train.data.collect import in_words
-    from srl_train.engine.rounds import play_groups
+    from srl_train.engine.games import play_groups
 
     server.answer = lambda body: "well\ncooperate"
     run = assemble(short_run(**COACH))

@@ -12,7 +12,8 @@ from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion
 from srl_train.config.models import PoolConfig
 from srl_train.config.yaml_file import from_tree, to_tree
 from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import games_of, play_groups, run_round
+from srl_train.engine.games import games_of, play_groups
+from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.trainer import Trainer

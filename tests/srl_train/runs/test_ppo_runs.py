@@ -7,7 +7,8 @@ from srl_envs.games.coop_compete import env as coop_compete_v0
 from srl_train.advantages.credit import ASSIGNMENTS
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import play_groups, run_round
+from srl_train.engine.games import play_groups
+from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError, UpdateError
 from srl_train.learners.trl_grpo import GrpoLearner
 from srl_train.learners.trl_ppo import PpoLearner

@@ -1,5 +1,7 @@
 """How models fared against each other, and what equal and better ones come to by it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -20,6 +22,12 @@ def played(returns, seed=0):
     return Episode("game", seed, dict.fromkeys(returns, ""), (steps,))
 
 
+def scored(games, models, roles):
+    """The scores where `models` play those agents, agent -> model."""
+    seated = [replace(e, seats={agent: models[agent] for agent in e.seats}) for e in games]
+    return model_scores(seated, set(models.values()), roles)
+
+
 def a_round(rng, better=0.0, places=0.0, starts=2, games=8):
     """Returns of four agents, of deviation 1; agent_0 earns `better` more, and each start gives
     each agent something of deviation `places`."""
@@ -33,42 +41,42 @@ def a_round(rng, better=0.0, places=0.0, starts=2, games=8):
 
 
 def shares(rng, **how):
-    scores = model_scores(a_round(rng, **how), MODELS, LIKE)
+    scores = scored(a_round(rng, **how), MODELS, LIKE)
     return np.array(list(score_weights(scores, TEMPERATURE).values()))
 
 
 def test_scores_by_hand():
     # Excesses of a: (4 - 2) / 2 = 1, then 3: mean 2, deviation sqrt 2, error sqrt 2 / sqrt 2 = 1.
     games = [played({"a": 4, "b": 2}), played({"a": 7, "b": 1})]
-    scores = model_scores(games, {"a": "x", "b": "y"}, {"a": "agent", "b": "agent"})
+    scores = scored(games, {"a": "x", "b": "y"}, {"a": "agent", "b": "agent"})
     assert scores == pytest.approx({"x": 2.0, "y": -2.0})
     # The same from two starts each: over starts the error is 1, over the four games 1 / sqrt 3.
     games = [played({"a": 2 * e, "b": 0}, start) for e, start in ((1, 0), (1, 0), (3, 1), (3, 1))]
-    scores = model_scores(games, {"a": "x", "b": "y"}, {"a": "agent", "b": "agent"})
+    scores = scored(games, {"a": "x", "b": "y"}, {"a": "agent", "b": "agent"})
     assert scores == pytest.approx({"x": 2.0, "y": -2.0})
 
 
 def test_whoever_holds_the_better_place_gains_nothing():
     games = [played({"hunter_0": 90 + i, "hare_0": i % 3}) for i in range(6)]
     models = {"hunter_0": "x", "hare_0": "y"}
-    assert model_scores(games, models, {"hunter_0": "hunter", "hare_0": "hare"}) == {"x": 0, "y": 0}
+    assert scored(games, models, {"hunter_0": "hunter", "hare_0": "hare"}) == {"x": 0, "y": 0}
     # Where two models hold both roles, each is compared with its like.
     games = [played({"hunter_0": 90 + i % 2, "hunter_1": 80, "hare_0": 5}) for i in range(6)]
     models = {"hunter_0": "x", "hunter_1": "y", "hare_0": "y"}
     roles = {"hunter_0": "hunter", "hunter_1": "hunter", "hare_0": "hare"}
-    scores = model_scores(games, models, roles)
+    scores = scored(games, models, roles)
     assert scores["x"] > 20 > -20 > scores["y"]
 
 
 def test_ends_of_what_can_be_told():
     roles = {"a": "agent", "b": "agent"}
     models = {"a": "x", "b": "y"}
-    assert model_scores([], models, roles) == {}
-    assert model_scores([played({"a": 1, "b": 0})], models, roles) == {"x": 0, "y": 0}
+    assert scored([], models, roles) == {}
+    assert scored([played({"a": 1, "b": 0})], models, roles) == {"x": 0, "y": 0}
     sure = [played({"a": 0.3, "b": 0.1})] * 4
-    assert model_scores(sure, models, roles) == {"x": CERTAIN, "y": -CERTAIN}
+    assert scored(sure, models, roles) == {"x": CERTAIN, "y": -CERTAIN}
     same = [played({"a": 0.1, "b": 0.1, "c": 0.1})] * 4
-    three = model_scores(same, {**models, "c": "z"}, {**roles, "c": "agent"})
+    three = scored(same, {**models, "c": "z"}, {**roles, "c": "agent"})
     assert three == {"x": 0, "y": 0, "z": 0}
 
 
@@ -102,7 +110,7 @@ def test_equal_models_take_turns_and_a_better_one_is_selected():
         rng, strategy, times = np.random.default_rng(1), selective(0.5, patience=99), []
         state = strategy.init(tuple(MODELS.values()))
         for number in range(200):
-            scores = model_scores(a_round(rng, **how), MODELS, LIKE)
+            scores = scored(a_round(rng, **how), MODELS, LIKE)
             gradients = {model: {"w": torch.ones(1)} for model in scores}
             given, state = strategy.on_gradients(gradients, state, RoundContext(number, 0, scores))
             times.append([own is not None for own in given.values()])

@@ -31,6 +31,12 @@ CASES = {
         "opponent_pools": {"past": {"of": ["model_0"], "every": 1}},
         "seats": {"agent_2": "past", "agent_3": "always_cooperate"},
     },
+    "models drawn by rating": {
+        "models__count": 3,
+        "matchmaking__name": "rating",
+        "rollout__groups_per_round": 2,
+        "updates__strategy": "synchronized",
+    },
     "ppo": {"algorithm": {"name": "ppo", "critic": "separate"}},
 }
 
@@ -197,7 +203,8 @@ def test_a_player_takes_no_trl(tiny_folder):
         "from srl_train.engine.builders.environment import build_env\n"
         f"config = from_tree({{'models': {{'base': {tiny_folder!r}}}}})\n"
         "worker = player.PlayerWorker(config, functools.partial(build_env, config))\n"
-        "[episode], _ = worker.play([1], [2], [{}], None, False, False)\n"
+        "seats = {f'agent_{n}': f'model_{n}' for n in range(4)}\n"
+        "[episode], _ = worker.play([1], [2], [{}], [seats], None, False, False)\n"
         "assert episode.failure is None and len(episode.turns) == 8\n"
         "print('TRL' if 'trl' in sys.modules else 'none')"
     )

@@ -249,7 +249,7 @@ def test_a_folder_that_takes_no_weights_is_refused_before_anything_is_loaded(
         _ = served_run(stub, backend={"folder": str(tmp_path / folder)}).run
 
 
-@pytest.mark.parametrize("late", ["builders.learners.build_learner", "assemble.build_policies"])
+@pytest.mark.parametrize("late", ["builders.learners.build_learner", "assemble.policies_by_seats"])
 def test_an_interrupt_as_a_run_is_put_together_leaves_nothing(
     served_run, stub, tiny_folder, tmp_path, monkeypatch, late
 ):

@@ -1,0 +1,175 @@
+"""Who plays each group: fair to models and places, in proportion to chances, the same again."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from srl_agents.episode import AgentStep, Decision, Episode
+from srl_agents.rollout.matchmaking import Matchmaking
+
+FIVE = tuple(f"m{number}" for number in range(5))
+PAIR = ("row", "column")
+FOUR = ("red_0", "red_1", "blue_0", "blue_1")
+TEAMS = {agent: agent[:-2] for agent in FOUR}
+
+
+def placed(seatings):
+    """(agent, player) -> in how many of the seatings."""
+    return Counter(place for seats in seatings for place in seats.items())
+
+
+def game(returns, seats):
+    steps = tuple(AgentStep(a, None, Decision(0), float(r)) for a, r in returns.items())
+    return Episode("game", 0, seats, (steps,))
+
+
+def test_nothing_is_drawn_unless_asked():
+    made = Matchmaking(FOUR, FIVE[:2], {"blue_1": "scripted"})
+    assert (
+        made.seatings(range(3))
+        == [{"red_0": "m0", "red_1": "m1", "blue_0": "m0", "blue_1": "scripted"}] * 3
+    )
+    assert made.agents_of("m0") == ("red_0", "blue_0") and made.most_held("m0") == 2
+    assert not made.draws
+
+
+def test_rotated_models_are_in_each_place_equally_often():
+    made = Matchmaking(FOUR, FIVE[:3], {"red_1": "scripted"}, rotate=True)
+    counted = placed(made.seatings(range(6)))
+    free = [agent for agent in FOUR if agent != "red_1"]
+    assert counted == {("red_1", "scripted"): 6, **{(a, m): 2 for a in free for m in FIVE[:3]}}
+    assert made.agents_of("m1") == tuple(free) and made.mean_held("m1") == 1
+
+
+@pytest.mark.parametrize("models", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("agents", [PAIR, FOUR])
+def test_round_robin_is_fair_after_as_many_groups_as_models(models, agents):
+    names = tuple(f"m{number}" for number in range(models))
+    made = Matchmaking(agents, names, {}, "round_robin", seed=3)
+    for first in (0, models, 5 * models):
+        counted = placed(made.seatings(range(first, first + models)))
+        assert counted == {(agent, name): 1 for agent in agents for name in names}
+    for seats in made.seatings(range(3 * models)):
+        times = Counter(seats.values())
+        assert max(times.values()) <= -(-len(agents) // models), "nobody plays against itself"
+
+
+@pytest.mark.parametrize("agents", [PAIR, FOUR])
+def test_round_robin_meets_everybody(agents):
+    made = Matchmaking(agents, FIVE, {}, "round_robin", seed=1)
+    whole = made.seatings(range(20, 40))
+    for other in agents[1:]:
+        met = Counter((seats[agents[0]], seats[other]) for seats in whole)
+        assert met == {(one, two): 1 for one in FIVE for two in FIVE if one != two}
+
+
+def test_uniform_draws_are_uniform_over_models_and_places():
+    made = Matchmaking(PAIR, FIVE, {}, "uniform", seed=0)
+    drawn = made.seatings(range(2_000))
+    assert all(len(set(seats.values())) == 2 for seats in drawn)
+    expected = 2_000 / 20  # of each ordered pair
+    counts = Counter(tuple(seats.values()) for seats in drawn)
+    spread = sum((n - expected) ** 2 / expected for n in counts.values())
+    assert len(counts) == 20 and spread < 43.8, "chi-square with 19 degrees of freedom, .001"
+    few = Matchmaking(FOUR, FIVE[:3], {}, "uniform").seatings(range(300))
+    assert all(sorted(Counter(seats.values()).values()) == [1, 1, 2] for seats in few)
+
+
+def test_what_is_drawn_depends_on_seed_and_group_alone():
+    for name in ("uniform", "round_robin"):
+        made = Matchmaking(PAIR, FIVE, {}, name, seed=2)
+        whole = made.seatings(range(40))
+        assert made.seatings(range(20, 40)) == whole[20:]
+        assert Matchmaking(PAIR, FIVE, {}, name, seed=4).seatings(range(40)) != whole
+        assert made.evaluated(7) == made.evaluated(9)[:7]
+
+
+def test_models_that_are_named_keep_their_agents_and_are_not_drawn():
+    made = Matchmaking(PAIR, FIVE, {"row": "m0"}, "round_robin")
+    assert placed(made.seatings(range(4))) == {
+        ("row", "m0"): 4, **{("column", name): 1 for name in FIVE[1:]}
+    }  # fmt: skip
+    assert made.agents_of("m0") == ("row",) and made.agents_of("m1") == ("column",)
+    assert (made.mean_held("m0"), made.mean_held("m1"), made.most_held("m1")) == (1, 0.25, 1)
+
+
+def rated(wins, seed=0):
+    """Matched by rating, after one group in which each model of a pair of `wins` beat the other."""
+    made = Matchmaking(PAIR, FIVE, {}, "rating", seed=seed)
+    for better, worse in wins:
+        games = [game({"row": 1, "column": 0}, {"row": better, "column": worse})]
+        made.record(games, None)
+    return made
+
+
+def test_near_ratings_meet_more_often():
+    strong, weak = FIVE[:2], FIVE[2:]
+    made = rated([(s, w) for s in strong for w in weak] * 30)
+    assert min(made.ratings.mu[m] for m in strong) > max(made.ratings.mu[m] for m in weak) + 10
+    seatings = [made.seatings(range(n, n + 1))[0] for n in range(600)]
+    met = Counter(frozenset(seats.values()) for seats in seatings)
+    alike = sum(n for pair, n in met.items() if pair <= {*strong} or pair <= {*weak})
+    assert alike > 0.9 * 600, "of ten pairs four are of equals: uniform draws give .4"
+    equal = rated([])
+    drawn = Counter(len({*s.values()} & {*strong}) for s in equal.seatings(range(600)))
+    assert 0.5 < drawn[1] / 600 < 0.7, "six of ten pairs are of a strong and a weak one"
+
+
+def test_by_rating_whoever_played_least_plays():
+    made = Matchmaking(FOUR, [f"m{n}" for n in range(9)], {}, "rating", seed=5)
+    seatings = []
+    for number in range(30):
+        found = made.seatings(range(2 * number, 2 * number + 2))
+        made.record([game(dict.fromkeys(FOUR, 0), seats) for seats in found], TEAMS)
+        seatings += found
+    assert all(len(set(seats.values())) == 4 for seats in seatings)
+    played = Counter(name for seats in seatings for name in seats.values())
+    assert made.ratings.games == played and min(played.values()) > 0.7 * max(played.values())
+
+
+def test_teams_are_rated_by_their_means():
+    made = Matchmaking(FOUR, [f"m{n}" for n in range(5)], {}, "rating")
+    seats = dict(zip(FOUR, ("m0", "m1", "m2", "m3"), strict=True))
+    returns = dict(zip(FOUR, (5, 0, 2, 2), strict=True))  # means 2.5 and 2: m1 wins with m0
+    made.record([game(returns, seats)], TEAMS)
+    mu = made.ratings.mu
+    assert mu["m0"] == mu["m1"] > mu["m4"] == 25 > mu["m2"] == mu["m3"]
+    again = Matchmaking(FOUR, [f"m{n}" for n in range(5)], {}, "rating")
+    again.load_state(made.state())
+    assert again.state() == made.state() and again.seatings(range(9)) == made.seatings(range(9))
+
+
+def test_a_game_with_one_rated_side_says_nothing():
+    made = Matchmaking((*PAIR, "third"), FIVE, {"third": "scripted"}, "rating")
+    made.record([game({"row": 1, "column": 0, "third": 9}, dict.fromkeys((*PAIR, "third"), "x"))],
+                None)  # fmt: skip
+    made.record([game({"row": 1, "column": 0, "third": 9},
+                      {"row": "m0", "column": "x", "third": "scripted"})], None)  # fmt: skip
+    assert set(made.ratings.mu.values()) == {25.0} and not any(made.ratings.games.values())
+
+
+@pytest.mark.parametrize(
+    "models, seats, name, says",
+    [
+        (FIVE, {}, "fixed", "m4 plays no agent.*have models drawn"),
+        (FIVE, {"up": "m0"}, "uniform", "no agent 'up'"),
+        (FIVE, dict.fromkeys(FOUR, "m0"), "uniform", "and all have one: name fewer"),
+        (FIVE[:4], {}, "rating", "4 models to match by rating for 4 free agent.*give uniform"),
+        (FIVE, dict.fromkeys(FOUR[1:], "x"), "rating", "for 1 free agent"),
+    ],
+)
+def test_what_cannot_be_matched_is_refused(models, seats, name, says):
+    with pytest.raises(ValueError, match=says):
+        Matchmaking(FOUR, models, seats, name)
+
+
+def test_means_are_what_is_drawn():
+    for name, models in (("uniform", FIVE), ("round_robin", FIVE[:3]), ("rating", FIVE)):
+        agents = FOUR if name != "rating" else PAIR
+        made = Matchmaking(agents, models, {}, name)
+        seatings = made.seatings(range(600))
+        for model in models:
+            held = [list(seats.values()).count(model) for seats in seatings]
+            assert np.mean(held) == pytest.approx(made.mean_held(model), abs=0.06)
+            assert max(held) <= made.most_held(model)
