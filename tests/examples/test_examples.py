@@ -140,6 +140,7 @@ def test_configurations(name, smaller, tmp_path, capsys, tiny_folder):
 )
 def test_configurations_of_games_without_baselines(name, smaller, tmp_path, tiny_folder):
     wanted = ["rounds=1", "rollout.group_size=4", "logging.evaluation_episodes=1", *smaller]
+    wanted.append("models.sampling.max_new_tokens=4")
     wanted.append(f"models.base={tiny_folder}")
     overrides = [word for setting in wanted for word in ("--set", setting)]
     assert main(["train", str(CONFIGS / name), "--out", str(tmp_path / "run"), *overrides]) == 0
