@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from srl_train.engine.builders.players import Players
     from srl_train.engine.engine import Engine
     from srl_train.engine.records.playing import GameUnderWay
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -96,11 +99,19 @@ class Run:
     seconds: float = 0.0
     """Time spent in rounds, over all resumptions."""
     warnings: dict[str, str] = field(default_factory=dict)
-    """Cause -> what was warned of; once each."""
+    """Cause -> what was warned of, see `warn_once`."""
     playing: GameUnderWay | None = None
     """Where a game under way is recorded for those who watch."""
     evaluations: dict[str, Any] = field(default_factory=dict)
     """When ("before", "after_sft", "after_dpo", "after") -> what was measured then."""
+
+    def warn_once(self, cause: str, told: str) -> list[str]:
+        """Log a warning and keep it, unless one of its cause is kept; returns the new ones."""
+        if cause in self.warnings:
+            return []
+        self.warnings[cause] = told
+        log.warning("%s", told)
+        return [told]
 
     @property
     def position(self) -> tuple[int, int]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from srl_train.data.samples import TokenSample
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats
-
-log = logging.getLogger(__name__)
 
 _EQUAL_REWARDS = (
     "all games that are compared earned the same. What helps: rewards that tell answers apart, "
@@ -43,15 +40,14 @@ def warn(
     ]
     alike = [model for model in left if _all_equal(samples[model])]
     cut_off = [m for m in left if m not in alike and _all_left_out(run, m, updates[m])]
-    told = []
+    told: list[str] = []
     for cause, models, words in (
         ("equal rewards", alike, _EQUAL_REWARDS),
         ("cut off", cut_off, _CUT_OFF),
     ):
-        if models and cause not in run.warnings:
-            told.append(f"round {number + 1} taught {', '.join(models)} nothing: {words}")
-            run.warnings[cause] = told[-1]
-            log.warning("%s", told[-1])
+        if models:
+            lesson = f"round {number + 1} taught {', '.join(models)} nothing: {words}"
+            told += run.warn_once(cause, lesson)
     return told
 
 

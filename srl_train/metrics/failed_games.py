@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from srl_agents.episode import Episode
@@ -11,8 +10,6 @@ from srl_train.engine.state import Run
 
 SHOWN = 300
 """Characters of an error that are told."""
-
-log = logging.getLogger(__name__)
 
 
 def warn(run: Run, episodes: Sequence[Episode], left_out: int | None = None) -> list[str]:
@@ -26,17 +23,12 @@ def warn(run: Run, episodes: Sequence[Episode], left_out: int | None = None) -> 
     for one in episodes:
         if one.failure is not None:
             kinds.setdefault(one.failure.partition(":")[0], []).append(one.failure)
-    found = []
+    found: list[str] = []
     for kind, alike in kinds.items():
-        cause = f"failed: {kind}"
-        if cause in run.warnings:
-            continue
         first = " ".join(printable(alike[0], multiline=False).split())
         told = f"{len(alike)} of {len(episodes)} games failed"
         if left_out is not None:
             told += f" ({left_out} are not learned from: these, and those compared with them)"
         told += f"; the first: {first if len(first) <= SHOWN else first[:SHOWN] + ' ...'}"
-        run.warnings[cause] = told
-        log.warning("%s", told)
-        found.append(told)
+        found += run.warn_once(f"failed: {kind}", told)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from srl_agents.episode import Decision, Episode
@@ -11,13 +10,11 @@ from srl_train.engine.state import Run
 UNREAD_SHARE = 0.5
 """Of a model's answers; from here on it is warned of."""
 
-log = logging.getLogger(__name__)
-
 
 def warn(run: Run, episodes: Sequence[Episode]) -> list[str]:
     """Warn of each model whose answers in `episodes` mostly could not be read, once a run and
     cause; returns the new warnings, which `run.warnings` holds then."""
-    found = []
+    found: list[str] = []
     for who in dict.fromkeys(who for episode in episodes for who in episode.seats.values()):
         written = [
             (agent, step.decision)
@@ -30,9 +27,7 @@ def warn(run: Run, episodes: Sequence[Episode]) -> list[str]:
         if not written or len(unread) < UNREAD_SHARE * len(written):
             continue
         cut = sum(_cut(run, who, agent, said) for agent, said in unread) / len(unread)
-        cause = f"{who}: {'cut off' if cut >= UNREAD_SHARE else 'unreadable'}"
-        if cause in run.warnings:
-            continue
+        kind = "cut off" if cut >= UNREAD_SHARE else "unreadable"
         share = len(unread) / len(written)
         told = f"{share:.0%} of {who}'s {len(written)} answers could not be read"
         if cut >= UNREAD_SHARE:
@@ -45,9 +40,7 @@ def warn(run: Run, episodes: Sequence[Episode]) -> list[str]:
             told += (
                 ", or set constrained (in models) to true, to choose among the legal answers only"
             )
-        run.warnings[cause] = told
-        log.warning("%s", told)
-        found.append(told)
+        found += run.warn_once(f"{who}: {kind}", told)
     return found
 
 
