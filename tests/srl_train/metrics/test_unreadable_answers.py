@@ -42,7 +42,7 @@ def test_unread_answers_are_warned_of_once(short_run, tmp_path, caplog, evaluate
 
 
 def test_answers_that_end_by_themselves_are_shown(short_run, tmp_path, monkeypatch):
-    monkeypatch.setattr("srl_train.metrics.unreadable_answers._cut", lambda run, seat, said: False)
+    monkeypatch.setattr("srl_train.metrics.unreadable_answers._cut", lambda *_: False)
     warnings, _ = trained(short_run(models__sampling={**NOISE, "max_new_tokens": 2}), tmp_path)
     assert all("such as '" in told and "max_new_tokens" not in told for told in warnings)
     assert len(warnings) == 2
