@@ -196,6 +196,7 @@ bench-train: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.training offline
 	$(BIN)/python -m benchmarks.training credit --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training our_method_llm
+	$(BIN)/python -m benchmarks.training zero_sum --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training scaling
 	$(BIN)/python -m benchmarks.training arithmetic
 	$(BIN)/python -m benchmarks.training tools

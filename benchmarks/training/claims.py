@@ -69,9 +69,13 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "every agent is trained alike, and equal models and starts are treated alike",
         "repairs.claims:LEARNER_REPAIRS",
     ),
+    "zero_sum": (
+        "beside a moving reference self-play comes nearer to an equilibrium",
+        "zero_sum.claims:ZERO_SUM",
+    ),
     "our_method_llm": (
         "what notes on opponents and credit by opponent are worth",
-        "our_method_llm:OUR_METHOD_LLM",
+        "credit.our_method_llm:OUR_METHOD_LLM",
     ),
 }
 

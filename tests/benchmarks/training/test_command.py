@@ -39,6 +39,9 @@ LARGE = {"base": "Qwen2", "large": True, "count": 8, "times": {"rss": 1.29, "ten
 OURS = {"side": "our rounds without the play", "overhead": 0.0, "difference": 0.0}
 LOOP = {**OURS, "side": "GRPOTrainer.train(), its loop alone", "overhead": 0.149}
 GRPO = {"variant": "GRPO", "gain": 0.1, "below_grpo": 0.0}
+FALLS = {"method": "moving reference", "judged": "newest", "of_plain": 0.49, "falls": 0.001}
+ROCK = {**FALLS, "game": "biased rock-paper-scissors"}
+POKER = {**FALLS, "game": "Kuhn poker"}
 # Claim -> rows that just hold, then for each target a change of one row that just misses it.
 THRESHOLDS = {
     "maze": ([{**ROW, "after": end(0.80)}], [
@@ -126,6 +129,9 @@ THRESHOLDS = {
         (7, {"found": 0.3}),
     ]),
     "our_method_llm": ([], []),
+    "zero_sum": ([ROCK, POKER], [
+        (0, {"of_plain": 0.5}), (0, {"falls": 0.0}), (1, {"of_plain": 1.0}),
+    ]),
 }  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.training import our_method_llm
-from benchmarks.training.our_method_llm import MIXTURE, PARTNERS, DrawnPartner, best_value
+from benchmarks.training.credit import our_method_llm
+from benchmarks.training.credit.our_method_llm import MIXTURE, PARTNERS, DrawnPartner, best_value
 from srl_agents.scripted.always import Always
 from srl_envs import registry
 

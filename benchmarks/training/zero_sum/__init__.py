@@ -1,0 +1,1 @@
+"""Zero-sum games in words, and how far from an equilibrium a model plays them."""

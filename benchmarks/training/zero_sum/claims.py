@@ -1,0 +1,204 @@
+"""How far from an equilibrium the embedded model plays zero-sum games in words: of plain self-play,
+and of self-play beside a reference that moves, the newest model and the average of its past."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.training.claim import Claim, Request, Result, Table, Target
+from benchmarks.training.zero_sum import kuhn_poker, rock_paper_scissors
+from srl_agents.evaluation.bootstrap import mean_interval
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_train.config import yaml_file
+from srl_train.engine.assemble import assemble
+from srl_train.engine.rounds import run_round
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A game whose strategies can be asked for and judged exactly."""
+
+    make_env: Callable[[], Any]
+    asked: Callable[[HuggingFaceBackend], Any]
+    exploitability: Callable[[Any], float]
+    mixture: Callable[[Sequence[Any]], Any]
+    settings: Settings
+    """Of all methods alike."""
+    moving: Settings
+    """Of the moving reference."""
+
+
+POINTS = 10
+"""Strategies are asked for at the start and so many times more."""
+PLAIN, MOVING = "plain self-play", "moving reference"
+ALL_METHODS: Settings = {
+    "models.count": 1,
+    "models.constrained": True,
+    "mode.name": "raw",
+    "algorithm.scale_rewards": "none",
+    "algorithm.schedule": "linear",
+}
+ROCK, POKER = "biased rock-paper-scissors", "Kuhn poker"
+GAMES: Mapping[str, Judged] = {
+    ROCK: Judged(
+        rock_paper_scissors.BiasedRockPaperScissors,
+        rock_paper_scissors.asked,
+        rock_paper_scissors.exploitability,
+        rock_paper_scissors.mixture,
+        {
+            "algorithm.learning_rate": 3e-4,
+            "rollout.group_size": 16,
+            "rollout.groups_per_round": 4,
+            "rounds": 100,
+        },
+        {"algorithm.beta": 1.0, "algorithm.reference": "moving", "algorithm.reference_every": 50},
+    ),
+    POKER: Judged(
+        kuhn_poker.KuhnPoker,
+        kuhn_poker.asked,
+        kuhn_poker.exploitability,
+        kuhn_poker.mixture,
+        {
+            "algorithm.learning_rate": 1e-3,
+            "rollout.group_size": 8,
+            "rollout.groups_per_round": 8,
+            "rounds": 80,
+        },
+        {"algorithm.beta": 0.5, "algorithm.reference": "moving", "algorithm.reference_every": 40},
+    ),
+}
+
+
+def measure(request: Request) -> Result:
+    """One row per game, seed, method and what is judged; then one per method over the seeds."""
+    rows: list[dict[str, Any]] = []
+    for name, game in GAMES.items():
+        methods: Mapping[str, Settings] = {PLAIN: {}, MOVING: game.moving}
+        for seed in request.seeds:
+            plain = 0.0
+            for method, own in methods.items():
+                settings = {**ALL_METHODS, **game.settings, **own, **request.overrides}
+                run = trained(game, {**settings, "seed": seed})
+                plain = plain or run[0]["end"]
+                rows += [
+                    {
+                        "game": name,
+                        "method": method,
+                        "seed": seed,
+                        "seeds": "each",
+                        **row,
+                        "of_plain": row["end"] / plain,
+                        "falls": min(row["start"] - row["middle"], row["middle"] - row["end"]),
+                    }
+                    for row in run
+                ]
+    return Result(rows, _over_seeds(rows))
+
+
+def trained(game: Judged, settings: Settings) -> list[dict[str, Any]]:
+    """Two rows of a run: its newest strategy at the start, in the middle (the mean of 40, 50 and 60
+    % of the rounds) and in the end (80, 90 and 100 %), and the mixture of its strategies so far."""
+    began = time.process_time()
+    config = yaml_file.from_tree({"seats": {"player_0": "model_0"}}, settings)
+    run = assemble(config, game.make_env)
+    strategies = [game.asked(run.players.backends["model_0"])]  # type: ignore[arg-type]
+    for number in range(config.rounds):
+        run_round(run, number)
+        run.next_round = number + 1
+        if not run.next_round % (config.rounds // POINTS):
+            strategies.append(game.asked(run.players.backends["model_0"]))  # type: ignore[arg-type]
+    newest = [game.exploitability(one) for one in strategies]
+    half = len(strategies) // 2
+    return [
+        {
+            "judged": "newest",
+            "start": newest[0],
+            "middle": sum(newest[half - 1 : half + 2]) / 3,
+            "end": sum(newest[-3:]) / 3,
+            "course": newest,
+            "cpu_seconds": time.process_time() - began,
+        },
+        {
+            "judged": "average",
+            "start": newest[0],
+            "middle": game.exploitability(game.mixture(strategies[: half + 1])),
+            "end": game.exploitability(game.mixture(strategies)),
+        },
+    ]
+
+
+def _over_seeds(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    kinds = dict.fromkeys((row["game"], row["method"], row["judged"]) for row in rows)
+    found = []
+    for kind in kinds:
+        own = [r for r in rows if (r["game"], r["method"], r["judged"]) == kind]
+        names = ("game", "method", "judged")
+        merged: dict[str, Any] = {**dict(zip(names, kind, strict=True)), "seeds": "all"}
+        for name in ("start", "middle", "end", "of_plain"):
+            mean, low, high = mean_interval([row[name] for row in own])
+            merged[f"{name}_all"] = f"{mean:.2f} ({low:.2f} to {high:.2f})"
+        found.append(merged)
+    return found
+
+
+_COLUMNS = {"game": "{game}", "learned by": "{method}", "judged": "{judged}"}
+ZERO_SUM = Claim(
+    measure,
+    tables=[
+        Table(
+            {
+                **_COLUMNS,
+                "seed": "{seed}",
+                "start": "{start:.2f}",
+                "middle": "{middle:.2f}",
+                "end": "{end:.2f}",
+                "of plain self-play's": "{of_plain:.2f}",
+                "CPU-s": "{cpu_seconds:.0f}",
+            },
+            "**Exploitability by seed**",
+            {"seeds": "each"},
+        ),
+        Table(
+            {
+                **_COLUMNS,
+                "start": "{start_all}",
+                "middle": "{middle_all}",
+                "end": "{end_all}",
+                "of plain self-play's": "{of_plain_all}",
+            },
+            "**Over the seeds**: mean and 95 % interval (Student's t)",
+            {"seeds": "all"},
+        ),
+    ],
+    targets=[
+        Target(
+            "{game}: beside a moving reference the newest model ends below half of plain "
+            "self-play's exploitability, on every seed",
+            "of_plain", "<", 0.5, "{:.2f} of it",
+            {"game": ROCK, "method": MOVING, "judged": "newest"},
+        ),
+        Target(
+            "{game}: and its exploitability falls from the start to the middle to the end, on "
+            "every seed",
+            "falls", ">", 0.0, "by {:.3f} at least",
+            {"game": ROCK, "method": MOVING, "judged": "newest"},
+        ),
+        Target(
+            "{game}: beside a moving reference the newest model ends below plain self-play's "
+            "exploitability, on every seed",
+            "of_plain", "<", 1.0, "{:.2f} of it",
+            {"game": POKER, "method": MOVING, "judged": "newest"},
+        ),
+    ],
+    legend="Seeds {seeds}. Exploitability is exact: what best responses gain, averaged over both "
+    "places, against the model's own probabilities of its legal answers in every situation. "
+    "The newest model's is the mean at 40, 50 and 60 % of the rounds (middle) and at 80, 90 and "
+    "100 % (end); the average is the mixture of the strategies taken so far, one drawn for each "
+    "game. The last column compares with the newest model of plain self-play. CPU-seconds are a "
+    "whole run's.",
+)  # fmt: skip

@@ -1,0 +1,97 @@
+"""Zero-sum games in words: their rules, and best responses against known values."""
+
+import itertools
+
+import pytest
+
+from benchmarks.training.zero_sum import kuhn_poker, rock_paper_scissors
+from benchmarks.training.zero_sum.kuhn_poker import BET, OPEN, PASS, SITUATIONS, KuhnPoker
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.llm.tiny import folder
+from srl_agents.policy import AgentObservation
+from srl_agents.rollout import play_many
+from srl_agents.rollout.event_loop import run
+from srl_agents.scripted.registry import classic_policy
+from srl_envs.env_checker import check_environment
+
+JACK, QUEEN, KING = range(3)
+UNIFORM = dict.fromkeys(SITUATIONS, 0.5)
+
+
+def equilibrium(alpha):
+    """The family of Kuhn 1950: the jack is bet first with chance alpha, the king with three times
+    that."""
+    return {
+        (JACK, ()): alpha, (QUEEN, ()): 0.0, (KING, ()): 3 * alpha,
+        (JACK, (PASS, BET)): 0.0, (QUEEN, (PASS, BET)): alpha + 1 / 3, (KING, (PASS, BET)): 1.0,
+        (JACK, (PASS,)): 1 / 3, (QUEEN, (PASS,)): 0.0, (KING, (PASS,)): 1.0,
+        (JACK, (BET,)): 0.0, (QUEEN, (BET,)): 1 / 3, (KING, (BET,)): 1.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [KuhnPoker, rock_paper_scissors.BiasedRockPaperScissors])
+def test_keeps_the_contract(make):
+    check_environment(make)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 1 / 3])
+def test_nothing_is_gained_on_the_equilibria_of_kuhn_poker(alpha):
+    own = equilibrium(alpha)
+    assert kuhn_poker.exploitability(own) == pytest.approx(0.0, abs=1e-12)
+    assert kuhn_poker.value(own, own) == pytest.approx(-1 / 18)
+
+
+def test_what_is_gained_on_others():
+    assert kuhn_poker.exploitability(UNIFORM) == pytest.approx(11 / 24)
+    always = dict.fromkeys(SITUATIONS, 1.0)
+    assert kuhn_poker.exploitability(always) == pytest.approx(1 / 3)
+    assert kuhn_poker.exploitability(dict.fromkeys(SITUATIONS, 0.0)) == pytest.approx(1.0)
+
+
+def test_a_mixture_earns_what_its_members_earn_on_average():
+    members = [equilibrium(0.0), UNIFORM, dict.fromkeys(SITUATIONS, 1.0)]
+    mixed, other = kuhn_poker.mixture(members), {s: 0.2 + 0.1 * s[0] for s in SITUATIONS}
+    for value in (
+        lambda one: kuhn_poker.value(one, other),
+        lambda one: kuhn_poker.value(other, one),
+    ):
+        assert value(mixed) == pytest.approx(sum(map(value, members)) / 3)
+
+
+def test_rock_paper_scissors():
+    uniform = [1 / 3] * 3
+    assert rock_paper_scissors.exploitability(uniform) == pytest.approx(2 / 3)
+    assert rock_paper_scissors.exploitability([0.2, 0.6, 0.2]) == pytest.approx(0.0, abs=1e-12)
+    pure = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    assert list(map(rock_paper_scissors.exploitability, pure)) == [1.0, 1.0, 3.0]
+    assert rock_paper_scissors.mixture(pure) == pytest.approx(uniform)
+
+
+def test_games_pay_what_the_tree_says():
+    policy = classic_policy("uniform", KuhnPoker())
+    ends = set()
+    for episode in play_many(KuhnPoker, dict.fromkeys(kuhn_poker.AGENTS, policy), range(60)):
+        asked = [step for turn in episode.turns for step in turn if step.decision.asked]
+        chosen = tuple(int(step.decision.action) for step in asked)
+        first = asked[0].agent
+        cards = {step.agent: int(step.observation[0]) for step in episode.turns[0]}
+        [second] = set(cards) - {first}
+        won = kuhn_poker.earned((cards[first], cards[second]), chosen)
+        assert episode.returns() == {first: won, second: -won}
+        assert all(chosen[:n] in OPEN for n in range(len(chosen)))
+        ends.add(chosen)
+    assert ends == {(0, 0), (1, 0), (1, 1), (0, 1, 0), (0, 1, 1)}
+
+
+def test_the_chances_asked_for_are_those_that_are_played():
+    backend = HuggingFaceBackend.load(folder(KuhnPoker, steps=4), device="cpu")
+    chances, view = kuhn_poker.asked(backend), kuhn_poker.PokerView()
+    policy = TextPolicy(backend, view, constrained=True)
+    card, games = KING, 1500
+    seen = [AgentObservation("player_0", kuhn_poker.observation(card, True, ()))] * games
+    decisions, _ = run(policy.act(seen, [policy.start(seed) for seed in range(games)]))
+    bets = sum(decision.action == BET for decision in decisions) / games
+    assert bets == pytest.approx(chances[card, ()], abs=0.05)
+    assert chances.keys() == set(itertools.product(range(3), OPEN))
+    assert all(0 < chance < 1 for chance in chances.values())
