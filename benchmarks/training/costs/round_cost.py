@@ -3,7 +3,7 @@
 The demo is played once and recorded. Then, in turns: our rounds on the recorded episodes, from
 shaping to accounting, everything but the play; and, for each model, `GRPOTrainer.train()` on the
 samples its learner was handed. CPU time of this process, building either side left out. Both must
-arrive at the same weights.
+arrive at the same weights, but for rounding.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from srl_train.engine.games import play_groups
 from srl_train.engine.state import Run
 
 REPEATS = 7
+ROUNDING = 1e-5
+"""Of a weight: our learner computes logits for the answers' tokens alone, TRL for all, and sums in
+another order. An update moves weights by about the learning rate, 3e-3."""
 PLAYS = play_groups.__name__
 """What a round calls to play its episodes."""
 Weights = Mapping[str, Mapping[str, Tensor]]
@@ -181,8 +184,8 @@ ROUND_COST = Claim(
             {"side": "GRPOTrainer.train(), its loop alone"},
         ),
         Target(
-            "both sides end with the same weights",
-            "difference", "==", 0.0, "greatest difference {:.1e}",
+            "both sides end with the same weights but for rounding",
+            "difference", "<", ROUNDING, "greatest difference {:.1e}",
             {"side": "our rounds without the play"},
         ),
     ],
