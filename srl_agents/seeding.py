@@ -55,6 +55,8 @@ STREAMS: Mapping[str, Stream] = {
     # Who plays a group of games, and in which order models meet over a cycle of groups.
     "matchmaking": Stream((8, "group")),
     "round_robin": Stream((9, "cycle")),
+    # From whom a model of a population goes on, and with which settings.
+    "population": Stream((10, "round")),
     # Resampling for confidence intervals.
     "bootstrap": Stream((15_485_863,), kept=True),
 }

@@ -25,6 +25,7 @@ from srl_train.config.learning.presets import PRESETS, PresetName, filled_in
 from srl_train.config.learning.updates import (
     AsynchronousConfig,
     FederatedConfig,
+    PopulationConfig,
     SynchronizedConfig,
     UpdatesConfig,
 )
@@ -246,24 +247,10 @@ class RunConfig(Section):
             )
 
     def _check_updates(self) -> None:
-        updates = self.updates
-        if not isinstance(updates, FederatedConfig):
-            return
-        if updates.adapters == "alternating" and self.models.adapters is None:
-            raise ConfigError(
-                "updates.adapters: got 'alternating' where whole models are trained: leave it out, "
-                "or give models.adapters"
-            )
-        if updates.adapters == "alternating" and updates.mix < 1:
-            raise ConfigError(
-                f"updates.mix: got {updates.mix} where updates.adapters is 'alternating', for "
-                "which all models must share a factor: give 1"
-            )
-        if 0 < self.rounds < updates.period:
-            raise ConfigError(
-                f"updates.period: got {updates.period} where rounds is {self.rounds}: the models "
-                f"would never be averaged; give {self.rounds} or less"
-            )
+        if isinstance(self.updates, FederatedConfig):
+            self.updates.check_run(self.models.adapters is not None, self.rounds)
+        if isinstance(self.updates, PopulationConfig):
+            self.updates.check_run(self.learned_by, self.engine.play_ahead)
 
     def _check_players(self) -> None:
         models = self.models
@@ -344,6 +331,7 @@ class RunConfig(Section):
         refused = {
             "models.adapters": self.models.adapters is not None,
             "opponent_pools": bool(self.opponent_pools),
+            "updates.strategy 'population'": isinstance(self.updates, PopulationConfig),
             "sft": self.sft is not None,
             "dpo": self.dpo is not None,
             "the algorithm ppo": any(isinstance(own, PpoConfig) for own in learned),

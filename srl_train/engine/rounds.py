@@ -24,11 +24,12 @@ from srl_train.engine import resume
 from srl_train.engine.games import Games, games_of, play, play_groups
 from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
-from srl_train.engine.update import UpdateStats, distance
+from srl_train.engine.update import UpdateStats, distance, exchange_models
 from srl_train.errors import TrainingError
 from srl_train.metrics import equal_rewards, failed_games, unreadable_answers
 from srl_train.updates import RoundContext
-from srl_train.updates.scores import model_scores
+from srl_train.updates.scores import model_scores, start_returns
+from srl_train.updates.strategy import no_copies
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Played:
     never_asked: Mapping[str, Mapping[str, int]]
     """Model -> agent -> games left out because it was not asked in one of their group."""
     scores: Mapping[str, float]
+    returns: Mapping[str, Sequence[float]]
+    """Model -> what it earned above like agents, for each start from which it played."""
     mode_state: Mapping[str, float]
     """The mode's, after this round."""
     warned: Sequence[str]
@@ -219,6 +222,7 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
         samples,
         never_asked,
         model_scores(kept, run.learners, run.roles),
+        start_returns(kept, run.learners, run.roles),
         dict(run.mode_state),
         [*failed_games.warn(run, episodes, len(left_out)), *unreadable_answers.warn(run, kept)],
         replayed_steps,
@@ -246,11 +250,15 @@ def learn_from(run: Run, played: Played, models: Collection[str]) -> dict[str, U
         run.buffers[model].add(played.samples[model])
     updates = {model: UpdateStats() for model in models}
     before: dict[str, dict[str, Tensor]] = {}  # of a model's first update
-    context = RoundContext(played.number, 0, played.scores)
+    context = RoundContext(
+        played.number, 0, played.scores, returns=played.returns, seed=run.config.seed
+    )
     update_index = 0
     while batches := _full_budgets(run, played.number, models):
         before = {**run.engine.update(run, batches, context, update_index, updates), **before}
         update_index += 1
+    if run.strategy.exchange is not no_copies:
+        before = {**exchange_models(run, context, updates), **before}
     for model, update in updates.items():
         if model in before:
             update.weight_change = distance(before[model], run.learners[model].weights())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,8 @@ class UpdateStats:
     received: int = 0
     version: int = 0
     """The model's update count afterwards."""
+    copied_from: str | None = None
+    """The model that this one went on from."""
     dropped: Counter[str] = field(default_factory=Counter)
     """Agent -> samples thrown away as too stale, in all rounds so far."""
 
@@ -103,6 +106,38 @@ def update_models(
     for model, (sent, received) in run.strategy.traffic(run.strategy_state).items():
         stats[model].sent += sent - traffic[model][0]
         stats[model].received += received - traffic[model][1]
+    return before
+
+
+def exchange_models(
+    run: Run, context: RoundContext, stats: Mapping[str, UpdateStats]
+) -> dict[str, dict[str, Tensor]]:
+    """Have models go on from others, as these are now, where the update strategy says so; each is
+    published. Returns copies of their weights before it."""
+    copies, run.strategy_state = run.strategy.exchange(run.strategy_state, context)
+    learners = run.learners
+    sources = {
+        source: (
+            snapshot(learners[source].weights()),
+            learners[source].optimizer_state(),
+            learners[source].counters(),
+            snapshot(learners[source].reference()),
+        )
+        for source in sorted({own.source for own in copies.values()})
+    }
+    sources = copy.deepcopy(sources)  # a source may go on from another itself
+    before = {model: snapshot(learners[model].weights()) for model in copies}
+    for model, own in copies.items():
+        weights, optimizer, counters, reference = copy.deepcopy(sources[own.source])
+        learners[model].set_weights(weights)
+        learners[model].load_optimizer_state(optimizer)
+        learners[model].load_counters(counters)
+        if reference:
+            learners[model].set_reference(reference)
+        learners[model].scale(own.factors)
+        run.versions[model] += 1
+        stats[model].copied_from = own.source
+        run.engine.publish(run, model)
     return before
 
 

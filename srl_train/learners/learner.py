@@ -93,6 +93,14 @@ class Learner(Protocol):
         """Plain data: schedule position and step counts."""
         ...
 
+    def hyperparameters(self) -> dict[str, float]:
+        """Those that `scale` takes, as they are now; `counters` and `optimizer_state` hold them."""
+        ...
+
+    def scale(self, factors: Mapping[str, float]) -> None:
+        """Multiply these hyper-parameters, by their names in the configuration."""
+        ...
+
     def parallelism(self) -> Parallelism:
         """What it really runs on: how many processes, sharing the model how."""
         ...

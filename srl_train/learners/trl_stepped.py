@@ -56,6 +56,14 @@ TURNS = Turns()
 GradientState and the warnings' filters are the process's, and a step sets them all."""
 
 
+HELD_AS = {
+    "beta": ("beta",),
+    "entropy_coef": ("entropy_coef",),
+    "clip_range": ("epsilon_low", "epsilon_high"),
+}
+"""Hyper-parameter -> the attributes that TRL's trainers read at every step."""
+
+
 class SteppedLearner:
     """The part of the Learner protocol that does not depend on the loss.
 
@@ -253,16 +261,47 @@ class SteppedLearner:
         optimizer = self._trainer.optimizer
         optimizer.load_state_dict(fsdp.optimizer_state_like(state, optimizer))
 
+    def hyperparameters(self) -> dict[str, float]:
+        """Those that `scale` takes, as they are now."""
+        own = {name: getattr(self._trainer, held[0], None) for name, held in HELD_AS.items()}
+        rates = self._trainer.lr_scheduler.base_lrs
+        return {"learning_rate": rates[0], **{n: v for n, v in own.items() if v is not None}}
+
+    def scale(self, factors: Mapping[str, float]) -> None:
+        """Multiply these hyper-parameters; the learning rate over its whole schedule."""
+        trainer = self._trainer
+        for name, factor in factors.items():
+            for attribute in HELD_AS.get(name, ()):
+                setattr(trainer, attribute, getattr(trainer, attribute) * factor)
+        factor = factors.get("learning_rate", 1.0)
+        for group in trainer.optimizer.param_groups:
+            group["lr"], group["initial_lr"] = group["lr"] * factor, group["initial_lr"] * factor
+        schedule = trainer.lr_scheduler
+        schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]
+        schedule._last_lr = [rate * factor for rate in schedule._last_lr]
+
     def counters(self) -> dict[str, Any]:
-        """The schedule's state_dict (its plain numbers) and the optimizer steps so far."""
+        """The schedule's state_dict (its plain numbers), the optimizer steps so far, and the
+        hyper-parameters that the trainer holds."""
         schedule = self._trainer.lr_scheduler.state_dict()
         plain = {k: v for k, v in schedule.items() if isinstance(v, int | float | list | bool)}
-        return {"schedule": plain, "global_step": self._trainer.state.global_step}
+        return {
+            "schedule": plain,
+            "global_step": self._trainer.state.global_step,
+            "held": {
+                attribute: getattr(self._trainer, attribute)
+                for attributes in HELD_AS.values()
+                for attribute in attributes
+                if hasattr(self._trainer, attribute)
+            },
+        }
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:
         """Restore what `counters` gave."""
         self._trainer.lr_scheduler.load_state_dict(dict(counters["schedule"]))
         self._trainer.state.global_step = counters["global_step"]
+        for attribute, value in counters["held"].items():
+            setattr(self._trainer, attribute, value)
 
 
 def common_arguments(

@@ -3,8 +3,10 @@
 from srl_train.updates.asynchronous import asynchronous
 from srl_train.updates.averaging import check_compatible
 from srl_train.updates.federated import federated
+from srl_train.updates.population import population
 from srl_train.updates.selective import selective
 from srl_train.updates.strategy import (
+    Copy,
     RoundContext,
     Tensors,
     UpdateStrategy,
@@ -17,6 +19,7 @@ from srl_train.updates.table import STRATEGIES
 
 __all__ = [
     "STRATEGIES",
+    "Copy",
     "RoundContext",
     "Tensors",
     "UpdateStrategy",
@@ -25,6 +28,7 @@ __all__ = [
     "check_compatible",
     "federated",
     "no_state",
+    "population",
     "selective",
     "synchronized",
     "unchanged",

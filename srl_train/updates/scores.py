@@ -66,19 +66,47 @@ def model_scores(
     }
 
 
+def start_returns(
+    episodes: Sequence[Episode], models: Collection[str], roles: Mapping[str, str]
+) -> dict[str, list[float]]:
+    """Model -> for each start from which it played, the mean of its agents' raw returns, each less
+    the mean over all these episodes of agents of its role that `models` hold.
+
+    Whoever held the better place gains nothing by it; models in unlike games can be compared.
+    """
+    earned: dict[str, dict[int, list[tuple[str, float]]]] = {}
+    alike: dict[str, list[float]] = {}
+    for episode in episodes:
+        for agent, value in episode.returns().items():
+            if episode.seats[agent] in models:
+                starts = earned.setdefault(episode.seats[agent], {})
+                starts.setdefault(episode.seed, []).append((roles[agent], value))
+                alike.setdefault(roles[agent], []).append(value)
+    means = {role: math.fsum(values) / len(values) for role, values in alike.items()}
+    return {
+        model: [
+            math.fsum(value - means[role] for role, value in own) / len(own)
+            for own in starts.values()
+        ]
+        for model, starts in earned.items()
+    }
+
+
 def _in_standard_errors(starts: Sequence[Sequence[float]], nothing: float) -> float:
     """The mean of all numbers, over its standard error; numbers of one start lie together."""
     every = [value for own in starts for value in own]
     mean = math.fsum(every) / len(every)
     if len(every) < 2 or abs(mean) <= nothing:
         return 0.0
-    error = max(_error(every), _error([math.fsum(own) / len(own) for own in starts]))
+    error = max(
+        standard_error(every), standard_error([math.fsum(own) / len(own) for own in starts])
+    )
     if error <= abs(mean) / CERTAIN:
         return math.copysign(CERTAIN, mean)
     return mean / error
 
 
-def _error(values: Sequence[float]) -> float:
+def standard_error(values: Sequence[float]) -> float:
     """The standard error of the mean of independent numbers; 0 of a single one."""
     if len(values) < 2:
         return 0.0

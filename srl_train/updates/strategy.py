@@ -31,6 +31,15 @@ def _no_weights(model: str) -> Mapping[str, Tensor]:
     raise UpdateError(f"the weights of {model} are asked for outside an optimizer step")
 
 
+class Copy(NamedTuple):
+    """How a model goes on from another."""
+
+    source: str
+    """The model whose weights, optimizer state and hyper-parameters it takes."""
+    factors: Mapping[str, float]
+    """Hyper-parameter -> what it is multiplied by then (Learner.scale)."""
+
+
 class RoundContext(NamedTuple):
     """Where in a run a strategy is called."""
 
@@ -47,6 +56,11 @@ class RoundContext(NamedTuple):
     """At an optimizer step: model -> its weights as they are, by parameter name."""
     closing: bool = False
     """Whether this is the last update of a stage before the rounds."""
+    returns: Mapping[str, Sequence[float]] = MappingProxyType({})
+    """Model -> for each start from which it played this round, what it earned above the mean of
+    like agents (srl_train.updates.scores)."""
+    seed: int = 0
+    """The run's."""
 
 
 def no_state(models: Sequence[str]) -> dict[str, Any]:
@@ -66,13 +80,18 @@ def any_models(parameters: Parameters) -> None:
     """Accept every set of models: `check` of a strategy that averages nothing."""
 
 
+def no_copies(state: Any, context: RoundContext) -> tuple[Mapping[str, Copy], Any]:
+    """`exchange` of a strategy under which no model goes on from another."""
+    return {}, state
+
+
 def no_traffic(state: Any) -> Traffic:
     """`traffic` of a strategy that does not count what models send each other."""
     return {}
 
 
 class UpdateStrategy(NamedTuple):
-    """Five functions; most strategies need `init` and one of the others."""
+    """Six functions; most strategies need `init` and one of the others."""
 
     init: Callable[[Sequence[str]], Any]
     """Names of the models -> the first state."""
@@ -85,6 +104,9 @@ class UpdateStrategy(NamedTuple):
     """Raises UpdateError, before training starts, if these models cannot be updated so."""
     traffic: Callable[[Any], Traffic] = no_traffic
     """State -> what the models would have sent over a network between them so far."""
+    exchange: Callable[[Any, RoundContext], tuple[Mapping[str, Copy], Any]] = no_copies
+    """(state, context) -> (model -> how it goes on from another, as that one is now; state); once a
+    round, after its updates."""
 
 
 def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
@@ -128,4 +150,16 @@ def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
                 total[model] = before[0] + sent, before[1] + received
         return total
 
-    return UpdateStrategy(init, on_gradients, on_weights, check, traffic)
+    def exchange(states: Any, context: RoundContext) -> tuple[dict[str, Copy], list[Any]]:
+        copies: dict[str, Copy] = {}
+        after = []
+        for strategy, state in zip(strategies, states, strict=True):
+            found, state = strategy.exchange(state, context)
+            copies |= found
+            after.append(state)
+        return copies, after
+
+    exchanges = any(strategy.exchange is not no_copies for strategy in strategies)
+    return UpdateStrategy(
+        init, on_gradients, on_weights, check, traffic, exchange if exchanges else no_copies
+    )

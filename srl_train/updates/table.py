@@ -7,6 +7,7 @@ from typing import Any
 
 from srl_train.updates.asynchronous import asynchronous
 from srl_train.updates.federated import TEMPERATURE, federated
+from srl_train.updates.population import population
 from srl_train.updates.selective import selective
 from srl_train.updates.strategy import UpdateStrategy
 from srl_train.updates.synchronized import synchronized
@@ -24,6 +25,7 @@ STRATEGIES: Mapping[str, Callable[[Any], UpdateStrategy]] = {
         server=updates.server,
         adapters=updates.adapters,
     ),
+    "population": lambda updates: population(updates.every, updates.perturb),
     "selective": lambda updates: selective(updates.fraction, updates.patience),
 }
 """Name -> the `updates` section of a configuration -> strategy."""

@@ -7,7 +7,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
+from srl_train.config.learning.learners import SurrogateConfig
 from srl_train.config.section import Names, Section, chosen_by
+from srl_train.errors import ConfigError
 
 INDEPENDENT = "asynchronous"
 """The strategy under which no model's update depends on another's."""
@@ -157,6 +159,25 @@ class FederatedConfig(UpdatesSection):
     """How LoRA adapters are averaged: their A and B apart, which is inexact, or exactly, by
     training one of the two at a time."""
 
+    def check_run(self, adapters: bool, rounds: int) -> None:
+        """Raise ConfigError where a run of so many rounds, with adapters or whole models, cannot be
+        averaged so."""
+        if self.adapters == "alternating" and not adapters:
+            raise ConfigError(
+                "updates.adapters: got 'alternating' where whole models are trained: leave it out, "
+                "or give models.adapters"
+            )
+        if self.adapters == "alternating" and self.mix < 1:
+            raise ConfigError(
+                f"updates.mix: got {self.mix} where updates.adapters is 'alternating', for "
+                "which all models must share a factor: give 1"
+            )
+        if 0 < rounds < self.period:
+            raise ConfigError(
+                f"updates.period: got {self.period} where rounds is {rounds}: the models "
+                f"would never be averaged; give {rounds} or less"
+            )
+
 
 class SelectiveConfig(UpdatesSection):
     """Only the best models of a round update."""
@@ -169,8 +190,45 @@ class SelectiveConfig(UpdatesSection):
     """Rounds after which a model that was passed over updates too."""
 
 
+class PopulationConfig(UpdatesSection):
+    """Models learn apart; who is clearly worse goes on from a better one, with other settings."""
+
+    strategy: Literal["population"] = "population"
+    """How the models' updates are combined (docs/training/updates.md)."""
+    every: Annotated[int, Field(ge=1)] = 10
+    """Rounds between two comparisons."""
+    perturb: Annotated[
+        tuple[Literal["learning_rate", "beta", "entropy_coef", "clip_range"], ...],
+        Field(strict=False),
+    ] = ("learning_rate",)
+    """Settings of `algorithm` that are multiplied by .8 or 1.25 then."""
+
+    def check_run(self, learned_by: Mapping[str, SurrogateConfig], play_ahead: bool) -> None:
+        """Raise ConfigError for models, by what they learn by, that cannot go on from others."""
+        if len(learned_by) < 2:
+            raise ConfigError("updates.strategy: got 'population' for 1 model: give 2 or more")
+        if play_ahead:
+            raise ConfigError(
+                "updates.strategy: got 'population' where engine.play_ahead is true: what a model "
+                "has played ahead is not its own once it goes on from another; leave one out"
+            )
+        if len({(type(own), own.loss) for own in learned_by.values()}) > 1:
+            raise ConfigError(
+                "updates.strategy: got 'population' for models of several algorithms: one cannot "
+                "take the optimizer state of another; give all models the same algorithm"
+            )
+        for model, own in learned_by.items():
+            for name in self.perturb:
+                if not getattr(own, name, own.trl.get(name)):
+                    raise ConfigError(
+                        f"updates.perturb: got {name!r}, of which the algorithm of {model} has "
+                        "none, and a factor changes nothing: give it a value above 0, or leave "
+                        "it out here"
+                    )
+
+
 UpdatesConfig = Annotated[
-    AsynchronousConfig | SynchronizedConfig | FederatedConfig | SelectiveConfig,
+    AsynchronousConfig | SynchronizedConfig | FederatedConfig | SelectiveConfig | PopulationConfig,
     Field(discriminator="strategy"),
     chosen_by("strategy", "asynchronous"),
 ]

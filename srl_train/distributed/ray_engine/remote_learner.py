@@ -132,6 +132,15 @@ class RemoteLearner:
         """See Learner."""
         self._change("load_counters", dict(counters))
 
+    def hyperparameters(self) -> dict[str, float]:
+        """See Learner."""
+        found: dict[str, float] = self._ask("hyperparameters")
+        return found
+
+    def scale(self, factors: Mapping[str, float]) -> None:
+        """See Learner."""
+        self._change("scale", dict(factors))
+
     def parallelism(self) -> Parallelism:
         """See Learner."""
         found: Parallelism = self._ask("parallelism")

@@ -18,6 +18,7 @@ from srl_agents.evaluation.episode_stats import (
 from srl_train.data.trajectory import Game
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats
+from srl_train.updates.strategy import no_copies
 
 # TRL's names -> ours, for those worth a column of every run.
 _KEPT = {
@@ -124,6 +125,7 @@ def _model_row(
         # Those that it may hold, where agents are drawn or rotated.
         "seats": list(seats),
         **_matched(run, model, held),
+        **_population(run, model, update),
         "raw_reward": mean([step.reward for step in steps]),
         "raw_return": mean([episode.returns()[agent] for episode, _, agent in held]),
         "shaped_return": mean([sum(game[agent].shaped) for _, game, agent in held]),
@@ -143,6 +145,14 @@ def _model_row(
         "age_rounds": _summary(update.age),
         **metrics,
     }
+
+
+def _population(run: Run, model: str, update: UpdateStats) -> dict[str, Any]:
+    """Where models may go on from others: from whom this one did, and its settings after it."""
+    if run.strategy.exchange is no_copies:
+        return {}
+    settings = run.learners[model].hyperparameters()
+    return {"copied_from": update.copied_from, "settings": settings}
 
 
 def _matched(

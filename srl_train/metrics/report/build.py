@@ -217,6 +217,7 @@ def _updates(run: Run) -> list[Block]:
             "Staleness: how many updates of its model ago a sample was drawn."
         ),
         *([Text(unmoved, "bad")] if idle else ()),
+        *_headed("Models that went on from others", tables.copies(run)),
         Details("Weight change per round", [tables.weight_changes(run)]),
     ]
 

@@ -184,6 +184,22 @@ def weight_changes(run: Run) -> Table:
     return table(["round", *run.models], rows)
 
 
+def copies(run: Run) -> Table | None:
+    """One row per model that went on from another, with its settings then; None where none did."""
+    rows = [
+        (
+            row["round"],
+            model,
+            own["copied_from"],
+            ", ".join(f"{name} {number(value)}" for name, value in own["settings"].items()),
+        )
+        for row in run.rows
+        for model, own in row["models"].items()
+        if own.get("copied_from")
+    ]
+    return table(["round", "model", "went on from", "settings after it"], rows) if rows else None
+
+
 def idle_updates(run: Run) -> list[str]:
     """'model in round k' for every update that is counted although no weight changed."""
     return [

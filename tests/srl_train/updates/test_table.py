@@ -7,6 +7,7 @@ import pytest
 from srl_train.config.learning.updates import (
     AsynchronousConfig,
     FederatedConfig,
+    PopulationConfig,
     SelectiveConfig,
     SynchronizedConfig,
 )
@@ -14,7 +15,13 @@ from srl_train.config.yaml_file import from_tree
 from srl_train.errors import ConfigError
 from srl_train.updates import STRATEGIES
 
-KINDS = (AsynchronousConfig, FederatedConfig, SelectiveConfig, SynchronizedConfig)
+KINDS = (
+    AsynchronousConfig,
+    FederatedConfig,
+    PopulationConfig,
+    SelectiveConfig,
+    SynchronizedConfig,
+)
 OWN = {
     "groups": ([["model_0"]], {"synchronized", "federated"}),
     "weighting": ({"by": "scores", "temperature": 0.7}, {"federated"}),
@@ -23,6 +30,8 @@ OWN = {
     "proximal": (0.1, {"federated"}),
     "adapters": ("factors", {"federated"}),
     "server": ({"name": "diloco", "momentum": 0.5}, {"federated"}),
+    "every": (7, {"population"}),
+    "perturb": (["clip_range"], {"population"}),
     "fraction": (0.7, {"selective"}),
     "patience": (7, {"selective"}),
     "sample_budget": ({"model_0": 16}, {"asynchronous"}),

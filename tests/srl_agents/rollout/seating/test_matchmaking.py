@@ -131,7 +131,7 @@ def test_by_rating_whoever_played_least_plays():
 def test_teams_are_rated_by_their_means():
     made = Matchmaking(FOUR, [f"m{n}" for n in range(5)], {}, "rating")
     seats = dict(zip(FOUR, ("m0", "m1", "m2", "m3"), strict=True))
-    returns = dict(zip(FOUR, (5, 0, 2, 2), strict=True))  # means 2.5 and 2: m1 wins with m0
+    returns = dict(zip(FOUR, (2, 2, 3, 0), strict=True))  # means 2 and 1.5: m1 wins with m0
     made.record([game(returns, seats)], TEAMS)
     mu = made.ratings.mu
     assert mu["m0"] == mu["m1"] > mu["m4"] == 25 > mu["m2"] == mu["m3"]

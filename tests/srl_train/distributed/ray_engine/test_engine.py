@@ -19,6 +19,7 @@ from srl_train.errors import ConfigError, TrainingError
 from srl_train.trainer import Trainer
 from tests.srl_train.distributed.ray_engine.direct import DirectPlaces, direct_engine
 from tests.srl_train.engine.run_state import everything, same, without_times
+from tests.srl_train.updates.test_population import unequal
 
 CASES = {
     "asynchronous": {},
@@ -64,6 +65,22 @@ def test_one_player_is_equal_to_the_local_engine_to_the_bit(short_run, monkeypat
     assert rows == expected
     assert same(everything(run), everything(local))
     assert run.versions == {"model_0": 2, "model_1": 2} or settings.get("updates__strategy")
+
+
+def test_models_go_on_from_others_as_in_one_process(short_run, monkeypatch):
+    direct_engine(monkeypatch, DirectPlaces())
+    config = short_run(
+        updates__strategy="population",
+        updates__every=1,
+        rollout__groups_per_round=5,
+        algorithm__beta=0.1,
+    )
+    rows, runs = [], []
+    for own in (config, on_ray(config)):
+        runs.append(assemble(own, unequal))
+        rows.append(without_times([run_round(runs[-1], 0).row]))
+    assert same(*map(everything, runs)) and rows[0] == rows[1]
+    assert rows[0][0]["models"]["model_1"]["copied_from"] == "model_0"
 
 
 @pytest.mark.parametrize("strategy", ["asynchronous", "synchronized", "federated"])

@@ -167,10 +167,12 @@ def test_failed_episodes_winners_and_idle_updates_are_told(tmp_path):
         row(1, winners={"team_b": 16}),
     ]
     rows[0]["models"]["model_0"] |= {"updated": True, "weight_change": 0.0}
+    rows[1]["models"]["model_2"] |= {"copied_from": "model_1", "settings": {"learning_rate": 0.004}}
     page = told_by(write_report(write_run(tmp_path / "run", rows=rows)))
     assert "Failed episodes 2 of 32" in page
     assert "team_a team_b first tenth 4 (28.6 %) 10 (71.4 %) 0 (0.0 %)" in page
     assert "although no weight changed: model_0 in round 0." in page
+    assert "1 model_2 model_1 learning_rate 0.004" in page
 
 
 @pytest.mark.parametrize(
