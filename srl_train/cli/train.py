@@ -133,7 +133,8 @@ def _tell(results: dict[str, Any], baselines: Mapping[str, float], mode: str) ->
     found = change(before, after, baselines, mode)
     tell("\n".join(change_in_words(found, baselines, mode)))
     for model, reward in after["per_model"].items():
-        tell(f"  {model}: {before['per_model'][model]:.4f} -> {reward:.4f}")
+        if reward is not None:  # with fewer games than models, not all of them played
+            tell(f"  {model}: {before['per_model'][model]:.4f} -> {reward:.4f}")
     for what, was, now in [
         ("success", before, after),
         *(
