@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from srl_envs.sandbox.code_tests import judged
@@ -132,6 +132,10 @@ class Sandbox:
             Sandbox, minimum=self.minimum, workers=self.workers, without=self.without
         )
         return again, (self.limits,)
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Sandbox:
+        """Itself: copies of what uses a sandbox run their programs in the same workers."""
+        return self
 
 
 def _request(source: str, *, name: str = SOLUTION, asks: Sequence[str] = ()) -> bytes:

@@ -80,7 +80,7 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self.render_mode: str | None = check_choice(
             "render_mode", render_mode, (None, *RENDER_MODES)
         )
-        chosen = DEFAULT if environments is None else environments
+        chosen = dict(DEFAULT) if environments is None else environments
         given = {} if max_cycles is None else {"max_cycles": max_cycles}
         self.named: Mapping[str, Mapping[str, Any]] = chosen
         self.environments = _made(chosen, obs_mode=obs_mode, render_mode=render_mode, **given)
