@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from srl_train.data.samples import TokenSample
+from srl_train.data.samples import TokenSample, in_groups
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats
 
@@ -38,7 +38,8 @@ def warn(
         for model, update in updates.items()
         if update.samples and not update.updates and model not in unread
     ]
-    alike = [model for model in left if _all_equal(samples[model])]
+    size = run.config.rollout.group_size
+    alike = [model for model in left if _all_equal(samples[model], size)]
     cut_off = [m for m in left if m not in alike and _all_left_out(run, m, updates[m])]
     told: list[str] = []
     for cause, models, words in (
@@ -57,11 +58,9 @@ def _all_left_out(run: Run, model: str, update: UpdateStats) -> bool:
     return masks and update.metrics["completions/clipped_ratio"] == 1.0
 
 
-def _all_equal(samples: Iterable[TokenSample]) -> bool:
+def _all_equal(samples: Sequence[TokenSample], group_size: int) -> bool:
     """Whether no sample differs from those that it is compared with."""
-    returns: dict[tuple[int, int, str], set[float]] = {}
-    for sample in samples:
-        if any(sample.advantages or ()):
-            return False
-        returns.setdefault(sample.group, set()).add(sample.episode_return)
-    return all(len(found) == 1 for found in returns.values())
+    if any(any(sample.advantages or ()) for sample in samples):
+        return False
+    groups = in_groups(samples, group_size)
+    return all(len({sample.episode_return for sample in group}) == 1 for group in groups)

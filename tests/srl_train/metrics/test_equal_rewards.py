@@ -52,7 +52,7 @@ def test_samples_are_compared_within_their_group():
         version=0,
     )  # fmt: skip
     other = replace(one, episode_return=2.0)
-    assert _all_equal([one, one, replace(other, group=(0, 1, "a"))])
-    assert not _all_equal([one, other])
-    assert not _all_equal([replace(one, advantages=(0.5,))])
-    assert _all_equal([replace(one, advantages=(0.0,))])
+    assert _all_equal([one, one, other, other], 2)  # an agent's of one start: two situations
+    assert not _all_equal([one, other], 2)
+    assert not _all_equal([replace(one, advantages=(0.5,))], 1)
+    assert _all_equal([replace(one, advantages=(0.0,))], 1)
