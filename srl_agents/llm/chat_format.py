@@ -16,6 +16,9 @@ from srl_agents.llm.chat_templates import TEMPLATES
 # Plain letters and digits: no template trims, escapes or splits them.
 _RULES, _WORDS, _ANSWER, _MORE, _AGAIN = (f"marker{n}Z" for n in ("Rules", "W0", "A0", "W1", "A1"))
 
+_OF_PROGRAMS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+"""What a template raises beside its own errors: it is a program."""
+
 REMEMBERED_ANSWERS = 8192  # legal answers: every change of what is legal asks for them again
 REMEMBERED_PROMPTS = 8192  # situations come back; at a few hundred tokens each, some 20 MB at most
 
@@ -85,7 +88,8 @@ class ChatFormat:
         self._known_answers: dict[str, tuple[int, ...]] = {}
         self._template_kwargs = dict(template_kwargs or {})
         self._has_system, (self._head, self._joint, self._tail) = _opening(self.render)
-        self._between, self._next_tail = _continuation(self.render, self._has_system)
+        opening = self._head + _RULES + self._joint
+        self._between, self._next_tail = _continuation(self.render, self._has_system, opening)
         added = tokenizer.added_tokens_decoder
         special = {token for token, entry in added.items() if entry.special}
         self._special = frozenset(special)
@@ -107,13 +111,30 @@ class ChatFormat:
         """Any of these ends an answer."""
 
     def render(self, messages: Sequence[tuple[str, str]]) -> str:
-        """The template's text of (role, content) messages, up to where the model answers."""
-        rendered = self._tokenizer.apply_chat_template(
-            [{"role": role, "content": content} for role, content in messages],
-            tokenize=False,
-            add_generation_prompt=True,
-            **self._template_kwargs,
-        )
+        """The template's text of (role, content) messages, up to where the model answers.
+
+        Raises BackendError where the template fails.
+        """
+        from jinja2.exceptions import TemplateError, UndefinedError  # not in the base install
+
+        try:
+            rendered = self._tokenizer.apply_chat_template(
+                [{"role": role, "content": content} for role, content in messages],
+                tokenize=False,
+                add_generation_prompt=True,
+                **self._template_kwargs,
+            )
+        except UndefinedError as error:  # a special token that the tokenizer has not, most often
+            raise BackendError(
+                f"the chat template uses what nothing gives it: {error}. A token, such as "
+                "bos_token, is set in the folder's tokenizer_config.json; anything else that the "
+                "template is to be told goes into models.chat_template_kwargs"
+            ) from error
+        except (TemplateError, *_OF_PROGRAMS) as error:
+            roles = ", ".join(role for role, _ in messages)
+            raise BackendError(
+                f"the chat template fails on messages of {roles}: {error}"
+            ) from error
         return str(rendered)
 
     def prompts(self, turns: Sequence[Turn]) -> list[tuple[int, ...]]:
@@ -209,8 +230,6 @@ class ChatFormat:
 
 def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
     """Whether rules have a message of their own, and the text around rules and words."""
-    from jinja2.exceptions import TemplateError  # comes with transformers; not in the base install
-
     try:
         text = render([("system", _RULES), ("user", _WORDS)])
         rendered = render(
@@ -218,10 +237,10 @@ def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
         )
         # Some templates move the system message to the newest turn: that is not append-only.
         has_system = 0 <= rendered.find(_RULES) < rendered.find(_WORDS)
-    except TemplateError:
+    except BackendError:
         has_system = False
     if not has_system:
-        text = _without_system(render)
+        text = render([("user", f"{_RULES}\n\n{_WORDS}")])
     head, _, rest = text.partition(_RULES)
     joint, found, tail = rest.partition(_WORDS)
     if not found or _WORDS in tail:
@@ -229,27 +248,9 @@ def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
     return has_system, (head, joint, tail)
 
 
-def _without_system(render: Render) -> str:
-    """What opens a conversation under a template without a system role.
-
-    Raises BackendError where the template fails on that as well.
-    """
-    from jinja2.exceptions import TemplateError, UndefinedError
-
-    try:
-        return render([("user", f"{_RULES}\n\n{_WORDS}")])
-    except UndefinedError as error:  # a special token that the tokenizer has not, most often
-        raise BackendError(
-            f"the chat template uses what nothing gives it: {error}. A token, such as bos_token, "
-            "is set in the folder's tokenizer_config.json; anything else that the template is to "
-            "be told goes into models.chat_template_kwargs"
-        ) from error
-    except TemplateError as error:
-        raise BackendError(f"the chat template fails on a user's message: {error}") from error
-
-
-def _continuation(render: Render, has_system: bool) -> tuple[str, str]:
-    """The text between an answer and the next words, and after those words."""
+def _continuation(render: Render, has_system: bool, opening: str) -> tuple[str, str]:
+    """The text between an answer and the next words, and after those words; `opening` is what
+    stands before the first words of a conversation that has just begun."""
     start = (
         [("system", _RULES), ("user", _WORDS)]
         if has_system
@@ -257,7 +258,13 @@ def _continuation(render: Render, has_system: bool) -> tuple[str, str]:
     )
     more = [*start, ("assistant", _ANSWER), ("user", _MORE)]
     again = [*more, ("assistant", _AGAIN), ("user", _WORDS)]
-    between, found, tail = render(more).partition(_ANSWER)[2].partition(_MORE)
+    begun, _, rest = render(more).partition(_WORDS)
+    if begun != opening:
+        raise BackendError(
+            "the chat template rewrites what opens a conversation, so it cannot be continued by "
+            f"appending: {opening!r} becomes {begun!r} after the first answer"
+        )
+    between, found, tail = rest.partition(_ANSWER)[2].partition(_MORE)
     later = render(again).partition(_AGAIN)[2].partition(_WORDS)
     if not found or later != (between, _WORDS, tail):
         raise BackendError(

@@ -53,7 +53,7 @@ def template_of(name: str) -> str:
     if name in TEMPLATES:
         return TEMPLATES[name]
     try:
-        text = read_bytes(Path(name).expanduser()).decode()
+        text = read_bytes(Path(name).expanduser()).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
         raise BackendError(
@@ -73,10 +73,10 @@ def fill_in(tokenizer: Any, name: str | None) -> None:
     """
     if name is None:
         return
-    template = template_of(name)
-    if not tokenizer.chat_template:
+    template, own = template_of(name), tokenizer.chat_template
+    if not own:
         tokenizer.chat_template = template
-    elif tokenizer.chat_template.strip() != template.strip():
+    elif not isinstance(own, str) or own.strip() != template.strip():  # some have several by name
         log.warning(
             "%s: the tokenizer has a chat template of its own, which is kept in place of %r",
             getattr(tokenizer, "name_or_path", "") or "a model", name,

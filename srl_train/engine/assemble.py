@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from srl_agents.llm.chat_templates import TEMPLATES
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs import registry
 from srl_envs.wrappers.reward_function import CustomRewards
@@ -244,8 +245,8 @@ def _with_parts(
 
 
 def resolved(config: RunConfig) -> RunConfig:
-    """The config with its bases and files of data by their whole paths: from wherever a run is gone
-    on with, it means the same. Raises ConfigError for a base that is not there."""
+    """The config with its bases, template and files of data by their whole paths: from wherever a
+    run is gone on with, it means the same. Raises ConfigError for a base that is not there."""
     models = config.models
     base: str | tuple[str, ...] = tuple(base_named("models.base", one) for one in models.bases)
     if isinstance(models.base, str):
@@ -253,12 +254,16 @@ def resolved(config: RunConfig) -> RunConfig:
     frozen = {
         n: base_named(f"models.frozen_models.{n}", one) for n, one in models.frozen_models.items()
     }
+    template = models.chat_template
+    if template is not None and template not in TEMPLATES:
+        template = os.path.abspath(os.path.expanduser(template))
     stages: dict[str, Any] = {
         name: stage.replaced(data=tuple(map(os.path.abspath, stage.data)))
         for name, stage in (("sft", config.sft), ("dpo", config.dpo))
         if stage is not None
     }
-    return config.replaced(models=models.replaced(base=base, frozen_models=frozen), **stages)
+    models = models.replaced(base=base, frozen_models=frozen, chat_template=template)
+    return config.replaced(models=models, **stages)
 
 
 def _check_shares(config: RunConfig, number: int) -> None:

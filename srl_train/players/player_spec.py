@@ -77,7 +77,7 @@ def parse_player(name: str) -> PlayerSpec:
         return PlayerSpec(name, "run", chosen, place)
     if wanted is None and _is_model(place):
         return PlayerSpec(name, "folder", {place.resolve().name: str(place)})
-    if place.suffix == ".gguf" and place.is_file():
+    if wanted is None and place.suffix == ".gguf" and place.is_file():
         return PlayerSpec(name, "folder", {place.stem: str(place)})
     refuse_missing_folder(path)
     if wanted is None and not place.exists() and _HUB_NAME.fullmatch(name):

@@ -1,7 +1,9 @@
 """Base models: without a chat template, and in GGUF files."""
 
 import os
+import struct
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from srl_agents.llm.backends.huggingface.sources import folder_of, source_of
 from srl_agents.llm.chat_templates import TEMPLATES
 from srl_train.checkpoints.adapter_folders import adapter_base
 from srl_train.checkpoints.export import export
+from srl_train.engine.assemble import resolved
+from srl_train.errors import ConfigError
 from srl_train.players.load import load_backend
 from srl_train.players.player_spec import base_named, parse_player
 from srl_train.players.trained_models import Loading
@@ -74,6 +78,26 @@ def test_a_gguf_file_is_a_model_by_its_path(gguf_file):
     assert adapter_base("small.gguf") is None
     with pytest.raises(BackendError, match=r"srl export small\.gguf FOLDER"):
         folder_of("small.gguf")
+    with pytest.raises(ConfigError, match=r"unknown player 'small\.gguf:model_3'"):
+        parse_player("small.gguf:model_3")
+
+
+def test_a_damaged_file_is_refused_in_our_own_words(gguf_file, monkeypatch):
+    def damaged(*_, **__):
+        raise struct.error("unpack_from requires a buffer of at least 24 bytes")
+
+    monkeypatch.setitem(sys.modules, "gguf", types.ModuleType("gguf"))
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", damaged)
+    with pytest.raises(BackendError, match=r"cannot load the model .*small\.gguf.*a buffer of"):
+        load_backend(str(gguf_file), no_game, Loading("cpu"))
+
+
+def test_a_templates_file_is_found_from_wherever_a_run_goes_on(short_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = resolved(short_run(models__chat_template="own.jinja"))
+    assert own.models.chat_template == str(tmp_path / "own.jinja")
+    named = resolved(short_run(models__chat_template="plain"))
+    assert named.models.chat_template == "plain"
 
 
 def test_a_gguf_file_without_the_package_that_reads_it(gguf_file, monkeypatch):

@@ -6,6 +6,7 @@ import transformers
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.chat_format import ChatFormat, Turn
+from srl_agents.llm.chat_templates import TEMPLATES
 from tests.fakes import ByteTokenizer
 
 CHATML = None  # the tiny model's own
@@ -135,6 +136,33 @@ def test_a_template_that_rewrites_with_every_turn_is_refused(tokenizer_of):
         ChatFormat(tokenizer_of(counting))
 
 
+def test_a_template_that_rewrites_the_opening_is_refused(tokenizer_of):
+    counting = (
+        "{% for m in messages %}{{ loop.revindex ~ m['role'] + m['content'] + '<|im_end|>' }}"
+        "{% endfor %}{{ '<|im_start|>' }}"
+    )
+    with pytest.raises(BackendError, match="rewrites what opens a conversation"):
+        ChatFormat(tokenizer_of(counting))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "{% for i in range(10**9) %}{% endfor %}",
+        "{{ 1 / 0 }}",
+        "{{ 'a' + 1 }}",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% include 'other' %}",
+        "{{ ''.__class__.__mro__ }}",
+        "{% if messages | length > 2 %}{{ raise_exception('one question') }}{% endif %}",
+    ],
+    ids=["endless", "arithmetic", "types", "recursion", "file", "attributes", "turns"],
+)
+def test_a_template_that_fails_as_programs_do_says_so(statement, tokenizer_of):
+    with pytest.raises(BackendError, match="the chat template fails on messages of user"):
+        ChatFormat(tokenizer_of(statement + TEMPLATES["chatml"]))
+
+
 def test_white_space_around_a_message_is_not_sent(dialect):
     chat = ChatFormat(dialect.tokenizer)
     for loose, tight in [(Turn(" hi\n", " Be.\n"), Turn("hi", "Be.")), (Turn("\thi "), Turn("hi"))]:
@@ -255,5 +283,5 @@ def test_a_template_that_uses_a_token_which_is_not_there_says_so(tokenizer_of):
 
 
 def test_a_template_that_refuses_a_plain_question_says_why(tokenizer_of):
-    with pytest.raises(BackendError, match="fails on a user's message: only tools"):
+    with pytest.raises(BackendError, match="fails on messages of user: only tools"):
         ChatFormat(tokenizer_of("{{ raise_exception('only tools') }}"))
