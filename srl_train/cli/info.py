@@ -21,6 +21,7 @@ STRATEGIES = {
     "asynchronous": "each model updates when its own sample budget is full; staleness is bounded",
     "federated": "models learn apart, and take the mean of their weights, weighted by samples",
     "selective": "only the best share of the models updates; patience lets the others in",
+    "population": "clearly worse models go on from better ones, with other hyper-parameters",
 }
 """Update strategy -> meaning. A copy of the names in srl_train.config.run, held equal by a test:
 the strategies themselves need torch, and `srl info` answers without it."""
