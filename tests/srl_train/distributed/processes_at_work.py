@@ -222,9 +222,12 @@ def do_failure(_):
             check()
         except TrainingError as error:
             sys.stdout.write(f"told in {place}: {error}\n")
-    sys.stdout.flush()
     if place == 1:
+        # Said here too: the agent tells the error of whichever it sees end first.
+        sys.stdout.write("the second process fails\n")
+        sys.stdout.flush()
         raise RuntimeError("the second process fails")
+    sys.stdout.flush()
     processes.wait()
     sys.stdout.write("never reached\n")
 
