@@ -104,9 +104,10 @@ def right_answer(environment):
 
 def test_code_is_run_against_tests():
     env = run("code environment")["env"]
+    env.seed(0)
     told = env.reset()
     assert [str(message.role) for message in told.messages] == ["system", "user"]
-    assert "function" in told.messages[-1].content
+    assert "f(" in told.messages[-1].content
     wrong, reward = answered(
         env, "```python\ndef f(*anything):\n    return 'nothing of the kind'\n```"
     )
