@@ -1,4 +1,4 @@
-"""Names of models on the hub, and the folders of this machine that stand for some of them.
+"""Names of models: on the hub, the folders of this machine that stand for some, and GGUF files.
 
     CORE_SRL_MODELS=Qwen/Qwen2.5-14B-Instruct=/models/qwen,meta-llama/Llama-3.1-8B-Instruct=/models/llama
 
@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from srl_agents.errors import BackendError
 
 VARIABLE = "CORE_SRL_MODELS"
+GGUF = ".gguf"
+"""Ends the name of a file that holds a whole model, weights, configuration and tokenizer."""
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,11 @@ def folders(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
             raise BackendError(f"{VARIABLE}: there is no folder {folder}, named for {name}")
         found[name] = place
     return found
+
+
+def is_gguf(name: str | os.PathLike[str]) -> bool:
+    """Whether this is a GGUF file that is there."""
+    return os.fspath(name).endswith(GGUF) and os.path.isfile(name)
 
 
 def folder_for(name: str) -> str | None:

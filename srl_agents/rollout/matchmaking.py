@@ -170,7 +170,7 @@ class Matchmaking:
             )
         self.varies = True
         self._evaluated = round_robin(self._models, free, seed)
-        self._deal = (uniform if name == "uniform" else round_robin)(self._models, free, seed)
+        self._deal = uniform(self._models, free, seed) if name == "uniform" else self._evaluated
         if name == "rating":
             if free < 2 or len(self._models) <= free:
                 raise ValueError(

@@ -16,7 +16,8 @@ from transformers.utils import find_adapter_config_file
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.sources import is_gguf, reachable_source_of, source_of
+from srl_agents.llm.backends.huggingface.sources import reachable_source_of, source_of
+from srl_agents.llm.hub_names import is_gguf
 from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_train.errors import ConfigError
 from srl_train.learners.upstream_warnings import quiet_upstream

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from srl_agents.episode import Decision, Episode, Tokens
+from srl_agents.episode import Decision, Episode
 from srl_agents.rollout import BranchedEpisode, Siblings
-from srl_train.data.samples import TokenSample
+from srl_train.data.samples import TokenSample, chosen, tokens_of
 
 
-def branch_samples(
-    agents: Collection[str], episodes: Sequence[Episode], round_number: int
-) -> list[TokenSample]:
-    """The samples of one model's agents: the answers to one situation follow one another.
+def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -> list[TokenSample]:
+    """The samples of one model: the answers to one situation follow one another.
 
     Each has what its answer was worth as its return, for the learner to compare. Raises ValueError
     where an answer carries no tokens.
@@ -22,7 +20,7 @@ def branch_samples(
         for episode in episodes
         if isinstance(episode, BranchedEpisode)
         for siblings in episode.siblings
-        if siblings.agent in agents
+        if episode.seats[siblings.agent] == model
         for context in [_read_before(episode, siblings)]
         for decision, worth in zip(siblings.decisions, siblings.worth, strict=True)
     ]
@@ -33,7 +31,7 @@ def _read_before(episode: Episode, siblings: Siblings) -> tuple[int, ...]:
     read: tuple[int, ...] = ()
     for step in episode.steps_of(siblings.agent)[: siblings.turn]:
         if step.decision.asked:
-            tokens = _tokens(step.decision, siblings)
+            tokens = tokens_of(siblings.agent, siblings.turn, step.decision)
             read += tokens.prompt_ids + tokens.completion_ids
     return read
 
@@ -45,12 +43,11 @@ def _sample(
     context: tuple[int, ...],
     group: tuple[int, int, str],
 ) -> TokenSample:
-    tokens = _tokens(decision, siblings)
-    choices = tokens.allowed or [None] * len(tokens.completion_ids)
+    tokens = tokens_of(siblings.agent, siblings.turn, decision)
     return TokenSample(
         prompt_ids=context + tokens.prompt_ids,
         completion_ids=tokens.completion_ids,
-        mask=tuple(int(ids is None or len(ids) > 1) for ids in choices),
+        mask=chosen(tokens),
         logprobs=tokens.logprobs,
         allowed=tokens.allowed,
         turns=((0, len(tokens.completion_ids)),),
@@ -60,11 +57,3 @@ def _sample(
         group=group,
         version=int(tokens.model.version),
     )
-
-
-def _tokens(decision: Decision, siblings: Siblings) -> Tokens:
-    if decision.tokens is None:
-        raise ValueError(
-            f"{siblings.agent} answered turn {siblings.turn} without tokens: it cannot be trained"
-        )
-    return decision.tokens

@@ -165,11 +165,11 @@ def build_policies(
     `wanted` says who plays which agent, by a name as `parse_player` takes it; a run's models are
     dealt to its agents in turn. The other agents are played as `config` says, by the models of the
     run in `trained`, or by their bases; where it draws models, as the first game of an evaluation
-    is. A run's models of `wanted` answer as they trained, all
-    others as `config.models` says. With `trained`, the configuration is that run's, and may be
-    anybody's: models elsewhere that it names are loaded, or asked behind an API, only where it is
-    `trusted`. Raises ConfigError, also for agents of a pool of past versions, and for policies
-    that are kept for evaluation: what is collected is trained on.
+    is. A run's models of `wanted` answer as they trained, all others as `config.models` says. With
+    `trained`, the configuration is that run's, and may be anybody's: models elsewhere that it names
+    are loaded, or asked behind an API, only where it is `trusted`. Raises ConfigError, also for
+    agents of a pool of past versions, and for policies that are kept for evaluation: what is
+    collected is trained on.
     """
     with closing(make_env()) as env:
         players = _players(config, env, wanted, trained, trusted)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from srl_agents.episode import End, Episode
+from srl_agents.episode import Decision, End, Episode, Tokens
 from srl_train.advantages.returns import discounted_return
 from srl_train.data.trajectory import Game, Trajectory
 
@@ -64,6 +64,20 @@ def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
     return spread
 
 
+def tokens_of(agent: str, turn: int, decision: Decision) -> Tokens:
+    """The tokens of an agent's answer; raises ValueError where it carries none."""
+    if decision.tokens is None:
+        raise ValueError(f"{agent} answered turn {turn} without tokens: it cannot be trained")
+    return decision.tokens
+
+
+def chosen(tokens: Tokens) -> tuple[int, ...]:
+    """The mask of an answer: 1 where the model chose the token, see TokenSample."""
+    if tokens.allowed is None:
+        return (1,) * len(tokens.completion_ids)
+    return tuple(int(len(ids) > 1) for ids in tokens.allowed)
+
+
 def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> TokenSample | None:
     """What a learner trains on of the trajectory; None where the agent was never asked.
 
@@ -82,9 +96,7 @@ def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> 
     versions: list[int] = []
     prompt: tuple[int, ...] = ()
     for number in asked:
-        tokens = steps[number].decision.tokens
-        if tokens is None:
-            raise ValueError(f"{agent} answered turn {number} without tokens: it cannot be trained")
+        tokens = tokens_of(agent, number, steps[number].decision)
         versions.append(int(tokens.model.version))
         if number == asked[0]:
             prompt = tokens.prompt_ids
@@ -97,9 +109,8 @@ def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> 
         turns.append((len(completion), len(completion) + len(tokens.completion_ids)))
         completion += tokens.completion_ids
         logprobs += tokens.logprobs
-        choices = tokens.allowed or [None] * len(tokens.completion_ids)
-        mask += [int(ids is None or len(ids) > 1) for ids in choices]
-        allowed += choices
+        mask += chosen(tokens)
+        allowed += tokens.allowed or [None] * len(tokens.completion_ids)
     advantages, states = trajectory.advantages, trajectory.states
     end = trajectory.end or End(truncated=False)
     return TokenSample(

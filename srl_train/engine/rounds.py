@@ -180,7 +180,7 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
     rollout = run.config.rollout
     kept, left_out = complete_groups(episodes, rollout.per_start)
     check_failures(run, episodes)
-    games, replayed_steps = _games_of(run, number, kept)
+    games, replayed_steps = _shaped_games(run, number, kept)
     games, run.credit_state = assign_credit(
         games,
         rollout.per_start,
@@ -191,27 +191,7 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
     samples: dict[str, Sequence[TokenSample]] = {}
     never_asked: dict[str, Mapping[str, int]] = {}
     for model in run.learners:
-        if rollout.branching is not None:
-            samples[model] = [
-                sample
-                for episode in kept
-                for sample in branch_samples(episode.agents_of(model), [episode], number)
-            ]
-            never_asked[model] = dict.fromkeys(run.agents_of(model), 0)
-            continue
-        samples[model], never_asked[model] = samples_for(
-            {
-                agent: [
-                    game
-                    for game, episode in zip(games, kept, strict=True)
-                    if episode.seats[agent] == model
-                ]
-                for agent in run.agents_of(model)
-            },
-            group_size=rollout.group_size,
-            discount=rollout.discount,
-            round_number=number,
-        )
+        samples[model], never_asked[model] = _samples_of(run, model, kept, games, number)
     run.end_round(kept)
     return Played(
         number,
@@ -229,7 +209,7 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
     )
 
 
-def _games_of(run: Run, number: int, kept: Sequence[Episode]) -> tuple[list[Game], int]:
+def _shaped_games(run: Run, number: int, kept: Sequence[Episode]) -> tuple[list[Game], int]:
     """(the games as credit sees them, environments' steps in replays and branches)."""
     games = [run.game(episode) for episode in kept]
     if run.config.rollout.branching is not None:
@@ -241,6 +221,24 @@ def _games_of(run: Run, number: int, kept: Sequence[Episode]) -> tuple[list[Game
     replays = Replays(alternatives, run.make_env, run.game, run.config.rollout.discount)
     rng = seeding.generator(run.config.seed, "credit", number)
     return replays.with_gains(kept, games, run.agents_that_learn, rng), replays.steps
+
+
+def _samples_of(
+    run: Run, model: str, kept: Sequence[Episode], games: Sequence[Game], number: int
+) -> tuple[list[TokenSample], dict[str, int]]:
+    """(the model's samples, agent -> games left out because it was not asked in one of their
+    group)."""
+    rollout, agents = run.config.rollout, run.agents_of(model)
+    if rollout.branching is not None:
+        return branch_samples(model, kept, number), dict.fromkeys(agents, 0)
+    pairs = list(zip(kept, games, strict=True))
+    played = {a: [game for e, game in pairs if e.seats[a] == model] for a in agents}
+    return samples_for(
+        played,
+        group_size=rollout.group_size,
+        discount=rollout.discount,
+        round_number=number,
+    )
 
 
 def learn_from(run: Run, played: Played, models: Collection[str]) -> dict[str, UpdateStats]:

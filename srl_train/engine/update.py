@@ -116,19 +116,19 @@ def exchange_models(
     published. Returns copies of their weights before it."""
     copies, run.strategy_state = run.strategy.exchange(run.strategy_state, context)
     learners = run.learners
-    sources = {
-        source: (
-            snapshot(learners[source].weights()),
-            learners[source].optimizer_state(),
-            learners[source].counters(),
-            snapshot(learners[source].reference()),
+    # All are taken before any is changed: a source may go on from another itself.
+    taken = {
+        model: (
+            snapshot(learners[own.source].weights()),
+            copy.deepcopy(learners[own.source].optimizer_state()),
+            copy.deepcopy(learners[own.source].counters()),
+            snapshot(learners[own.source].reference()),
         )
-        for source in sorted({own.source for own in copies.values()})
+        for model, own in copies.items()
     }
-    sources = copy.deepcopy(sources)  # a source may go on from another itself
     before = {model: snapshot(learners[model].weights()) for model in copies}
     for model, own in copies.items():
-        weights, optimizer, counters, reference = copy.deepcopy(sources[own.source])
+        weights, optimizer, counters, reference = taken[model]
         learners[model].set_weights(weights)
         learners[model].load_optimizer_state(optimizer)
         learners[model].load_counters(counters)

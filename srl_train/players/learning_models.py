@@ -11,7 +11,8 @@ from typing import Any
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.quantization import shared_states
-from srl_agents.llm.backends.huggingface.sources import is_gguf, source_of
+from srl_agents.llm.backends.huggingface.sources import source_of
+from srl_agents.llm.hub_names import is_gguf
 from srl_train.checkpoints.adapter_folders import adapter_base, go_on_from, merged
 from srl_train.config.models import ModelsConfig
 from srl_train.learners.lora import adapter_models, side_by_side

@@ -119,8 +119,9 @@ class OpponentPool:
 
         Games without an agent of either side say nothing.
         """
+        named = self._named
         for episode in episodes:
-            met = self._named[episode.extra["opponents"][self.name]]
+            met = named[episode.extra["opponents"][self.name]]
             returns = episode.returns()
             ours = [returns[agent] for agent, who in episode.seats.items() if who in learners]
             theirs = [returns[agent] for agent, who in episode.seats.items() if who == self.name]

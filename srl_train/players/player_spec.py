@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from srl_agents.llm.backends.registry import is_api_name
+from srl_agents.llm.hub_names import is_gguf
 from srl_agents.scripted.registry import POLICIES
 from srl_envs.errors import UntrustedError
 from srl_envs.loading import references
@@ -77,7 +78,7 @@ def parse_player(name: str) -> PlayerSpec:
         return PlayerSpec(name, "run", chosen, place)
     if wanted is None and _is_model(place):
         return PlayerSpec(name, "folder", {place.resolve().name: str(place)})
-    if wanted is None and place.suffix == ".gguf" and place.is_file():
+    if wanted is None and is_gguf(place):
         return PlayerSpec(name, "folder", {place.stem: str(place)})
     refuse_missing_folder(path)
     if wanted is None and not place.exists() and _HUB_NAME.fullmatch(name):

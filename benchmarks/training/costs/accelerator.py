@@ -52,18 +52,18 @@ def accelerator(request: Request, cases: Sequence[Case] = CASES) -> Result:
     """One row per case, in a process of its own. The game always has as many agents as the most
     models of any case; the models share them out."""
     agents = max(case.count for case in cases)
+    ours = {**A_ROUND, **request.overrides}
+    if ours["models.device"] == "cuda":
+        _need_accelerator()
     rows: list[dict[str, Any]] = []
     for case in cases:
         setting = {
-            **A_ROUND,
             "environment.options": {"num_agents": agents, "max_cycles": TURNS},
             "models.count": case.count,
             "models.dtype": case.dtype,
             "models.adapters": ADAPTERS if case.adapters else None,
-            **request.overrides,
+            **ours,
         }
-        if setting["models.device"] == "cuda":
-            _need_accelerator()
         shape = f"{case.layers}x{case.width}-{case.dtype}"
         base = request.folder / shape
         parameters, _ = processes.call(

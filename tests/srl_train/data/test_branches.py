@@ -25,12 +25,11 @@ def settings(**own):
 def test_the_answers_to_one_situation_are_compared(short_run):
     run = assemble(short_run(**settings()))
     batches, start = watched(run), weights(run)
-    [agent] = run.agents_of("model_0")
     result = run_round(run, 0)
     episodes = result.episodes
     assert len(episodes) == 2, "one game a start"
     assert result.row["replayed_steps"] == 2 * 2 * (1 + 2 * 3)
-    samples = branch_samples([agent], episodes, 0)
+    samples = branch_samples("model_0", episodes, 0)
     assert len(samples) == result.row["models"]["model_0"]["samples"] == 2 * 2 * 4
     groups = [samples[at : at + 4] for at in range(0, 16, 4)]
     assert all(len({sample.prompt_ids for sample in group}) == 1 for group in groups)
@@ -48,7 +47,7 @@ def test_a_sample_has_read_what_its_agent_had(short_run):
         assert result.row["models"][model]["sampler_divergence_max"] < 1e-4
     [agent] = run.agents_of("model_0")
     for number, episode in enumerate(result.episodes):
-        first, later = branch_samples([agent], [episode], 0)[0::4]
+        first, later = branch_samples("model_0", [episode], 0)[0::4]
         tokens = [step.decision.tokens for step in episode.steps_of(agent)]
         assert later.prompt_ids == (
             first.prompt_ids + tokens[0].completion_ids + tokens[1].prompt_ids

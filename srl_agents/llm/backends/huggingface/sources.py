@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.hub_names import VARIABLE, folder_for
+from srl_agents.llm.hub_names import VARIABLE, folder_for, is_gguf
 from srl_envs.loading.extras import needed_by
 
 with needed_by("a Hugging Face model"):
@@ -16,10 +16,6 @@ with needed_by("a Hugging Face model"):
         snapshot_download,
         try_to_load_from_cache,
     )
-
-
-GGUF = ".gguf"
-"""Ends the name of a file that holds a whole model, weights, configuration and tokenizer."""
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
@@ -57,11 +53,6 @@ def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, st
             "no download"
         ) from error
     return source, revised
-
-
-def is_gguf(name: str | os.PathLike[str]) -> bool:
-    """Whether this is a GGUF file that is there."""
-    return os.fspath(name).endswith(GGUF) and os.path.isfile(name)
 
 
 def folder_of(name: str | os.PathLike[str]) -> Path:
