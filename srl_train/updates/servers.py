@@ -1,4 +1,4 @@
-"""Server optimizers: steps from the last common weights towards the mean of the models' weights."""
+"""Server optimizers (FedAvgM, FedAdam, DiLoCo): steps from the last common weights to the mean."""
 
 from __future__ import annotations
 

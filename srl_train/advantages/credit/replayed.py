@@ -1,4 +1,4 @@
-"""Credit by replay: what an answer gained against others in its place, all else as it was."""
+"""Difference rewards and COMA's counterfactual advantages, from replays of a round's games."""
 
 from __future__ import annotations
 
