@@ -57,6 +57,8 @@ STREAMS: Mapping[str, Stream] = {
     "round_robin": Stream((9, "cycle")),
     # From whom a model of a population goes on, and with which settings.
     "population": Stream((10, "round")),
+    # Games among the snapshots of an opponent pool.
+    "pool_games": Stream((11, "round")),
     # Resampling for confidence intervals.
     "bootstrap": Stream((15_485_863,), kept=True),
 }

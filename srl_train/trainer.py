@@ -134,11 +134,15 @@ class Trainer:
             finally:
                 self._close()
             completed = run.completed
-            # All that was learned is saved before more games are played, which may fail.
+            # All that was learned is saved, though more games are played, which may fail.
             if completed:
                 self.save_models()
-            if run.position > self._saved:
-                self.save_checkpoint(final=completed)
+            try:
+                if completed:
+                    run.grow_pools(run.next_round)  # the last checkpoint has the last snapshots
+            finally:
+                if run.position > self._saved:
+                    self.save_checkpoint(final=completed)
             self._recorder.summary(self.run)
             if completed:
                 self.evaluate("after")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.sampling import Sampling
-from srl_train.config.section import Names, Section
+from srl_train.config.section import Names, Section, chosen_by
 from srl_train.errors import ConfigError
 from srl_train.players.api_models import refuse_for_apis
 
@@ -147,8 +147,10 @@ class ModelsConfig(Section):
         return self.agent_sampling.get(agent, self.sampling)
 
 
-class PoolConfig(Section):
+class PoolSection(Section):
     """Snapshots of models that learn, to play against (docs/training/self_play.md)."""
+
+    CHOICE: ClassVar = "draw"
 
     of: Annotated[Names, Field(min_length=1)] = ("model_0",)
     """The models whose past versions are in the pool."""
@@ -156,8 +158,27 @@ class PoolConfig(Section):
     """Rounds between two snapshots; the first is taken before the first round."""
     keep: Annotated[int, Field(ge=1)] = 8
     """The newest snapshots of each model that are kept, beside its first."""
-    draw: Literal["uniform", "latest", "prioritized"] = "uniform"
-    """Which one plays the pool's agents."""
     draw_each: Literal["round", "group"] = "round"
-    """How long it does: a round, or a group of games; groups that drew the same are played at once,
-    one draw after another."""
+    """How long one plays the pool's agents: a round, or a group of games; groups that drew the same
+    are played at once, one draw after another."""
+
+
+class SimplePool(PoolSection):
+    """Snapshots are drawn evenly, by age, or by the games of training."""
+
+    draw: Literal["uniform", "latest", "prioritized"] = "uniform"
+    """Which one plays the pool's agents (docs/training/self_play.md)."""
+
+
+class NashPool(PoolSection):
+    """Snapshots are drawn by the equilibrium of the games that they play with each other."""
+
+    draw: Literal["nash"] = "nash"
+    """Which one plays the pool's agents (docs/training/self_play.md)."""
+    nash_games: Annotated[int, Field(ge=1)] = 16
+    """Games of a new snapshot with each other one in the pool, in each of the two places."""
+
+
+PoolConfig = Annotated[
+    SimplePool | NashPool, Field(discriminator="draw"), chosen_by("draw", "uniform")
+]

@@ -45,6 +45,7 @@ def _any_of(tree: Any) -> Any:
 
 def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str, str]]:
     """(dotted name, default, meaning) of the section's settings; `start` holds its defaults."""
+    told: list[list[Any]] = []
     for name, field in kind.model_fields.items():
         if name == kind.CHOICE:  # told once, by the whole family
             continue
@@ -54,10 +55,11 @@ def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str
         if not kinds or default is None or default == {}:
             yield dotted, _written(default), f"{_choices(field.annotation)}{meaning}"
         inner = "NAME." if default == {} and kinds else ""
-        if kinds and kinds[0].CHOICE and inner:  # of the same kinds as another setting
-            continue
         if kinds and kinds[0].CHOICE:
-            yield from _family(kinds, f"{dotted}.", default)
+            if inner and kinds in told:  # of the same kinds as another setting
+                continue
+            told.append(kinds)
+            yield from _family(kinds, f"{dotted}.{inner}", default or kinds[0]())
         else:
             for one in kinds:
                 yield from _rows(one, f"{dotted}.{inner}", default or None)

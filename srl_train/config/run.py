@@ -368,6 +368,13 @@ class RunConfig(Section):
             )
         bound = self.max_staleness
         rule = backend.publish
+        drawn = {name for name, own in self.opponent_pools.items() if own.draw == "nash"}
+        if drawn and rule != PublishUpdatesConfig():
+            raise ConfigError(
+                f"backend.publish: got weights that reach servers late beside 'nash' in "
+                f"opponent_pools.{min(drawn)}.draw: a snapshot's games are played by its model, "
+                "which has to play as it is: leave one of the two out"
+            )
         if self.engine.play_ahead and self.opponent_pools:
             raise ConfigError(
                 "engine.play_ahead: got true beside opponent_pools where backend.name is 'vllm': a "

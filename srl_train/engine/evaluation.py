@@ -9,6 +9,7 @@ import numpy as np
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation import episode_stats
+from srl_agents.evaluation.scenarios import LONG_AFTER
 from srl_agents.seeding import generator
 from srl_train.engine.state import Run
 
@@ -27,8 +28,7 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     env_seeds = [int(s) for s in rng.integers(2**31, size=episodes)]
     policy_seeds = [int(s) for s in rng.integers(2**63, size=episodes)]
     run.meet_first_opponents()
-    # Training's last warm-up is long over in an evaluation that starts at its last episode.
-    options, seatings = [{"episode": 2**31}] * episodes, run.matchmaking.evaluated(episodes)
+    options, seatings = [{"episode": LONG_AFTER}] * episodes, run.matchmaking.evaluated(episodes)
     played = run.engine.rollout(run, env_seeds, policy_seeds, options, seatings)
     good = [episode for episode in played if episode.failure is None]
     steps = [step for episode in good for turn in episode.turns for step in turn]

@@ -1,16 +1,21 @@
-"""Games of a round: from which starts, by whom and against whom they are played."""
+"""Games of a round, and among snapshots: from which starts, by whom and against whom."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
+from srl_agents.evaluation.scenarios import LONG_AFTER
 from srl_agents.rollout import Branching
 from srl_train.advantages.returns import discounted_return
-from srl_train.engine.state import Run
+from srl_train.errors import TrainingError
+from srl_train.players.opponent_pool import OpponentPool
+
+if TYPE_CHECKING:
+    from srl_train.engine.state import Run
 
 
 class Settings(TypedDict):
@@ -102,6 +107,40 @@ def games_of(run: Run, number: int) -> Games:
     )
 
 
+def play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
+    """Have the snapshots that the pool took after so many rounds meet those before them.
+
+    A new one is played by its model, which has the same weights now, and holds all agents of models
+    that learn while the other one holds the pool's, then the other way round; from the same starts.
+    All other agents are played as in evaluations. Raises TrainingError where more than
+    `max_failed_fraction` of two snapshots' games failed, or all of them in one of their places.
+    """
+    rng = seeding.generator(run.config.seed, "pool_games", rounds)
+    env_seeds = rng.integers(2**31, size=pool.nash_games).tolist()
+    policy_seeds = rng.integers(2**63, size=pool.nash_games).tolist()
+    for place, newer in enumerate(pool.snapshots):
+        for older in pool.snapshots[:place] if newer.round == rounds else ():
+            run.seat_opponents({pool.name: older.name})
+            own, other = run.seatings_between(newer.model, pool.name)
+            played = run.engine.rollout(
+                run,
+                env_seeds * 2,
+                policy_seeds * 2,
+                [{"episode": LONG_AFTER}] * 2 * pool.nash_games,
+                [own] * pool.nash_games + [other] * pool.nash_games,
+                extra={"opponents": {name: own.seated for name, own in run.pools.items()}},
+            )
+            check_failures(run, played)
+            halves = played[: pool.nash_games], played[pool.nash_games :]
+            good = [[one for one in half if one.failure is None] for half in halves]
+            if not all(good):
+                raise TrainingError(
+                    f"every game of {newer.name} with {older.name} failed; the first: "
+                    f"{next(one.failure for one in played if one.failure)}"
+                )
+            pool.record_lead(newer, older, good)
+
+
 def _branching(run: Run) -> Branching | None:
     """What the run's games try at every turn."""
     rollout = run.config.rollout
@@ -118,3 +157,14 @@ def _branching(run: Run) -> Branching | None:
         best=rollout.branching.follow == "best",
         to_the_end=rollout.branching.value == "game",
     )
+
+
+def check_failures(run: Run, episodes: Sequence[Episode]) -> None:
+    """Raise TrainingError where more than `max_failed_fraction` of the episodes failed."""
+    failures = [episode.failure for episode in episodes if episode.failure is not None]
+    share = len(failures) / len(episodes)
+    if share > run.config.max_failed_fraction:
+        raise TrainingError(
+            f"{len(failures)} of {len(episodes)} episodes failed, max_failed_fraction is "
+            f"{run.config.max_failed_fraction:g}; the first: {failures[0]}"
+        )

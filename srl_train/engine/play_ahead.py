@@ -34,13 +34,12 @@ from srl_agents.rollout.event_loop import LoopThread
 from srl_train.config.backend import PublishUpdatesConfig, VLLMBackendConfig
 from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
-from srl_train.engine.games import Games, games_of
+from srl_train.engine.games import Games, check_failures, games_of
 from srl_train.engine.rounds import (
     InTurn,
     Played,
     RoundResult,
     Rounds,
-    check_failures,
     entered,
     learn_from,
     result,

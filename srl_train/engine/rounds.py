@@ -21,11 +21,10 @@ from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.data.samples import TokenSample, complete_groups, samples_for
 from srl_train.data.trajectory import Game
 from srl_train.engine import resume
-from srl_train.engine.games import Games, games_of, play, play_groups
+from srl_train.engine.games import Games, check_failures, games_of, play, play_groups
 from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance, exchange_models
-from srl_train.errors import TrainingError
 from srl_train.metrics import equal_rewards, failed_games, unreadable_answers
 from srl_train.updates import RoundContext
 from srl_train.updates.scores import model_scores, start_returns
@@ -290,14 +289,3 @@ def result(
     if warned := [*played.warned, *alike]:
         row["warnings"] = warned
     return RoundResult(row, played.episodes)
-
-
-def check_failures(run: Run, episodes: Sequence[Episode]) -> None:
-    """Raise TrainingError where more than `max_failed_fraction` of the episodes failed."""
-    failures = [episode.failure for episode in episodes if episode.failure is not None]
-    share = len(failures) / len(episodes)
-    if share > run.config.max_failed_fraction:
-        raise TrainingError(
-            f"{len(failures)} of {len(episodes)} episodes failed, max_failed_fraction is "
-            f"{run.config.max_failed_fraction:g}; the first: {failures[0]}"
-        )

@@ -21,6 +21,7 @@ from srl_train.advantages.reward_modes import Mode, State
 from srl_train.config.run import RunConfig
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.data.trajectory import Game
+from srl_train.engine.games import play_snapshots
 from srl_train.engine.offline.progress import StageProgress
 from srl_train.learners.learner import Learner
 from srl_train.players.opponent_pool import OpponentPool
@@ -152,7 +153,7 @@ class Run:
 
     def draw_opponents(self, number: int, rng: np.random.Generator) -> list[dict[str, str]]:
         """Of each of the round's groups, pool -> the snapshot that plays its agents, by name."""
-        self._grow_pools(number)
+        self.grow_pools(number)
         drawn = {n: own.draw(rng) for n, own in self.pools.items() if not own.draws_each_group}
         return [
             {n: drawn[n] if n in drawn else own.draw(rng) for n, own in self.pools.items()}
@@ -170,14 +171,39 @@ class Run:
 
     def meet_first_opponents(self) -> None:
         """Load every pool's first snapshot."""
-        self._grow_pools(self.next_round)
+        self.grow_pools(self.next_round)
+        self._seat_first()
+
+    def grow_pools(self, rounds: int) -> None:
+        """Take the snapshots that are due after so many rounds, and have them meet the others where
+        draws ask for it. Raises as `play_snapshots` does, and has taken none then."""
+        if not self.pools_grow_at(rounds):
+            return
+        before = {name: list(pool.snapshots) for name, pool in self.pools.items()}
+        weights = {name: learner.weights() for name, learner in self.learners.items()}
+        try:
+            for pool in self.pools.values():
+                pool.grow(rounds, weights)
+            for pool in self.pools.values():
+                if pool.nash_games:
+                    self._seat_first()
+                    play_snapshots(self, pool, rounds)
+        except BaseException:
+            for name, snapshots in before.items():
+                self.pools[name].snapshots = snapshots
+            raise
+
+    def seatings_between(self, model: str, pool: str) -> tuple[dict[str, str], dict[str, str]]:
+        """Agent -> who plays it, where the model holds all agents of models that learn and the
+        pool its own; and where each holds the other's. All else is as in evaluations."""
+        learn = dict.fromkeys(self.agents_that_learn, model)
+        held = {agent: who for agent, who in self.seats.items() if who == pool}
+        swapped = dict.fromkeys(learn, pool) | dict.fromkeys(held, model)
+        return dict(self.seats) | learn, dict(self.seats) | swapped
+
+    def _seat_first(self) -> None:
         for pool in self.pools.values():
             pool.seat_first()
-
-    def _grow_pools(self, rounds: int) -> None:
-        weights = {name: learner.weights() for name, learner in self.learners.items()}
-        for pool in self.pools.values():
-            pool.grow(rounds, weights)
 
     def end_round(self, episodes: Sequence[Episode]) -> None:
         """Move the mode's balance, the pools' win rates, the ratings and the totals by what was

@@ -2,22 +2,28 @@
 
 Training against the newest self alone can go round in circles; a pool of past selves, drawn
 uniformly (fictitious self-play, Heinrich et al. 2015) or the harder ones more often (prioritized
-fictitious self-play, Vinyals et al. 2019), makes progress against all of them. A pool of several
-models' snapshots is a league.
+fictitious self-play, Vinyals et al. 2019), makes progress against all of them. Drawn by the Nash
+equilibrium of the games among them, they are what a policy-space response oracle trains against
+(Lanctot et al. 2017, after the double oracle of McMahan et al. 2003). A pool of several models'
+snapshots is a league.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from srl_agents.episode import Episode
-from srl_train.config.models import PoolConfig
+from srl_agents.evaluation.population.nash_averaging import nash_average
+from srl_envs.loading.tagged_json import checked, number
+from srl_train.config.models import NashPool, PoolConfig
+from srl_train.errors import CheckpointError
 from srl_train.players.publisher import WeightPublisher
 
 Weights = Mapping[str, Tensor]
@@ -37,6 +43,9 @@ class Snapshot:
     games: int = 0
     won: float = 0.0
     """Games that the models in training won against it; a draw is half a game."""
+    leads: dict[str, float] = field(default_factory=dict)
+    """Older snapshot -> by how much the mean return of this one's agents was above that of its, in
+    the games of the two; where draws ask for them."""
 
     @property
     def name(self) -> str:
@@ -62,6 +71,12 @@ class OpponentPool:
         """Oldest first; the very first of each model is never dropped."""
         self._config = config
         self._publisher = publisher
+
+    @property
+    def nash_games(self) -> int:
+        """Games of a new snapshot with each other one, in each of the two places; 0 where draws ask
+        for none."""
+        return self._config.nash_games if isinstance(self._config, NashPool) else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
         """Take snapshots of the pool's models, where `rounds` learned rounds make them due and
@@ -103,6 +118,11 @@ class OpponentPool:
 
     def chances(self) -> list[float]:
         """Each snapshot's probability in the next draw."""
+        if isinstance(self._config, NashPool):
+            if len(self.snapshots) == 1:
+                return [1.0]
+            weights: list[float] = nash_average(self.payoffs()).weights.tolist()
+            return weights
         if self._config.draw == "latest":
             newest = self.snapshots[-1].round
             scores = [float(snapshot.round == newest) for snapshot in self.snapshots]
@@ -113,6 +133,24 @@ class OpponentPool:
         total = math.fsum(scores)
         return [score / total for score in scores]
 
+    def payoffs(self) -> NDArray[np.float64]:
+        """[own, other]: what a snapshot's lead over another came to in their games, antisymmetric;
+        of pools that draw by them."""
+        payoffs = np.zeros((len(self.snapshots), len(self.snapshots)))
+        for own, newer in enumerate(self.snapshots):
+            for other, older in enumerate(self.snapshots[:own]):
+                payoffs[own, other] = newer.leads[older.name]
+                payoffs[other, own] = -payoffs[own, other]
+        return payoffs
+
+    def record_lead(
+        self, newer: Snapshot, older: Snapshot, places: Sequence[Sequence[Episode]]
+    ) -> None:
+        """What came of the games of two snapshots, place by place of the newer one, which its model
+        played: each place counts alike."""
+        leads = [np.mean([self._lead(e, [newer.model]) for e in played]) for played in places]
+        newer.leads[older.name] = float(np.mean(leads))
+
     def record_results(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
         """Who won against the snapshot that an episode's `extra` says it met: mean return of
         `learners`' agents against the pool's.
@@ -122,23 +160,65 @@ class OpponentPool:
         named = self._named
         for episode in episodes:
             met = named[episode.extra["opponents"][self.name]]
-            returns = episode.returns()
-            ours = [returns[agent] for agent, who in episode.seats.items() if who in learners]
-            theirs = [returns[agent] for agent, who in episode.seats.items() if who == self.name]
-            if ours and theirs:
-                ahead = math.fsum(ours) / len(ours) - math.fsum(theirs) / len(theirs)
+            lead = self._lead(episode, learners)
+            if lead is not None:
                 met.games += 1
-                met.won += 0.5 if ahead == 0 else float(ahead > 0)
+                met.won += 0.5 if lead == 0 else float(lead > 0)
 
     def state(self) -> list[dict[str, Any]]:
         """Everything, for a checkpoint: plain data and tensors."""
         return [vars(snapshot) for snapshot in self.snapshots]
 
     def load_state(self, state: Sequence[Mapping[str, Any]]) -> None:
-        """Restore what `state` gave."""
-        self.snapshots = [Snapshot(**record) for record in state]
+        """Restore what `state` gave. Raises CheckpointError for what it cannot have given."""
+        try:
+            self.snapshots = self._checked(state)
+        except (LookupError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the pool {self.name} has no snapshots as this release writes them: {error!r:.200}"
+            ) from error
         self.seated = None
+
+    def _checked(self, state: Any) -> list[Snapshot]:
+        found = [_snapshot(record) for record in checked(list, state)]
+        for place, one in enumerate(found):
+            if one.model not in self._config.of:
+                raise ValueError(f"a snapshot of {one.model!r}")
+            if self.nash_games and any(older.name not in one.leads for older in found[:place]):
+                raise ValueError(f"{one.name} has not met all that are older")
+        if len(found) > len({one.name for one in found}):
+            raise ValueError("one of them twice")
+        return found
+
+    def _lead(self, episode: Episode, models: Collection[str]) -> float | None:
+        """By how much the mean return of these models' agents is above that of the pool's; None
+        without an agent of either side."""
+        returns = episode.returns()
+        ours = [returns[agent] for agent, who in episode.seats.items() if who in models]
+        theirs = [returns[agent] for agent, who in episode.seats.items() if who == self.name]
+        if not ours or not theirs:
+            return None
+        return math.fsum(ours) / len(ours) - math.fsum(theirs) / len(theirs)
 
     @property
     def _named(self) -> dict[str, Snapshot]:
         return {snapshot.name: snapshot for snapshot in self.snapshots}
+
+
+def _snapshot(record: Any) -> Snapshot:
+    """What a checkpoint says of one. Raises LookupError, TypeError or ValueError for what `state`
+    never gives."""
+    weights, leads = checked(dict, record["weights"]), checked(dict, record.get("leads", {}))
+    found = Snapshot(
+        checked(str, record["model"]),
+        checked(int, record["round"]),
+        {checked(str, name): checked(Tensor, own) for name, own in weights.items()},
+        checked(int, record["games"]),
+        number(record["won"]),
+        {checked(str, name): number(lead) for name, lead in leads.items()},
+    )
+    if not (found.round >= 0 and 0 <= found.won <= found.games):
+        raise ValueError(f"{found.name} lost {found.won} of {found.games} games")
+    if not all(map(math.isfinite, found.leads.values())):
+        raise ValueError(f"{found.name} leads by what is not finite")
+    return found

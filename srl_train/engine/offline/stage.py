@@ -37,8 +37,8 @@ from srl_train.data.preferences import (
 )
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed import processes
+from srl_train.engine.games import check_failures
 from srl_train.engine.offline.progress import ORDER, planned
-from srl_train.engine.rounds import check_failures
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats
 from srl_train.errors import ConfigError, DataError

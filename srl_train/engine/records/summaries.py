@@ -20,6 +20,7 @@ def summary(run: Run) -> dict[str, Any]:
         "seed": run.config.seed,
         "rounds": run.next_round,
         "models": model_states(run),
+        "opponent_pools": pool_states(run),
         "baselines": dict(run.baselines),
         "evaluation": run.evaluations,
         "warnings": list(run.warnings.values()),
@@ -70,6 +71,19 @@ def model_states(run: Run) -> dict[str, dict[str, Any]]:
     return {
         model: _state(run, model, totals, kind, bases[model], run.versions[model])
         for model, totals in run.totals.items()
+    }
+
+
+def pool_states(run: Run) -> dict[str, dict[str, Any]]:
+    """Opponent pool -> its snapshots with their chances in the next draw, and what each of them
+    leads the others by where they played each other."""
+    return {
+        name: {
+            "chances": dict(zip([s.name for s in pool.snapshots], pool.chances(), strict=True)),
+            **({"payoffs": pool.payoffs().tolist()} if pool.nash_games else {}),
+        }
+        for name, pool in run.pools.items()
+        if pool.snapshots
     }
 
 

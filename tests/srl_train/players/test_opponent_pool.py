@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -9,12 +10,12 @@ import pytest
 import torch
 
 from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion
-from srl_train.config.models import PoolConfig
+from srl_train.config.models import NashPool, SimplePool
 from srl_train.config.yaml_file import from_tree, to_tree
 from srl_train.engine.assemble import assemble
 from srl_train.engine.games import games_of, play_groups
 from srl_train.engine.rounds import run_round
-from srl_train.errors import ConfigError
+from srl_train.errors import CheckpointError, ConfigError, TrainingError
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.trainer import Trainer
 
@@ -42,7 +43,8 @@ class Noting:
 
 def pool(draw="uniform", of=("a",), every=1, keep=2):
     sat = []
-    config = PoolConfig(of=of, every=every, keep=keep, draw=draw)
+    kind = NashPool if draw == "nash" else SimplePool
+    config = kind(of=of, every=every, keep=keep, draw=draw)
     return OpponentPool("past", config, Noting(sat)), sat
 
 
@@ -103,6 +105,88 @@ def test_prioritized_draws_prefer_whom_one_loses_to():
     assert [s.win_rate for s in made.snapshots] == [6 / 8, 1 / 4, 1 / 2]
     scores = np.array([(2 / 8) ** 2, (3 / 4) ** 2, (1 / 2) ** 2])
     assert made.chances() == pytest.approx(scores / scores.sum())
+
+
+def test_nash_draws_are_the_equilibrium_of_the_games_among_snapshots():
+    made, _ = pool("nash")
+    made.grow(0, weights(0))
+    assert made.chances() == [1.0]
+    for rounds in (1, 2):
+        made.grow(rounds, weights(rounds))
+    _, paper, scissors = made.snapshots
+    # Rock beats scissors by 3, the others win by 1: rock and scissors 1/5, paper 3/5.
+    paper.leads = {"a@0": 1.0}
+    scissors.leads = {"a@0": -3.0, "a@1": 1.0}
+    assert made.payoffs().tolist() == [[0, -1, 3], [1, 0, -1], [-3, 1, 0]]
+    assert made.chances() == pytest.approx([0.2, 0.6, 0.2])
+    scissors.leads = {"a@0": 1.0, "a@1": 1.0}
+    assert made.chances() == pytest.approx([0.0, 0.0, 1.0], abs=1e-6)
+
+
+NASH = {
+    **SELF_PLAY,
+    "opponent_pools": {"past": {"of": ["model_0", "model_1"], "every": 2, "draw": "nash",
+                                "nash_games": 3}},
+    "seats": {"red_0": "model_0", "red_1": "model_1", "blue_0": "past", "blue_1": "uniform"},
+}  # fmt: skip
+
+
+def test_snapshots_meet_in_both_places():
+    run = assemble(from_tree(NASH))
+    with torch.no_grad():  # from equal starts, equal snapshots play equal games in both places
+        for tensor in run.learners["model_1"].weights().values():
+            tensor.add_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(1)))
+    played = []
+    rollout = run.engine.rollout
+
+    def watched(run, *given, **settings):
+        episodes = rollout(run, *given, **settings)
+        played.append(episodes)
+        return episodes
+
+    run.engine.rollout = watched
+    run.grow_pools(0)
+    past = run.pools["past"]
+    assert [s.name for s in past.snapshots] == ["model_0@0", "model_1@0"]
+    [episodes] = played  # of model_1@0 with model_0@0
+    assert {e.extra["opponents"]["past"] for e in episodes} == {"model_0@0"}
+    others = {"blue_1": "uniform"}
+    here, there = episodes[:3], episodes[3:]
+    assert [e.seed for e in here] == [e.seed for e in there]
+    for episode in here:  # it holds the agents of all that learn, then those of the pool
+        assert episode.seats == {"red_0": "model_1", "red_1": "model_1", "blue_0": "past", **others}
+    for episode in there:
+        assert episode.seats == {"red_0": "past", "red_1": "past", "blue_0": "model_1", **others}
+        tokens = episode.steps_of("red_1")[0].decision.tokens
+        assert tokens.model.version == "model_0@0"
+    returns = [e.returns() for e in (*here, *there)]
+    red_leads = [(r["red_0"] + r["red_1"]) / 2 - r["blue_0"] for r in returns]
+    lead = (np.mean(red_leads[:3]) - np.mean(red_leads[3:])) / 2
+    assert lead != 0
+    assert past.snapshots[1].leads == {"model_0@0": pytest.approx(lead)}
+    assert past.payoffs() == pytest.approx(np.array([[0, -lead], [lead, 0]]))
+    run.grow_pools(0)
+    assert len(played) == 1, "each pair once"
+    assert all(total.episodes == 0 for total in run.totals.values()), "they are no training"
+
+
+def test_snapshots_whose_games_fail_are_not_taken():
+    run = assemble(from_tree(NASH))
+    rollout = run.engine.rollout
+
+    def failing(run, *given, **settings):
+        episodes = rollout(run, *given, **settings)
+        return [dataclasses.replace(e, failure="EnvError: gone") for e in episodes[:3]] + episodes[
+            3:
+        ]
+
+    run.engine.rollout = failing
+    with pytest.raises(TrainingError, match="every game of model_1@0 with model_0@0 failed"):
+        run.grow_pools(0)
+    assert run.pools["past"].snapshots == []
+    run.engine.rollout = rollout
+    run.grow_pools(0)
+    assert list(run.pools["past"].snapshots[1].leads) == ["model_0@0"]
 
 
 def test_a_round_against_the_past():
@@ -172,10 +256,12 @@ def test_a_frozen_model_plays_and_keeps_its_weights():
     assert all(torch.equal(before[n], p) and p.grad is None for n, p in model.named_parameters())
 
 
-@pytest.mark.parametrize("draw_each", ["round", "group"])
-def test_resuming_meets_the_same_opponents(tmp_path, draw_each):
+@pytest.mark.parametrize(
+    "settings", [{"draw_each": "round"}, {"draw_each": "group", "draw": "nash", "nash_games": 2}]
+)
+def test_resuming_meets_the_same_opponents(tmp_path, settings):
     tree = copy.deepcopy(SELF_PLAY) | {"checkpoints": {"every": 3}}
-    tree["opponent_pools"]["past"]["draw_each"] = draw_each
+    tree["opponent_pools"]["past"] |= settings
     config = from_tree(tree)
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
@@ -189,9 +275,11 @@ def test_resuming_meets_the_same_opponents(tmp_path, draw_each):
     for name, learner in whole.run.learners.items():
         other = rest.run.learners[name].weights()
         assert all(torch.equal(t, other[n]) for n, t in learner.weights().items())
-    assert [(s.name, s.games, s.won) for s in whole.run.pools["past"].snapshots] == [
-        (s.name, s.games, s.won) for s in rest.run.pools["past"].snapshots
-    ]
+    pools = [trained.run.pools["past"] for trained in (whole, rest)]
+    known, other = [[(s.name, s.games, s.won, s.leads) for s in p.snapshots] for p in pools]
+    assert known == other
+    assert [name for name, *_ in known] == ["model_0@0", "model_0@2", "model_0@4"]
+    assert bool(known[2][3]) == ("nash_games" in settings)
     last = "episodes/round_00000003.jsonl"  # records and all: who answered is in them
     assert (tmp_path / "part" / last).read_text() == (tmp_path / "whole" / last).read_text()
     assert '"model": "past", "version": "model_0@' in (tmp_path / "whole" / last).read_text()
@@ -212,6 +300,10 @@ def test_resuming_meets_the_same_opponents(tmp_path, draw_each):
             "models of different bases",
         ),
         (
+            {"opponent_pools": {"past": {"nash_games": 4}}},
+            "past.nash_games: unknown where draw is 'uniform': it is read where draw is 'nash'",
+        ),
+        (
             {"opponent_pools": {"past": {"draw_each": "group"}}, "engine": {"play_ahead": True}},
             "past.draw_each: got 'group' where play_ahead is true",
         ),
@@ -220,6 +312,37 @@ def test_resuming_meets_the_same_opponents(tmp_path, draw_each):
 def test_what_does_not_fit(change, told):
     with pytest.raises(ConfigError, match=told):
         from_tree({**SELF_PLAY, **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "model_7"},
+        {"round": -1},
+        {"round": "0"},
+        {"games": 1, "won": 2.0},
+        {"won": float("nan")},
+        {"leads": {}},
+        {"leads": {"a@0": float("inf")}},
+        {"leads": {"a@0": "1"}},
+        {"weights": {"w": 1.0}},
+        {"weights": None},
+        {"round": 0, "leads": {"a@0": 0.0}},
+    ],
+)
+def test_a_pool_takes_only_what_it_gave(change):
+    made, _ = pool("nash")
+    for rounds in range(2):
+        made.grow(rounds, weights(rounds))
+    made.snapshots[1].leads = {"a@0": 0.5}
+    first, second = copy.deepcopy(made.state())
+    made.load_state([first, second])
+    with pytest.raises(CheckpointError, match="the pool past has no snapshots as this release"):
+        made.load_state([first, second | change])
+    for spoilt in (None, {}, [None], [{}]):
+        with pytest.raises(CheckpointError):
+            made.load_state(spoilt)
+    assert made.chances() == pytest.approx([0.0, 1.0], abs=1e-6)
 
 
 def test_configurations_with_pools_survive_being_written():
