@@ -14,9 +14,9 @@ from srl_envs.loading.extras import needed_by
 
 _PLACES = {
     # Settings and training.
-    "MultiModelConfig": "core_srl.config",
-    "TrainingMode": "core_srl.config",
-    "WeightUpdateStrategy": "core_srl.config",
+    "MultiModelConfig": "core_srl.config.multi_model",
+    "TrainingMode": "core_srl.config.multi_model",
+    "WeightUpdateStrategy": "core_srl.config.multi_model",
     "MultiModelTrainer": "core_srl.trainer",
     "create_multimodel_trainer": "core_srl.trainer",
     "create_cooperative_multimodel_trainer": "core_srl.trainer",

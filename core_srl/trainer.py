@@ -14,7 +14,7 @@ from typing import Any
 
 from pettingzoo import ParallelEnv
 
-from core_srl.config import MultiModelConfig, TrainingMode
+from core_srl.config.multi_model import MultiModelConfig, TrainingMode
 from core_srl.environments import EnvironmentType, MultiModelTrainingEnvironment
 from core_srl.errors import as_documented
 from core_srl.models import TINY

@@ -42,7 +42,7 @@ PLACES = dict.fromkeys(
     "pydantic": (
         "srl_train/config/*",
         "compat/mrlm/mrlm/config/*",
-        "core_srl/config.py",
+        "core_srl/config/multi_model.py",
         "benchmarks/*",
         "examples/*",
     ),

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import torch
 
-from core_srl.config import TrainingMode, WeightUpdateStrategy
+from core_srl.config.multi_model import TrainingMode, WeightUpdateStrategy
 from core_srl.environments import (
     create_multi_model_coop_compete_env,
     create_multi_model_team_battle,

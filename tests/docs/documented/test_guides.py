@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import core_srl
-from core_srl.config import MultiModelConfig
+from core_srl.config.multi_model import MultiModelConfig
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from core_srl import models
-from core_srl.config import (
+from core_srl.config.multi_model import (
     MultiModelConfig,
     TrainingMode,
     WeightUpdateStrategy,

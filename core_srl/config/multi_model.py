@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from core_srl.config.game_rounds import Rounds, divisors, rounds_of
 from core_srl.managers.llm_config import LLMBackend
 from core_srl.models import (
     API_MODELS,
@@ -30,7 +31,6 @@ from core_srl.models import (
     same_weights,
     types_here,
 )
-from srl_train.config.game_rounds import Rounds, divisors, rounds_of
 from srl_train.config.run import CheckpointsConfig, RunConfig
 from srl_train.config.section import Section
 from srl_train.config.yaml_file import from_tree, section_from_tree

@@ -2,7 +2,7 @@
 
 import pytest
 
-from srl_train.config.game_rounds import rounds_of
+from core_srl.config.game_rounds import rounds_of
 
 
 @pytest.mark.parametrize(
