@@ -81,6 +81,27 @@ def test_without_room_it_is_the_sequential_loop_to_the_bit(settings, short_run, 
     assert nobody_is_left()
 
 
+def test_without_room_it_is_gone_on_from_to_the_bit(short_run, tmp_path):
+    updates = {"strategy": "federated", "period": 2, "server": {"name": "diloco"}}
+    settings = {"updates": {**updates, "max_staleness": 0}, "rounds": 5}
+    in_turn = trained(short_run(**settings), tmp_path / "in_turn")
+    config = short_run(**settings, engine__play_ahead=True)
+    for _ in range(2):  # stopped between two means, and after one
+        part = Trainer(config, tmp_path / "parts")
+        if part.files.config.exists():
+            part.load_checkpoint()
+        part.train_round()
+        part.save_checkpoint()
+        part.close()
+    whole = Trainer(config, tmp_path / "parts")
+    whole.load_checkpoint()
+    assert whole.run.next_round == 2
+    whole.fit()
+    assert same(everything(whole.run), everything(in_turn.run))
+    rows = [read_metrics(one.files.metrics) for one in (whole, in_turn)]
+    assert without_times(rows[0]) == without_times(rows[1])
+
+
 def test_play_goes_on_while_models_learn_and_no_sample_is_older_than_it_may_be(short_run, tmp_path):
     trainer = Trainer(ahead(short_run, 1, rounds=4), tmp_path)
     trainer.run.engine = engine = Watched()
