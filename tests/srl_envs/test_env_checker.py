@@ -164,6 +164,13 @@ class OutlastsMaxCycles(Sound):
         return answer
 
 
+class FailsAfterTheEnd(Sound):
+    def step(self, actions):
+        if not actions:
+            raise RuntimeError("it is over")
+        return super().step(actions)
+
+
 class KeepsTheDead(Sound):
     def step(self, actions):
         seats = list(self.agents)
@@ -317,6 +324,7 @@ class HasNoView(Speaks):
         (SeesDoubles, "spaces"),
         (NeverEnds, "end"),
         (OutlastsMaxCycles, "end"),
+        (FailsAfterTheEnd, "end"),
         (KeepsTheDead, "end"),
         (ForgetsAReward, "api"),
         (PaysNan, "api"),

@@ -134,6 +134,12 @@ def test_games_whose_client_is_gone_count_until_they_end(start):
             time.sleep(0.01)
 
 
+def test_a_call_has_a_limit_of_games(start):
+    running = start(player=HeldPlayer())
+    with connect(running.address) as server, pytest.raises(RemoteError, match="at most 1000"):
+        list(server.play("coop_compete_v0", {"agent_0": "one"}, range(1001)))
+
+
 def test_a_turn_is_played_once_however_often_it_is_sent(start):
     running = start()
     with connect(running.address) as server:
