@@ -96,6 +96,15 @@ def waits(policy: Policy) -> TypeIs[AsyncPolicy]:
 
 
 @runtime_checkable
+class StartsTogether(Protocol):
+    """A policy whose agents in one game have something in common, such as who plays them."""
+
+    def start_together(self, seeds: Sequence[int]) -> list[Any]:
+        """The memories of all of its agents at the start of an episode, from their own seeds."""
+        ...
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A policy that can tell what a game that was cut off would have gone on with."""
 

@@ -112,6 +112,11 @@ def of_agents(policy_seed: int, count: int) -> list[int]:
     ]
 
 
+def of_mixture(agent_seed: int) -> np.random.Generator:
+    """What draws who plays an agent's game, apart from what that player draws from."""
+    return np.random.default_rng(np.random.SeedSequence(agent_seed, spawn_key=(0,)))
+
+
 def of_branches(policy_seed: int, turn: int, count: int) -> list[int]:
     """The seeds of a game's branches at one turn, apart from those of its agents."""
     start = np.random.SeedSequence(policy_seed, spawn_key=(turn,))

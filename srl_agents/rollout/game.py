@@ -11,7 +11,7 @@ import numpy as np
 
 from srl_agents.episode import AgentStep, Decision, End, Episode
 from srl_agents.errors import BackendError
-from srl_agents.policy import AgentObservation, Closing, Policy, waits
+from srl_agents.policy import AgentObservation, Closing, Policy, StartsTogether, waits
 from srl_agents.rollout.event_loop import together
 from srl_agents.seeding import of_agents
 from srl_envs.errors import EnvError
@@ -94,8 +94,8 @@ class Game:
         if vacant:
             raise ValueError(f"no policy for agent(s) {vacant}: name one for each in `seats`")
         self.observations, self.infos = self.env.reset(seed=self.seed, options=self.reset_options)
-        for agent, own in zip(agents, of_agents(self.policy_seed, len(agents)), strict=True):
-            self.memories[agent] = self.seats[agent].start(own)
+        seeds = dict(zip(agents, of_agents(self.policy_seed, len(agents)), strict=True))
+        self.memories = started({agent: self.seats[agent] for agent in agents}, seeds)
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
         """Add the decisions of the leaders, or of the others: every policy is asked once."""
@@ -201,6 +201,21 @@ class Game:
             states=None if self.states is None else tuple(self.states),
             ends=self.ends,
         )
+
+
+def started(policies: Mapping[str, Policy], seeds: Mapping[str, int]) -> dict[str, Any]:
+    """Agent -> its memory at the start of a game, for the agents that `policies` names."""
+    memories: dict[str, Any] = {}
+    for agent, policy in policies.items():
+        if agent in memories:
+            continue
+        if isinstance(policy, StartsTogether):
+            own = [other for other, one in policies.items() if one is policy]
+            begun = policy.start_together([seeds[other] for other in own])
+            memories |= zip(own, begun, strict=True)
+        else:
+            memories[agent] = policy.start(seeds[agent])
+    return memories
 
 
 def messages_to(agent: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Messages:

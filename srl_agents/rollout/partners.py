@@ -14,7 +14,7 @@ from pettingzoo.utils import BaseParallelWrapper
 from srl_agents.errors import PolicyError
 from srl_agents.policy import AgentObservation, Policy, waits
 from srl_agents.rollout.event_loop import finished, run, together
-from srl_agents.rollout.game import played_action
+from srl_agents.rollout.game import played_action, started
 from srl_agents.seeding import of_agents
 from srl_envs.validation import Step
 
@@ -57,9 +57,9 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
             self._draws = np.random.default_rng(seed)
         start = int(self._draws.integers(2**32)) if seed is None else seed
         agents = self.env.possible_agents
-        for agent, own in zip(agents, of_agents(start, len(agents)), strict=True):
-            if agent in self._partners:
-                self._memories[agent] = self._partners[agent].start(own)
+        seeds = dict(zip(agents, of_agents(start, len(agents)), strict=True))
+        partners = {agent: self._partners[agent] for agent in agents if agent in self._partners}
+        self._memories = started(partners, seeds)
         self._keep(observations, infos)
         return self._left(observations), self._left(infos)
 

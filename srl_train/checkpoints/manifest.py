@@ -23,6 +23,11 @@ FORMAT = 2
 _NAME = "manifest.json"
 
 
+def is_checkpoint(place: Path) -> bool:
+    """Whether the folder is a checkpoint's."""
+    return (place / _NAME).is_file() and (place / "state.json").is_file()
+
+
 def seal(folder: Path, **described: Any) -> None:
     """Write the manifest of all files in the folder, and bring everything to the disk."""
     manifest = {

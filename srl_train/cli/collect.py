@@ -173,7 +173,7 @@ def _refuse_unread(
     if not models or set(wanted) != set(agents):
         return
     for key in dict(map(setting, overrides)):
-        if key.startswith(OF_ANSWERS) and all(parse_player(who).kind == "run" for who in models):
+        if key.startswith(OF_ANSWERS) and all(parse_player(who).run for who in models):
             raise ConfigError(
                 f"--set {key}: a run's models answer as they trained; give the model's folder, "
                 "such as RUN/models/model_0, to set it here"

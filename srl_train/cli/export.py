@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     named = parse_player(args.who)
     if named.kind in ("scripted", "tiny", "api"):
         raise ConfigError(f"{args.who} has no weights of its own to write: give a run or a folder")
+    if named.kind == "pool":
+        raise ConfigError(f"{args.who} is a pool of past versions: give a run, or RUN:model_0")
     if args.push_to_hub is not None and len(named.sources) > 1:
         raise ConfigError(
             f"--push-to-hub takes one model: give {args.who}:{next(iter(named.sources))}"

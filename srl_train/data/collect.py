@@ -168,8 +168,8 @@ def build_policies(
     is. A run's models of `wanted` answer as they trained, all others as `config.models` says. With
     `trained`, the configuration is that run's, and may be anybody's: models elsewhere that it names
     are loaded, or asked behind an API, only where it is `trusted`. Raises ConfigError, also for
-    agents of a pool of past versions, and for policies that are kept for evaluation: what is
-    collected is trained on.
+    agents of a pool where nothing was trained, and for policies that are kept for evaluation: what
+    is collected is trained on.
     """
     with closing(make_env()) as env:
         players = _players(config, env, wanted, trained, trusted)
@@ -207,13 +207,13 @@ def _players(
             players[agent] = parse_player(wanted[agent])
         elif name in there:
             players[agent] = parse_player(there[name])
-        elif name in config.opponent_pools:
+        elif name in config.opponent_pools and trained is None:
             raise ConfigError(
-                f"{agent} is held by the pool {name!r}, and past versions of models are only "
-                f"played while a run trains: give --players {agent}=WHO, such as "
-                f"{agent}={trained or 'RUN'}:{config.opponent_pools[name].of[0]} for a model as it "
-                "ended"
+                f"{agent} is held by the pool {name!r}, and nothing was trained yet: give "
+                f"--players {agent}=WHO, such as {agent}=RUN:{name} for the past versions of a run"
             )
+        elif name in config.opponent_pools:
+            players[agent] = parse_player(f"{trained}:{name}")
         else:
             who = named.get(name, name)
             try:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs import registry
 from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
+from srl_train.config.run import RunConfig
 from srl_train.engine.builders.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
+from srl_train.learners.critics import without_critic
 from srl_train.players.learning_models import learning_models
+from srl_train.players.opponent_pool import OpponentPool
 from srl_train.players.player_spec import TINY
 
 
@@ -31,32 +35,83 @@ def checkpoint_modules(
     """
     saved = checkpoint.load(folder)
     config = yaml_file.from_tree(saved.metadata.get("config"))
+    wanted = {name: (name, saved.tensors(f"models/{name}")) for name in names}
+    return _with_weights(folder, config, wanted, device, trusted)
+
+
+def checkpoint_pool(
+    folder: Path, name: str, device: str, trusted: bool = False
+) -> tuple[OpponentPool, dict[str, tuple[HuggingFaceBackend, str | None]]]:
+    """(an opponent pool as it is in the checkpoint, snapshot -> what samples for it and its adapter
+    there, if it is one); all are loaded. It seats nobody. Raises as `checkpoint_modules`."""
+    saved = checkpoint.load(folder)
+    config = yaml_file.from_tree(saved.metadata.get("config"))
+    try:
+        own, state = config.opponent_pools[name], saved.state["pools"][name]
+    except (LookupError, TypeError) as error:
+        raise CheckpointError(f"{folder} has no opponent pool {name!r}") from error
+    pool = OpponentPool(name, own)
+    pool.load_state(state)
+    if not pool.snapshots:
+        raise CheckpointError(f"{folder}: the pool {name} has no snapshots yet: no round was begun")
+    wanted = {one.name: (one.model, one.weights) for one in pool.snapshots}
+    backends, modules = _with_weights(folder, config, wanted, device, trusted)
+    adapted = config.models.adapters is not None
+    for one in pool.snapshots:  # answers are marked as they were in training
+        backend = backends[one.name]
+        if adapted:
+            backend.adapter_versions[one.name] = one.name
+        else:
+            backend.name, backend.weights_version = name, one.name
+    return pool, {one: (backends[one], one if adapted else None) for one in modules}
+
+
+def _with_weights(
+    folder: Path,
+    config: RunConfig,
+    wanted: Mapping[str, tuple[str, Mapping[str, Tensor]]],
+    device: str,
+    trusted: bool,
+) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
+    """What `checkpoint_modules` gives, for names of one's own -> (model, its weights)."""
     models = config.models.replaced(device=device)
-    bases = dict(zip(models.names, models.bases, strict=True))
-    wanted = {name: bases[name] for name in names}
+    all_bases = dict(zip(models.names, models.bases, strict=True))
+    bases = {name: all_bases[model] for name, (model, _) in wanted.items()}
     handed_over = config.environment.name.startswith(f"{registry.HANDED_OVER}:")
-    if TINY in wanted.values() and handed_over:
+    if TINY in bases.values() and handed_over:
         raise ConfigError(
             f"{folder}: the base 'tiny' was built for an environment that was handed over as an "
             "object, and cannot be built again: give the models of the ended run"
         )
-    if TINY in wanted.values() or models.opponent_notes:
+    if TINY in bases.values() or models.opponent_notes:
         make_env: Callable[[], Any] = partial(build_env, config, trusted=trusted)
     else:
         make_env = _no_environment
-    backends, modules, _ = learning_models(models, wanted, make_env, config.seed)
-    for name, module in modules.items():
-        parameters = dict(module.named_parameters())
+    backends, modules, _ = learning_models(models, bases, make_env, config.seed)
+    for name, (_, weights) in wanted.items():
         try:
-            with torch.no_grad():
-                for parameter, weights in saved.tensors(f"models/{name}").items():
-                    parameters[parameter].copy_(weights)
-        except (KeyError, RuntimeError) as error:
+            _load(modules[name], without_critic(weights))
+        except (KeyError, ValueError) as error:
             raise CheckpointError(
-                f"{folder}: the weights of {name} do not fit its base {wanted[name]} ({error})"
+                f"{folder}: the weights of {name} do not fit its base {bases[name]} ({error})"
             ) from error
-        module.requires_grad_(False)
+        modules[name].requires_grad_(False)
     return backends, modules
+
+
+def _load(module: Any, weights: Mapping[str, Tensor]) -> None:
+    """Copy the weights into the module. Raises KeyError for a parameter that only one of the two
+    has, as far as it trains, and ValueError for one of another shape."""
+    left = dict(module.named_parameters())
+    with torch.no_grad():
+        for name, own in weights.items():
+            held = left.pop(name)
+            if held.shape != own.shape:
+                raise ValueError(f"{name} is {tuple(own.shape)}, not {tuple(held.shape)}")
+            held.copy_(own)
+    for name, held in left.items():
+        if held.requires_grad:
+            raise KeyError(name)
 
 
 def _no_environment() -> None:

@@ -12,9 +12,10 @@ from peft import PeftModel
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_train.checkpoints.adapter_folders import adapter_base, attach
+from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.players.checkpoint_models import checkpoint_modules
 from srl_train.players.load import load_backend
-from srl_train.players.player_spec import TINY, is_checkpoint
+from srl_train.players.player_spec import TINY
 from srl_train.players.trained_models import Loading
 
 

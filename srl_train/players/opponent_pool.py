@@ -61,9 +61,11 @@ class Snapshot:
 class OpponentPool:
     """Snapshots of one or more models, one of which plays the pool's agents at a time."""
 
-    def __init__(self, name: str, config: PoolConfig, publisher: WeightPublisher) -> None:
+    def __init__(
+        self, name: str, config: PoolConfig, publisher: WeightPublisher | None = None
+    ) -> None:
         """`publisher` brings a snapshot to the model that plays for the pool; its version is the
-        snapshot's name."""
+        snapshot's name. A pool that seats nobody needs none."""
         self.name = name
         self.seated: str | None = None
         """The snapshot that plays, by its name."""
@@ -108,6 +110,7 @@ class OpponentPool:
     def seat(self, name: str) -> None:
         """Load a snapshot: it plays from now on."""
         if self.seated != name:
+            assert self._publisher is not None
             weights = self._named[name].weights
             self._publisher.publish(self.name, name, weights)
             self.seated = name

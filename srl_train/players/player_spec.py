@@ -15,12 +15,13 @@ from srl_agents.llm.hub_names import is_gguf
 from srl_agents.scripted.registry import POLICIES
 from srl_envs.errors import UntrustedError
 from srl_envs.loading import references
+from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.errors import ConfigError
 
 TINY = "tiny"  # the embedded model, warm-started for the environment
 PLAYERS = (
     "a scripted policy, 'tiny' (the embedded model), a model's folder or hub name, a run's folder "
-    "or a checkpoint's, RUN:model_0, or openai:MODEL and the like"
+    "or a checkpoint's, RUN:model_0, RUN:POOL (of past versions), or openai:MODEL and the like"
 )
 """What a player may be called, for help texts."""
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
@@ -33,10 +34,11 @@ class PlayerSpec:
 
     name: str
     """As it was written."""
-    kind: Literal["scripted", "tiny", "folder", "hub", "run", "api"]
+    kind: Literal["scripted", "tiny", "folder", "hub", "run", "pool", "api"]
     sources: Mapping[str, str] = field(default_factory=dict)
     """Model -> 'tiny', a folder, a hub name, 'CHECKPOINT:model_0' or a name behind an API, in
-    order; several only where the name stands for all models of a run."""
+    order; several only where the name stands for all models of a run. Of an opponent pool, its name
+    -> 'CHECKPOINT:POOL'."""
     run: Path | None = None
     """The folder of the run, or of its checkpoint, for models of one."""
 
@@ -49,8 +51,9 @@ class PlayerSpec:
 def parse_player(name: str) -> PlayerSpec:
     """Whom `name` means: a scripted policy, 'tiny', a folder with a model (a Hugging Face folder or
     a PEFT adapter), a model's GGUF file, a hub name (NAME or NAME@REVISION), a run's folder or the
-    folder of one of its checkpoints, 'RUN:model_2' for one model of either, or a model behind an
-    API, such as 'openai:gpt-5-mini'.
+    folder of one of its checkpoints, 'RUN:model_2' for one model of either, 'RUN:past' for an
+    opponent pool of that name, as it is in the checkpoint or in the run's newest, or a model behind
+    an API, such as 'openai:gpt-5-mini'.
 
     Raises ConfigError for nobody, and UntrustedError within `outside.closed` for whoever is not
     part of this library.
@@ -71,6 +74,8 @@ def parse_player(name: str) -> PlayerSpec:
         path, _, wanted = name.rpartition(":")
     place = Path(path).expanduser()
     if (place / "models").is_dir() or (place / "config.yaml").is_file():
+        if wanted is not None and not _MODEL.fullmatch(wanted):
+            return PlayerSpec(name, "pool", *_pool(place, wanted))
         there = models_of_run(place)
         if wanted is not None and wanted not in there:
             raise ConfigError(f"{place} has no model {wanted!r}, only {', '.join(there)}")
@@ -94,7 +99,7 @@ def parse_player(name: str) -> PlayerSpec:
     guess = f" (did you mean {known[close[0]]!r}?)" if close else ""
     raise ConfigError(
         f"unknown player {name!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
-        f"folder (RUN or RUN:model_0), openai:MODEL or anthropic:MODEL, or one of "
+        f"folder (RUN, RUN:model_0 or RUN:POOL), openai:MODEL or anthropic:MODEL, or one of "
         f"{', '.join(POLICIES)}"
     )
 
@@ -119,6 +124,11 @@ def base_named(setting: str, base: str) -> str:
     if not named.sources:
         raise ConfigError(f"{setting}: {base} is no model: give a model's folder or hub name")
     first = next(iter(named.sources))
+    if named.kind == "pool":
+        raise ConfigError(
+            f"{setting}: {base} is a pool of past versions, which plays and is no model: give one, "
+            "such as RUN:model_0"
+        )
     if len(named.sources) > 1:
         raise ConfigError(
             f"{setting}: {base} holds {len(named.sources)} models: give one, such as {base}:{first}"
@@ -156,11 +166,6 @@ def refuse_missing_folder(name: str) -> None:
     )  # fmt: skip
 
 
-def is_checkpoint(place: Path) -> bool:
-    """Whether the folder is a checkpoint's."""
-    return (place / "manifest.json").is_file() and (place / "state.json").is_file()
-
-
 def models_of_run(folder: Path) -> dict[str, str]:
     """Model -> what to load for it, for the trained models of a run, or of its checkpoint where
     the folder is one; model_10 comes after model_9.
@@ -180,6 +185,35 @@ def models_of_run(folder: Path) -> dict[str, str]:
             f"srl train --resume --out {folder}{beside}"
         )
     return there
+
+
+def _pool(place: Path, wanted: str) -> tuple[dict[str, str], Path]:
+    """(the pool -> what to load for it, the checkpoint that holds it), of a run's folder, whose
+    newest checkpoint it is, or of a checkpoint's.
+
+    Raises ConfigError where there is no such pool, or no checkpoint yet.
+    """
+    from srl_train.players.trained_models import config_tree
+
+    tree = config_tree(place)
+    pools = tree.get("opponent_pools") if isinstance(tree, dict) else None
+    known = list(map(str, pools)) if isinstance(pools, dict) else []
+    if wanted not in known:
+        told = f"its opponent pools are {', '.join(known)}" if known else "it has no opponent pools"
+        there = ", ".join(models_of_run(place))
+        raise ConfigError(f"{place} has no model {wanted!r}, only {there}, and {told}")
+    if is_checkpoint(place):
+        return {wanted: f"{place}:{wanted}"}, place
+    from srl_train.checkpoints.checkpoint import list_checkpoints  # it takes torch
+
+    saved = list_checkpoints(place / "checkpoints")
+    if not saved:
+        raise ConfigError(
+            f"{place}/checkpoints holds no whole checkpoint, in which the snapshots of {wanted} "
+            "are: give the folder of one, as CHECKPOINT:" + wanted
+        )
+    newest = place / "checkpoints" / saved[0]
+    return {wanted: f"{newest}:{wanted}"}, newest
 
 
 def _is_model(folder: Path) -> bool:

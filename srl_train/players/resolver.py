@@ -15,6 +15,7 @@ from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Policy
+from srl_agents.rollout.mixture import Mixture
 from srl_agents.scripted.registry import classic_policy
 from srl_envs.text.view import TextView
 from srl_train.errors import ConfigError
@@ -24,6 +25,8 @@ from srl_train.players.trained_models import ModelSettings, notes_of, settings_o
 
 if TYPE_CHECKING:
     from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+    from srl_agents.llm.text_policy import TextPolicy
+    from srl_train.players.opponent_pool import OpponentPool
 
 USUAL = Sampling(max_new_tokens=32)  # of models that no run says anything of
 USUAL_OF_APIS = Sampling(max_new_tokens=2048)  # where reasoning that is not shown counts as well
@@ -75,6 +78,9 @@ class Resolver:
     _loaded: dict[str, list[tuple[str, HuggingFaceBackend, str | None]]] = field(
         default_factory=dict
     )
+    _pools: dict[str, tuple[OpponentPool, dict[str, tuple[HuggingFaceBackend, str | None]]]] = (
+        field(default_factory=dict)
+    )
 
     def policies(
         self, player: PlayerSpec, make_env: Callable[[], Any], agents: Iterable[str] | None = None
@@ -94,22 +100,30 @@ class Resolver:
             return [self._asked(player, settings, view, notes, agents)]
         from srl_agents.llm.text_policy import TextPolicy  # only here: it takes torch
 
-        made: list[Policy] = []
-        for name, backend, adapter in self._backends(player, settings, make_env, notes):
-            own = settings.as_trained(player.run, name)
-            made.append(
-                TextPolicy(
-                    backend,
-                    view,
-                    sampling=own.sampling,
-                    per_agent=own.per_agent,
-                    adapter=adapter,
-                    constrained=own.constrained,
-                    notes=notes,
-                    name=player.sources[name] if self.full_names else name,
-                )
+        def writer(
+            name: str, backend: HuggingFaceBackend, adapter: str | None, own: ModelSettings
+        ) -> TextPolicy:
+            return TextPolicy(
+                backend,
+                view,
+                sampling=own.sampling,
+                per_agent=own.per_agent,
+                adapter=adapter,
+                constrained=own.constrained,
+                notes=notes,
+                name=name,
             )
-        return made
+
+        called = player.sources if self.full_names else {name: name for name in player.sources}
+        if player.kind == "pool":
+            pool, versions = self._versions(player, settings)
+            [name] = called.values()
+            drawn = {one: writer(one, *version, settings) for one, version in versions.items()}
+            return [Mixture(name, drawn, pool.chances())]
+        return [
+            writer(called[name], backend, adapter, settings.as_trained(player.run, name))
+            for name, backend, adapter in self._backends(player, settings, make_env, notes)
+        ]
 
     def by_agent(
         self, players: Mapping[str, PlayerSpec], make_env: Callable[[], Any]
@@ -148,9 +162,14 @@ class Resolver:
         if player.kind == "api":
             usage = asdict(self.chat_models[player.name].usage)
             return {"kind": "api", "sampling": asdict(settings.sampling), "usage": usage}
+        drawn = {}
+        if player.kind == "pool":
+            pool, versions = self._versions(player, settings)
+            drawn = {"chances": dict(zip(versions, pool.chances(), strict=True))}
         return {
             "kind": player.kind,
             "models": dict(player.sources),
+            **drawn,
             "sampling": asdict(settings.sampling),
             "agent_sampling": {agent: asdict(own) for agent, own in settings.per_agent.items()},
             "constrained": settings.constrained,
@@ -180,6 +199,18 @@ class Resolver:
             return ChatPolicy(asked, view, per_agent=own, notes=notes)
         except PolicyError as error:
             raise ConfigError(f"{error} (models.agent_sampling, or --temperature)") from error
+
+    def _versions(
+        self, player: PlayerSpec, settings: ModelSettings
+    ) -> tuple[OpponentPool, dict[str, tuple[HuggingFaceBackend, str | None]]]:
+        from srl_train.players.checkpoint_models import checkpoint_pool  # only here: it takes torch
+
+        if player.name not in self._pools:
+            [name], place = player.sources, player.run
+            assert place is not None
+            device = settings.loading.device
+            self._pools[player.name] = checkpoint_pool(place, name, device, self.trusted)
+        return self._pools[player.name]
 
     def _backends(
         self,

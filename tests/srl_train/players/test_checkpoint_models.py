@@ -1,4 +1,5 @@
-"""The models of a checkpoint play as they stood in it, by every command that seats models."""
+"""The models of a checkpoint, and its pools, play as they stood in it, by every command that seats
+models."""
 
 import json
 import shutil
@@ -6,12 +7,18 @@ import shutil
 import pytest
 import torch
 
+from srl_agents.episode import read_jsonl
+from srl_agents.rollout import play_many
+from srl_agents.rollout.mixture import Mixture
 from srl_envs import coop_compete_v0
+from srl_train.checkpoints import checkpoint
 from srl_train.cli import main
 from srl_train.engine.assemble import assemble
 from srl_train.errors import CheckpointError, ConfigError
+from srl_train.players.checkpoint_models import checkpoint_pool
 from srl_train.players.load_all import load_all
 from srl_train.players.player_spec import parse_player
+from srl_train.players.resolver import Resolver
 from srl_train.players.trained_models import Loading, settings_of_run
 from srl_train.trainer import Trainer
 
@@ -122,3 +129,118 @@ def test_an_environment_of_its_own_code_is_made_only_for_those_who_trust_it(
         assert f"'{own}' is code that a record names" in capsys.readouterr().err
         assert main([*words, "--trust"]) == 0
         capsys.readouterr()
+
+
+@pytest.fixture(params=["whole models", "adapters"], scope="module")
+def pooled(request, short_run, tmp_path_factory):
+    """(A trainer that has trained against a pool, its folder)."""
+    run = tmp_path_factory.mktemp("pooled") / "run"
+    trainer = Trainer(
+        short_run(
+            models__count=1,
+            models__adapters=ADAPTERS if request.param == "adapters" else None,
+            opponent_pools={"past": {"every": 1, "draw": "nash", "nash_games": 2}},
+            seats={"agent_1": "past"},
+            algorithm__learning_rate=0.1,
+        ),
+        run,
+    )
+    trainer.fit()
+    return trainer, run
+
+
+def versions_met(episodes, agents):
+    """Per game, the weights that answered for these agents."""
+    return [{step.decision.tokens.model.version for agent in agents for step in e.steps_of(agent)}
+            for e in episodes]  # fmt: skip
+
+
+def test_a_pool_plays_as_its_mixture(pooled):
+    trainer, run = pooled
+    trained = trainer.run.pools["past"]
+    names = ["model_0@0", "model_0@1", "model_0@2"]
+    assert [one.name for one in trained.snapshots] == names
+    player = parse_player(f"{run}:past")
+    resolver = Resolver(device="cpu")
+    [mixture] = resolver.policies(player, make_env)
+    assert isinstance(mixture, Mixture)
+    assert mixture.name == "past"
+    assert mixture.chances == dict(zip(names, trained.chances(), strict=True))
+    assert resolver.record(player)["chances"] == mixture.chances
+    [saved] = (run / "checkpoints").iterdir()
+    assert parse_player(f"{saved}:past").sources == player.sources == {"past": f"{saved}:past"}
+    _, versions = checkpoint_pool(saved, "past", "cpu")
+    for one in trained.snapshots:
+        backend, adapter = versions[one.name]
+        parameters = dict(backend.model.named_parameters())
+        for key, weights in one.weights.items():
+            assert torch.equal(parameters[key.replace(".default.", f".{adapter}.")], weights), key
+    mixture.chances = dict.fromkeys(names, 1 / 3)
+    seats = dict.fromkeys(("agent_0", "agent_1"), mixture)
+    met = versions_met(play_many(make_env, seats, list(range(12))), seats)
+    assert all(len(one) == 1 for one in met), "one of them plays a whole game"
+    assert {name for one in met for name in one} == set(names)
+
+
+def test_a_pool_is_named_as_a_player_of_commands(pooled, tmp_path, capsys):
+    _, run = pooled
+    out, pool = tmp_path / "scores.json", f"{run}:past"
+    scenario = ["--environment", "coop_compete_pair_v0", "--episodes", "1", "--quiet"]
+    assert main(["eval", *scenario, "--policy", pool, "--out", str(out)]) == 0
+    focal = json.loads(out.read_text())["focal"]
+    assert focal["kind"] == "pool" and sum(focal["chances"].values()) == pytest.approx(1.0)
+    games = tmp_path / "games.jsonl"
+    assert main(["collect", str(run), "--episodes", "4", "--out", str(games)]) == 0
+    played = list(read_jsonl(games))
+    assert {episode.seats["agent_1"].rpartition(":")[2] for episode in played} == {"past"}
+    assert set.union(*versions_met(played, ["agent_1"])) <= set(focal["chances"])
+    assert main(["export", pool, str(tmp_path / "out")]) == 2
+    assert f"{pool} is a pool of past versions: give a run, or RUN:model_0" in (
+        capsys.readouterr().err
+    )
+
+
+def test_what_is_no_pool_is_refused(pooled, short_run, tmp_path):
+    _, run = pooled
+    with pytest.raises(
+        ConfigError, match="no model 'pats', only model_0, and its opponent pools are past"
+    ):
+        parse_player(f"{run}:pats")
+    with pytest.raises(ConfigError, match=f"base: {run}:past is a pool of past versions"):
+        assemble(short_run(models__base=f"{run}:past"))
+    (tmp_path / "config.yaml").write_text((run / "config.yaml").read_text())
+    with pytest.raises(ConfigError, match="checkpoints holds no whole checkpoint"):
+        parse_player(f"{tmp_path}:past")
+
+
+@pytest.mark.parametrize(
+    "damage", ["shape", "missing", "unknown", "no pools", "no snapshots", "no state"]
+)
+def test_pools_of_others_are_data(pooled, tmp_path, damage):
+    _, run = pooled
+    [saved] = (run / "checkpoints").iterdir()
+    whole = checkpoint.load(saved)
+    state = whole.state
+    first = state["pools"]["past"][0]["weights"]
+    name, tensor = next(iter(first.items()))
+    if damage == "shape":
+        first[name] = tensor.reshape(-1)[:1]
+    elif damage == "missing":
+        del first[name]
+    elif damage == "unknown":
+        first["../weights"] = tensor
+    elif damage == "no pools":
+        state["pools"] = {}
+    elif damage == "no snapshots":
+        state["pools"]["past"] = []
+    else:
+        state = None
+    checkpoint.save(
+        tmp_path,
+        "damaged",
+        tensors={"models/model_0": {}},
+        state=state,
+        metadata=dict(whole.metadata),
+    )
+    with pytest.raises(CheckpointError, match=r"past|model_0@0"):
+        Resolver(device="cpu").policies(parse_player(f"{tmp_path / 'damaged'}:past"), make_env)

@@ -150,14 +150,12 @@ def test_settings_that_nobody_would_answer_by_are_refused(key, value, run_folder
     assert f"--set {key}: a run's models answer as they trained" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("trained", [None, Path("runs/self_play")])
-def test_a_pool_is_told_apart_from_nobody(trained, run_folder, monkeypatch):
+def test_a_pool_is_told_apart_from_nobody():
     config = yaml_file.from_tree(
         {"models": {"count": 1}, "opponent_pools": {"past": {}}, "seats": {"agent_1": "past"}}
     )
-    monkeypatch.setattr("srl_train.data.collect.models_of_run", lambda folder: {})
-    with pytest.raises(ConfigError, match=rf"pool 'past'.*agent_1={trained or 'RUN'}:model_0"):
-        build_policies(config, make_env, {"agent_0": "uniform"}, trained)
+    with pytest.raises(ConfigError, match=r"pool 'past'.*--players agent_1=WHO.*agent_1=RUN:past"):
+        build_policies(config, make_env, {"agent_0": "uniform"})
 
 
 @pytest.mark.parametrize("who", ["", ":model_0"])
