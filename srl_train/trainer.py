@@ -18,6 +18,7 @@ from srl_train.config.run import RunConfig
 from srl_train.distributed import processes
 from srl_train.engine import evaluation, resume
 from srl_train.engine.assemble import assemble
+from srl_train.engine.games import grow_pools
 from srl_train.engine.offline.progress import planned
 from srl_train.engine.play_ahead import rounds_of
 from srl_train.engine.records import summaries
@@ -139,7 +140,7 @@ class Trainer:
                 self.save_models()
             try:
                 if completed:
-                    run.grow_pools(run.next_round)  # the last checkpoint has the last snapshots
+                    grow_pools(run, run.next_round)  # the last checkpoint has the last snapshots
             finally:
                 if run.position > self._saved:
                     self.save_checkpoint(final=completed)

@@ -11,6 +11,7 @@ from srl_agents.episode import Episode
 from srl_agents.evaluation import episode_stats
 from srl_agents.evaluation.scenarios import LONG_AFTER
 from srl_agents.seeding import generator
+from srl_train.engine.games import grow_pools
 from srl_train.engine.state import Run
 
 
@@ -27,7 +28,8 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     rng = generator(run.config.seed, "evaluation", episodes)
     env_seeds = [int(s) for s in rng.integers(2**31, size=episodes)]
     policy_seeds = [int(s) for s in rng.integers(2**63, size=episodes)]
-    run.meet_first_opponents()
+    grow_pools(run, run.next_round)
+    run.seat_first_opponents()
     options, seatings = [{"episode": LONG_AFTER}] * episodes, run.matchmaking.evaluated(episodes)
     played = run.engine.rollout(run, env_seeds, policy_seeds, options, seatings)
     good = [episode for episode in played if episode.failure is None]

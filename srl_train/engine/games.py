@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.evaluation.scenarios import LONG_AFTER
 from srl_agents.rollout import Branching
 from srl_train.advantages.returns import discounted_return
+from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
 from srl_train.players.opponent_pool import OpponentPool
-
-if TYPE_CHECKING:
-    from srl_train.engine.state import Run
 
 
 class Settings(TypedDict):
@@ -91,7 +89,8 @@ def games_of(run: Run, number: int) -> Games:
     policy_seeds = [int(s) for s in rng.integers(2**63, size=len(seeds))]
     first = number * rollout.groups_per_round
     seated = run.matchmaking.seatings(range(first, first + rollout.groups_per_round))
-    drawn = run.draw_opponents(number, seeding.generator(run.config.seed, "opponents", number))
+    grow_pools(run, number)
+    drawn = run.draw_opponents(seeding.generator(run.config.seed, "opponents", number))
     return Games(
         number,
         seeds,
@@ -105,6 +104,26 @@ def games_of(run: Run, number: int) -> Games:
         [opponents for opponents in drawn for _ in range(rollout.per_start)],
         run.config.records_states,
     )
+
+
+def grow_pools(run: Run, rounds: int) -> None:
+    """Take the snapshots that are due after so many rounds, and have them meet the others where
+    draws ask for it. Raises as `play_snapshots` does, and has taken none then."""
+    if not run.pools_grow_at(rounds):
+        return
+    before = {name: list(pool.snapshots) for name, pool in run.pools.items()}
+    weights = {name: learner.weights() for name, learner in run.learners.items()}
+    try:
+        for pool in run.pools.values():
+            pool.grow(rounds, weights)
+        for pool in run.pools.values():
+            if pool.nash_games:
+                run.seat_first_opponents()
+                play_snapshots(run, pool, rounds)
+    except BaseException:
+        for name, snapshots in before.items():
+            run.pools[name].snapshots = snapshots
+        raise
 
 
 def play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:

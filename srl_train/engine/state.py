@@ -21,7 +21,6 @@ from srl_train.advantages.reward_modes import Mode, State
 from srl_train.config.run import RunConfig
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.data.trajectory import Game
-from srl_train.engine.games import play_snapshots
 from srl_train.engine.offline.progress import StageProgress
 from srl_train.learners.learner import Learner
 from srl_train.players.opponent_pool import OpponentPool
@@ -151,9 +150,8 @@ class Run:
         """Who sits where, as far as credit may depend on it."""
         return Seating(tuple(self.seats), self.teams, self.speaks_first)
 
-    def draw_opponents(self, number: int, rng: np.random.Generator) -> list[dict[str, str]]:
-        """Of each of the round's groups, pool -> the snapshot that plays its agents, by name."""
-        self.grow_pools(number)
+    def draw_opponents(self, rng: np.random.Generator) -> list[dict[str, str]]:
+        """Of each of a round's groups, pool -> the snapshot that plays its agents, by name."""
         drawn = {n: own.draw(rng) for n, own in self.pools.items() if not own.draws_each_group}
         return [
             {n: drawn[n] if n in drawn else own.draw(rng) for n, own in self.pools.items()}
@@ -169,29 +167,10 @@ class Run:
         """Whether snapshots of the models are due after so many rounds."""
         return any(pool.grows_at(rounds) for pool in self.pools.values())
 
-    def meet_first_opponents(self) -> None:
+    def seat_first_opponents(self) -> None:
         """Load every pool's first snapshot."""
-        self.grow_pools(self.next_round)
-        self._seat_first()
-
-    def grow_pools(self, rounds: int) -> None:
-        """Take the snapshots that are due after so many rounds, and have them meet the others where
-        draws ask for it. Raises as `play_snapshots` does, and has taken none then."""
-        if not self.pools_grow_at(rounds):
-            return
-        before = {name: list(pool.snapshots) for name, pool in self.pools.items()}
-        weights = {name: learner.weights() for name, learner in self.learners.items()}
-        try:
-            for pool in self.pools.values():
-                pool.grow(rounds, weights)
-            for pool in self.pools.values():
-                if pool.nash_games:
-                    self._seat_first()
-                    play_snapshots(self, pool, rounds)
-        except BaseException:
-            for name, snapshots in before.items():
-                self.pools[name].snapshots = snapshots
-            raise
+        for pool in self.pools.values():
+            pool.seat_first()
 
     def seatings_between(self, model: str, pool: str) -> tuple[dict[str, str], dict[str, str]]:
         """Agent -> who plays it, where the model holds all agents of models that learn and the
@@ -200,10 +179,6 @@ class Run:
         held = {agent: who for agent, who in self.seats.items() if who == pool}
         swapped = dict.fromkeys(learn, pool) | dict.fromkeys(held, model)
         return dict(self.seats) | learn, dict(self.seats) | swapped
-
-    def _seat_first(self) -> None:
-        for pool in self.pools.values():
-            pool.seat_first()
 
     def end_round(self, episodes: Sequence[Episode]) -> None:
         """Move the mode's balance, the pools' win rates, the ratings and the totals by what was

@@ -13,7 +13,7 @@ from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion
 from srl_train.config.models import NashPool, SimplePool
 from srl_train.config.yaml_file import from_tree, to_tree
 from srl_train.engine.assemble import assemble
-from srl_train.engine.games import games_of, play_groups
+from srl_train.engine.games import games_of, grow_pools, play_groups
 from srl_train.engine.rounds import run_round
 from srl_train.errors import CheckpointError, ConfigError, TrainingError
 from srl_train.players.opponent_pool import OpponentPool
@@ -145,7 +145,7 @@ def test_snapshots_meet_in_both_places():
         return episodes
 
     run.engine.rollout = watched
-    run.grow_pools(0)
+    grow_pools(run, 0)
     past = run.pools["past"]
     assert [s.name for s in past.snapshots] == ["model_0@0", "model_1@0"]
     [episodes] = played  # of model_1@0 with model_0@0
@@ -165,7 +165,7 @@ def test_snapshots_meet_in_both_places():
     assert lead != 0
     assert past.snapshots[1].leads == {"model_0@0": pytest.approx(lead)}
     assert past.payoffs() == pytest.approx(np.array([[0, -lead], [lead, 0]]))
-    run.grow_pools(0)
+    grow_pools(run, 0)
     assert len(played) == 1, "each pair once"
     assert all(total.episodes == 0 for total in run.totals.values()), "they are no training"
 
@@ -182,10 +182,10 @@ def test_snapshots_whose_games_fail_are_not_taken():
 
     run.engine.rollout = failing
     with pytest.raises(TrainingError, match="every game of model_1@0 with model_0@0 failed"):
-        run.grow_pools(0)
+        grow_pools(run, 0)
     assert run.pools["past"].snapshots == []
     run.engine.rollout = rollout
-    run.grow_pools(0)
+    grow_pools(run, 0)
     assert list(run.pools["past"].snapshots[1].leads) == ["model_0@0"]
 
 
