@@ -172,7 +172,9 @@ class LoRAManager:
         try:
             with backend.lock, no_bars(), quiet_upstream():
                 version = self._versions[lora_id]
-                backend.model.save_pretrained(partial, selected_adapters=[config.name])
+                backend.model.save_pretrained(
+                    partial, selected_adapters=[config.name], save_embedding_layers=False
+                )
             os.replace(partial / config.name, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)

@@ -16,7 +16,8 @@ from srl_agents.errors import BackendError
 
 VARIABLE = "CORE_SRL_MODELS"
 GGUF = ".gguf"
-"""Ends the name of a file that holds a whole model, weights, configuration and tokenizer."""
+"""Ends the name of a file that holds a whole model, weights, configuration and tokenizer, in small
+letters or capitals."""
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def folders(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 def is_gguf(name: str | os.PathLike[str]) -> bool:
     """Whether this is a GGUF file that is there."""
-    return os.fspath(name).endswith(GGUF) and os.path.isfile(name)
+    return os.fspath(name).lower().endswith(GGUF) and os.path.isfile(name)
 
 
 def folder_for(name: str) -> str | None:

@@ -243,7 +243,8 @@ class SteppedLearner:
         model = self._trainer.accelerator.unwrap_model(self._trainer.model)
         own: dict[str, Any] = {}
         if hasattr(model, "peft_config"):
-            own["selected_adapters"] = ["default"]
+            # Nothing here resizes embeddings, and PEFT would ask the hub whether something has.
+            own |= {"selected_adapters": ["default"], "save_embedding_layers": False}
         if fsdp.is_sharded(model):
             own["state_dict"] = fsdp.whole_state_dict(model)
         if processes.is_main():

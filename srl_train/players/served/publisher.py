@@ -96,7 +96,9 @@ def write_weights(
     its log-probabilities (K, vocabulary) with them of what comes after each of `probes`, which are
     beginnings of the last one."""
     if isinstance(module, PeftModel):
-        own = get_peft_model_state_dict(module, state_dict=dict(weights), adapter_name=ADAPTER)
+        own = get_peft_model_state_dict(
+            module, state_dict=dict(weights), adapter_name=ADAPTER, save_embedding_layers=False
+        )
         file = "adapter_model.safetensors"
         module.peft_config[ADAPTER].save_pretrained(str(folder))
     else:

@@ -6,8 +6,10 @@ import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
@@ -62,6 +64,68 @@ def test_what_was_trained_on_a_base_without_a_template_carries_the_runs(bare, sh
     assert whole.chat_template.strip() == TEMPLATES["plain"].strip()
 
 
+def write_gguf(file, leave_out=()):
+    """A llama of one layer and 31 kB with a vocabulary of bytes, by the format's own writer."""
+    import gguf
+
+    writer = gguf.GGUFWriter(file, "llama")
+    tokens = [*bytes_to_unicode().values(), "<|end|>", "ab"]
+    kinds = [gguf.TokenType.NORMAL] * 256 + [gguf.TokenType.CONTROL, gguf.TokenType.NORMAL]
+    shapes = {"token_embd": (258, 16), "output_norm": (16,), "blk.0.attn_norm": (16,),
+              "blk.0.attn_q": (16, 16), "blk.0.attn_k": (8, 16), "blk.0.attn_v": (8, 16),
+              "blk.0.attn_output": (16, 16), "blk.0.ffn_norm": (16,), "blk.0.ffn_gate": (32, 16),
+              "blk.0.ffn_up": (32, 16), "blk.0.ffn_down": (16, 32)}  # fmt: skip
+    writer.add_context_length(1024)
+    writer.add_embedding_length(16)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(32)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(1)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(8)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+    writer.add_token_merges(["a b"])
+    writer.add_eos_token_id(256)
+    rng = np.random.default_rng(0)
+    weights = {name: rng.normal(scale=0.1, size=shape) for name, shape in shapes.items()}
+    for name, weight in weights.items():
+        if name not in leave_out:
+            writer.add_tensor(f"{name}.weight", weight.astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return weights
+
+
+def test_a_run_trains_a_gguf_file(short_run, tmp_path):
+    file = tmp_path / "small.gguf"
+    weights = write_gguf(file)
+    config = short_run(
+        models__base=str(file),
+        models__chat_template="plain",
+        models__adapters={"rank": 2},
+        models__constrained=True,
+        rounds=1,
+    )
+    with Trainer(config, tmp_path / "run") as trainer:
+        trainer.fit()
+    trained = load_backend(str(tmp_path / "run/models/model_0"), no_game, Loading("cpu"))
+    assert trained.tokenizer("ab<|end|>").input_ids == [257, 256]
+    embedded = trained.model.get_input_embeddings().weight.detach()
+    assert np.allclose(embedded, weights["token_embd"])
+
+
+def test_a_file_that_lacks_weights_is_refused(tmp_path):
+    file = tmp_path / "small.gguf"
+    write_gguf(file, leave_out=["blk.0.attn_q"])
+    with pytest.raises(BackendError, match=r"lacks 1 of its weights \(model.*q_proj\.weight\)"):
+        load_backend(str(file), no_game, Loading("cpu"))
+
+
 @pytest.fixture
 def gguf_file(tmp_path, monkeypatch):
     file = tmp_path / "small.gguf"
@@ -80,6 +144,13 @@ def test_a_gguf_file_is_a_model_by_its_path(gguf_file):
         folder_of("small.gguf")
     with pytest.raises(ConfigError, match=r"unknown player 'small\.gguf:model_3'"):
         parse_player("small.gguf:model_3")
+
+
+def test_a_gguf_file_named_in_capitals_is_to_be_renamed(gguf_file):
+    gguf_file.rename("SMALL.GGUF")
+    assert parse_player("SMALL.GGUF").kind == "folder"
+    with pytest.raises(BackendError, match=r"SMALL\.GGUF is a GGUF file.*: name it SMALL\.gguf"):
+        load_backend("SMALL.GGUF", no_game, Loading("cpu"))
 
 
 def test_a_damaged_file_is_refused_in_our_own_words(gguf_file, monkeypatch):

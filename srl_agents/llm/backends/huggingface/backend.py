@@ -7,7 +7,7 @@ import copy
 import importlib
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -120,7 +120,8 @@ class HuggingFaceBackend:
         weights were saved) or a torch dtype's name; `quantization` holds the weights of the linear
         layers in 4 ('nf4') or 8 bits ('int8'); `attn_implementation` is transformers' own, such as
         'sdpa'; `tokenizer` takes the place of the model's own. Raises BackendError where it cannot
-        be loaded, and ImportError where quantization or a GGUF file lacks its package.
+        be loaded or has not all its weights, and ImportError where quantization or a GGUF file
+        lacks its package.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -139,9 +140,10 @@ class HuggingFaceBackend:
                 placed.setdefault("quantization_config", GgufConfig(dequantize=True))
             tokenizer = tokenizer or AutoTokenizer.from_pretrained(source, **revised)
             with _LOADING, no_bars():
-                model = AutoModelForCausalLM.from_pretrained(
-                    source, dtype=dtype, **placed, **revised
+                model, found = AutoModelForCausalLM.from_pretrained(
+                    source, dtype=dtype, output_loading_info=True, **placed, **revised
                 )
+            _check_complete(name_or_folder, found["missing_keys"])
             model = model.to(device) if quantization is None else made_steady(model)
             if "gguf_file" in revised:  # adapters on it name the file, not its folder
                 model.config._name_or_path = model.name_or_path = os.path.abspath(name_or_folder)
@@ -356,6 +358,19 @@ class _Row:
             self._allowed.append(self.tree.allowed)
             self.tree = self.tree.children[token]
             self._ended = not self.tree.allowed
+
+
+def _check_complete(name: str | os.PathLike[str], missing: Collection[str]) -> None:
+    """Raise BackendError where weights are missing: transformers has filled them at random.
+
+    Weights that are tied to others that are there are not missing.
+    """
+    if missing:
+        named = ", ".join(sorted(missing)[:3]) + (", ..." if len(missing) > 3 else "")
+        raise BackendError(
+            f"the model {os.fspath(name)!r} lacks {len(missing)} of its weights ({named}): give "
+            "the whole model, of one that was cut short or damaged another copy"
+        )
 
 
 @contextmanager

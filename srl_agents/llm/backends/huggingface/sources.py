@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.hub_names import VARIABLE, folder_for, is_gguf
+from srl_agents.llm.hub_names import GGUF, VARIABLE, folder_for, is_gguf
 from srl_envs.loading.extras import needed_by
 
 with needed_by("a Hugging Face model"):
@@ -20,10 +20,18 @@ with needed_by("a Hugging Face model"):
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
     """What transformers is asked to load, and how: NAME@REVISION is a revision on the hub, unless
-    a folder stands for it (srl_agents.llm.hub_names), and a GGUF file is one of its folder."""
+    a folder stands for it (srl_agents.llm.hub_names), and a GGUF file is one of its folder.
+
+    Raises BackendError for a GGUF file that transformers would not know for one.
+    """
     source = os.fspath(name)
     if is_gguf(source):
         file = Path(source).absolute()
+        if file.suffix != GGUF:
+            raise BackendError(
+                f"{source} is a GGUF file, and transformers knows those by small letters: name it "
+                f"{file.with_suffix(GGUF).name}"
+            )
         return str(file.parent), {"gguf_file": file.name}
     if not os.path.exists(source) and (folder := folder_for(source)) is not None:
         return folder, {}
