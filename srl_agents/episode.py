@@ -146,6 +146,11 @@ class Episode:
         """The agent's steps in order."""
         return self._steps.get(agent, ())
 
+    def steps_before(self, agent: str, turn: int) -> int:
+        """How many of its steps the agent had made before the game's turn of this number, from 0:
+        fewer than the game had turns where it joined later, or was away in between."""
+        return sum(step.agent == agent for step in chain.from_iterable(self.turns[:turn]))
+
     def agents_of(self, player: str) -> tuple[str, ...]:
         """The agents that the player was, in the environment's order."""
         return tuple(agent for agent, who in self.seats.items() if who == player)

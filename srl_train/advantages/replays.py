@@ -74,8 +74,9 @@ class Replays:
                 next(shown)  # plays the turn before, and compares it with the record
                 for step in turn:
                     if step.agent in agents and step.decision.asked:
-                        gains[step.agent][number] = self._gain(
-                            episode, game, number, step, watched, rng
+                        own = episode.steps_before(step.agent, number)
+                        gains[step.agent][own] = self._gain(
+                            episode, game, number, own, step, watched, rng
                         )
             for _ in shown:
                 pass
@@ -95,10 +96,12 @@ class Replays:
         episode: Episode,
         game: Game,
         number: int,
+        own: int,
         step: AgentStep,
         watched: Watched,
         rng: np.random.Generator,
     ) -> float:
+        """Of the step, in the game's turn `number`, which is the agent's own turn `own`."""
         others = watched.others(step)
         weight = len(others) / (len(others) + 1)
         if self._alternatives is None:
@@ -113,12 +116,12 @@ class Replays:
             turns = played_instead(watched, episode.turns[number:], step.agent, action)
             self.steps += len(turns)
             other = dataclasses.replace(episode, turns=(*episode.turns[:number], *turns))
-            instead.append(self._to_go(self._game_of(other), step.agent, number))
+            instead.append(self._to_go(self._game_of(other), step.agent, own))
         # Less the mean over all legal actions, its own among them.
-        return weight * (self._to_go(game, step.agent, number) - sum(instead) / len(instead))
+        return weight * (self._to_go(game, step.agent, own) - sum(instead) / len(instead))
 
-    def _to_go(self, game: Game, agent: str, number: int) -> float:
-        return discounted_return(game[agent].shaped[number:], self._discount)
+    def _to_go(self, game: Game, agent: str, own: int) -> float:
+        return discounted_return(game[agent].shaped[own:], self._discount)
 
 
 def check_replayable(name: str, env: Any) -> None:

@@ -29,7 +29,8 @@ def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -
 def _read_before(episode: Episode, siblings: Siblings) -> tuple[int, ...]:
     """All that the agent had read and written when it was asked, as the game went."""
     read: tuple[int, ...] = ()
-    for step in episode.steps_of(siblings.agent)[: siblings.turn]:
+    before = episode.steps_before(siblings.agent, siblings.turn)
+    for step in episode.steps_of(siblings.agent)[:before]:
         if step.decision.asked:
             tokens = tokens_of(siblings.agent, siblings.turn, step.decision)
             read += tokens.prompt_ids + tokens.completion_ids

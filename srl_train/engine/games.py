@@ -167,7 +167,8 @@ def _branching(run: Run) -> Branching | None:
         return None
 
     def worth(episode: Episode, agent: str, turn: int) -> float:
-        return discounted_return(run.game(episode)[agent].shaped[turn:], rollout.discount)
+        shaped = run.game(episode)[agent].shaped
+        return discounted_return(shaped[episode.steps_before(agent, turn) :], rollout.discount)
 
     return Branching(
         run.agents_that_learn,

@@ -15,6 +15,7 @@ from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError, TrainingError
 from tests.srl_agents.rollout.carry_game import CarryGame, View
+from tests.srl_envs.wrappers.third_party_games import knock_out
 from tests.srl_train.engine.run_state import everything, same, weights
 
 
@@ -93,6 +94,23 @@ def test_only_the_answers_of_the_agents_that_learn_are_tried():
     found, steps = gained(acts(1, 2), acts(2, 1), agents=("b",))
     assert found["a"] == (0.0, 0.0) and found["b"] == (4.0, 2.0)
     assert steps == 2 + 2 + 1
+
+
+def test_an_agent_that_joins_later_gains_by_its_own_answers():
+    # Both choose right, the second a turn later; who chooses is paid 1, and after a left 0.
+    env = knock_out()
+    episode = play(env, {"player_0": acts(1), "player_1": acts(1)}, 0)
+    assert [[step.agent for step in turn] for turn in episode.turns] == [["player_0"], ["player_1"]]
+
+    def game_of(one):
+        return shaped_game(one, tuple(one.seats), lambda raw: raw, 0.0)
+
+    replays = Replays(None, knock_out, game_of, 1.0)
+    [game] = replays.with_gains([episode], [game_of(episode)], episode.seats, None)
+    assert {agent: own.gains for agent, own in game.items()} == {
+        "player_0": (1.0,),
+        "player_1": (1.0,),
+    }
 
 
 def test_a_replay_stays_apart_from_the_game_it_leaves():

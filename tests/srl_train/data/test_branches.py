@@ -14,6 +14,7 @@ from srl_train.engine import resume
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
+from tests.srl_envs.wrappers.third_party_games import knock_out
 from tests.srl_train.advantages.credit.test_at_work import watched
 from tests.srl_train.engine.run_state import everything, same, weights
 
@@ -52,6 +53,20 @@ def test_a_sample_has_read_what_its_agent_had(short_run):
         assert later.prompt_ids == (
             first.prompt_ids + tokens[0].completion_ids + tokens[1].prompt_ids
         ), number
+
+
+def test_an_agent_that_joins_later_is_paid_for_its_own_answers(short_run):
+    run = assemble(
+        short_run(
+            **settings(mode__name="raw", models__constrained=True, rollout__groups_per_round=8)
+        ),
+        knock_out,
+    )
+    later = [own for e in run_round(run, 0).episodes for own in e.siblings if own.turn == 1]
+    assert {own.agent for own in later} == {"player_1"}
+    for own in later:
+        assert own.worth == tuple(float(decision.action) for decision in own.decisions)
+    assert {worth for own in later for worth in own.worth} == {0.0, 1.0}
 
 
 def test_a_run_is_resumed_to_the_bit(short_run, tmp_path):
