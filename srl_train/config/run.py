@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -21,13 +21,14 @@ from srl_train.config.engine import EngineConfig, LocalEngineConfig, RayEngineCo
 from srl_train.config.learning.credit import CreditConfig, MixedConfig, ModeConfig, PlainCredit
 from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, PpoConfig
 from srl_train.config.learning.offline import DpoConfig, SftConfig
-from srl_train.config.learning.presets import PRESETS, PresetName, filled_in
+from srl_train.config.learning.presets import PRESETS, PresetName, filled_in, refuse_another
 from srl_train.config.learning.updates import (
     AsynchronousConfig,
     FederatedConfig,
     PopulationConfig,
     SynchronizedConfig,
     UpdatesConfig,
+    check_critics,
 )
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.matchmaking import FixedConfig, MatchmakingConfig
@@ -78,8 +79,8 @@ class RolloutConfig(Section):
     """A section draws group_size answers to every situation of one game per start, in place of
     group_size games (AT-GRPO, docs/training/credit.md)."""
     timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds in which a round's games must be over; else the round is given up and the run stops.
-    null waits for as long as they take."""
+    """Seconds in which games that are played at once must be over, a round's, or those of one draw
+    of opponents (draw_each); else the round is given up and the run stops. null waits."""
 
     @property
     def per_start(self) -> int:
@@ -185,6 +186,11 @@ class RunConfig(Section):
         self._check_backend()
         return self
 
+    def replaced(self, **changes: Any) -> Self:
+        """As of every section; raises ConfigError for a preset where another has been filled in."""
+        refuse_another(self.preset, changes.get("preset"))
+        return super().replaced(**changes)
+
     def algorithm_of(self, model: str) -> GrpoConfig | PpoConfig:
         """What the model learns by."""
         return self.algorithms.get(model, self.algorithm)
@@ -249,6 +255,7 @@ class RunConfig(Section):
     def _check_updates(self) -> None:
         if isinstance(self.updates, FederatedConfig):
             self.updates.check_run(self.models.adapters is not None, self.rounds)
+        check_critics(self.updates, self.learned_by)
         if isinstance(self.updates, PopulationConfig):
             self.updates.check_run(self.learned_by, self.engine.play_ahead)
 

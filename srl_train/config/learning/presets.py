@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel
 
+from srl_train.config.learning.learners import GrpoConfig, PpoConfig
 from srl_train.errors import ConfigError
 
 PresetName = Literal[
@@ -105,7 +106,8 @@ PRESETS: Mapping[str, Preset] = {
 def filled_in(tree: Tree) -> dict[str, Any]:
     """A run's tree with what its `preset` says where it says nothing itself.
 
-    Raises ConfigError where the tree's own algorithm or credit assignment is another one.
+    Raises ConfigError where the tree's own algorithm or credit assignment is another one, and where
+    its own loss leaves settings of the preset unread.
     """
     preset = PRESETS[tree["preset"]]
     found = dict(tree)
@@ -123,6 +125,8 @@ def filled_in(tree: Tree) -> dict[str, Any]:
                 f"{section}.name: got {given['name']!r}, and the preset {tree['preset']!r} is of "
                 f"{settings['name']!r}: leave one of the two out"
             )
+        if section == "algorithm":
+            _check_loss(tree["preset"], settings, given.get("loss"))
         found[section] = {**settings, **given}
         if "trl" in settings and isinstance(given.get("trl"), Mapping):
             found[section]["trl"] = {**settings["trl"], **given["trl"]}
@@ -132,3 +136,24 @@ def filled_in(tree: Tree) -> dict[str, Any]:
     if preset.rollout and isinstance(rollout, Mapping):
         found["rollout"] = {**preset.rollout, **rollout}
     return found
+
+
+def refuse_another(preset: str | None, other: str | None) -> None:
+    """Raise ConfigError for a preset that is to take the place of another, already filled in."""
+    if None not in (preset, other) and preset != other:
+        raise ConfigError(
+            f"preset: got {other!r} in place of {preset!r}, whose settings stand in algorithm, "
+            "credit and rollout now: begin with a configuration without a preset"
+        )
+
+
+def _check_loss(preset: str, settings: Tree, loss: Any) -> None:
+    kind = PpoConfig if settings["name"] == "ppo" else GrpoConfig
+    try:
+        if loss in get_args(kind.model_fields["loss"].annotation):
+            kind(**{**settings, "loss": loss})
+    except ConfigError as error:
+        raise ConfigError(
+            f"algorithm.loss: got {loss!r}, which does not read all that the preset {preset!r} "
+            "sets: leave one of the two out"
+        ) from error

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from srl_train.config.learning.learners import SurrogateConfig
+from srl_train.config.learning.learners import PpoConfig, SurrogateConfig
 from srl_train.config.section import Names, Section, chosen_by
 from srl_train.errors import ConfigError
 
@@ -232,3 +232,19 @@ UpdatesConfig = Annotated[
     Field(discriminator="strategy"),
     chosen_by("strategy", "asynchronous"),
 ]
+
+
+def check_critics(updates: UpdatesConfig, learned_by: Mapping[str, SurrogateConfig]) -> None:
+    """Raise ConfigError where critics would be averaged whose values are in units of their own."""
+    if not isinstance(updates, SynchronizedConfig | FederatedConfig):
+        return
+    for group in updates.groups or [tuple(learned_by)]:
+        for model in group if len(group) > 1 else ():
+            own = learned_by[model]
+            if isinstance(own, PpoConfig) and own.value_normalisation == "running":
+                raise ConfigError(
+                    "algorithm.value_normalisation: got 'running' where updates.strategy is "
+                    f"{updates.strategy!r}: values of {model}'s critic are in deviations of its "
+                    "own returns, and do not average with others': give 'none', or models apart "
+                    "('asynchronous')"
+                )

@@ -105,6 +105,15 @@ WRONG = [
     ("algorithm: {name: ppo, entropy_coef: -1}", "algorithm.entropy_coef: got -1"),
     ("algorithm: {name: ppo, target_kl: 0}", "algorithm.target_kl: got 0: give more than 0"),
     ("algorithm: {name: ppo, minibatches: 3}", "algorithm.minibatches: got 3: give a divisor of"),
+    (
+        "{preset: mappo, updates: {strategy: synchronized}}",
+        "algorithm.value_normalisation: got 'running' where updates.strategy is 'synchronized'",
+    ),
+    (
+        "{models: {count: 3}, algorithm: {name: ppo, value_normalisation: running}, "
+        "updates: {strategy: federated, groups: [[model_0], [model_1, model_2]]}}",
+        "'federated': values of model_1's critic are in deviations of its own returns",
+    ),
     ("{algorithm: {name: ppo}, credit: {name: role}}", "credit.name: got 'role', and PPO's critic"),
     ("mode: {name: [mixed]}", "mode.name: got \"['mixed']\": give one of 'cooperative'"),
     ("mode: {name: Mixed}", "mode.name: got 'Mixed': give one of 'cooperative'"),

@@ -50,6 +50,12 @@ def test_what_is_said_goes_before_the_preset():
         ({"preset": "gspo", "algorithm": {"name": "ppo"}}, "algorithm.name: got 'ppo', and the"),
         ({"preset": "mappo", "algorithm": {"name": "grpo"}}, "algorithm.name: got 'grpo', and the"),
         ({"preset": "rloo", "credit": {"name": "role"}}, "credit.name: got 'role', and the preset"),
+        (
+            {"preset": "gspo", "algorithm": {"loss": "sapo"}},
+            "algorithm.loss: got 'sapo', which does",
+        ),
+        ({"preset": "dapo", "algorithm": {"loss": "vespo"}}, "algorithm.loss: got 'vespo', which"),
+        ({"preset": "gspo", "algorithm": {"loss": "x"}}, "algorithm.loss: got 'x': give one of"),
         ({"preset": "grop"}, "preset: got 'grop': give one of 'grpo'"),
         ({"preset": ["grpo"]}, "preset: got"),
         ({"preset": "gspo", "algorithm": 3}, "algorithm: got 3"),
@@ -61,3 +67,17 @@ def test_what_is_said_goes_before_the_preset():
 def test_what_does_not_fit_is_refused(tree, message):
     with pytest.raises(ConfigError, match=message):
         from_tree(tree)
+
+
+def test_a_preset_does_not_take_the_place_of_another():
+    config = RunConfig(preset="gspo")
+    with pytest.raises(ConfigError, match="preset: got 'dapo' in place of 'gspo', whose settings"):
+        config.replaced(preset="dapo")
+    assert config.replaced(preset="gspo", seed=1) == RunConfig(preset="gspo", seed=1)
+    assert config.replaced(preset=None).algorithm == config.algorithm
+    assert RunConfig(seed=1).replaced(preset="gspo") == RunConfig(preset="gspo", seed=1)
+
+
+def test_a_loss_that_reads_what_the_preset_sets_goes_before_its_own():
+    config = from_tree({"preset": "gspo", "algorithm": {"loss": "dr_grpo"}})
+    assert (config.algorithm.loss, config.algorithm.clip_range) == ("dr_grpo", 3e-4)

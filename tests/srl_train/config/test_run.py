@@ -215,3 +215,11 @@ def test_every_setting_is_described_and_read_somewhere():
             # The sampling section is handed on whole; a choice is read off the section's class.
             known = kind is SamplingConfig or name == kind.CHOICE or name in read | derived
             assert known, f"nobody reads {kind.__name__}.{name}"
+
+
+def test_a_critic_that_is_averaged_with_no_other_has_its_own_units():
+    tree = {
+        "algorithm": {"name": "ppo", "value_normalisation": "running"},
+        "updates": {"strategy": "federated", "groups": [["model_0"]]},
+    }
+    assert from_tree(tree).algorithm.value_normalisation == "running"
