@@ -1,5 +1,5 @@
-"""How far from an equilibrium the embedded model plays zero-sum games in words: of plain self-play,
-and of self-play beside a reference that moves, the newest model and the average of its past."""
+"""How far from an equilibrium the embedded model plays zero-sum games in words: after plain
+self-play, beside a reference that moves, and against pools of its past."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from srl_agents.evaluation.bootstrap import mean_interval
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_train.config import yaml_file
 from srl_train.engine.assemble import assemble
+from srl_train.engine.games import grow_pools
 from srl_train.engine.rounds import run_round
 
 Settings = Mapping[str, Any]
@@ -26,22 +27,32 @@ class Judged:
     make_env: Callable[[], Any]
     asked: Callable[[HuggingFaceBackend], Any]
     exploitability: Callable[[Any], float]
-    mixture: Callable[[Sequence[Any]], Any]
+    mixture: Callable[[Sequence[Any], Sequence[float]], Any]
     settings: Settings
     """Of all methods alike."""
-    moving: Settings
-    """Of the moving reference."""
+    entropy: float
+    """Weight of the entropy bonus beside a moving reference, and of it alone."""
+    entropy_of_oracles: float
+    """The same where past versions are met."""
 
 
 POINTS = 10
 """Strategies are asked for at the start and so many times more."""
-PLAIN, MOVING = "plain self-play", "moving reference"
+ROUNDS = 200
+POOL = "past"
+PLAIN, ENTROPY, MOVING = "plain self-play", "entropy bonus alone", "moving reference"
+FICTITIOUS, ORACLES = "fictitious self-play", "PSRO"
 ALL_METHODS: Settings = {
     "models.count": 1,
     "models.constrained": True,
     "mode.name": "raw",
     "algorithm.scale_rewards": "none",
+    "algorithm.learning_rate": 1e-3,
     "algorithm.schedule": "linear",
+    # Momentum makes two sides that answer each other overshoot (Gidel et al. 2019).
+    "algorithm.trl.adam_beta1": 0.0,
+    "rounds": ROUNDS,
+    "seats.player_0": "model_0",
 }
 ROCK, POKER = "biased rock-paper-scissors", "Kuhn poker"
 GAMES: Mapping[str, Judged] = {
@@ -50,38 +61,53 @@ GAMES: Mapping[str, Judged] = {
         rock_paper_scissors.asked,
         rock_paper_scissors.exploitability,
         rock_paper_scissors.mixture,
-        {
-            "algorithm.learning_rate": 3e-4,
-            "rollout.group_size": 16,
-            "rollout.groups_per_round": 4,
-            "rounds": 100,
-        },
-        {"algorithm.beta": 1.0, "algorithm.reference": "moving", "algorithm.reference_every": 50},
+        {"rollout.group_size": 16, "rollout.groups_per_round": 4},
+        entropy=0.05,
+        entropy_of_oracles=0.3,
     ),
     POKER: Judged(
         kuhn_poker.KuhnPoker,
         kuhn_poker.asked,
         kuhn_poker.exploitability,
         kuhn_poker.mixture,
-        {
-            "algorithm.learning_rate": 1e-3,
-            "rollout.group_size": 8,
-            "rollout.groups_per_round": 8,
-            "rounds": 80,
-        },
-        {"algorithm.beta": 0.5, "algorithm.reference": "moving", "algorithm.reference_every": 40},
+        {"rollout.group_size": 8, "rollout.groups_per_round": 8},
+        entropy=0.2,
+        entropy_of_oracles=0.2,
     ),
 }
+
+
+def methods_in(game: Judged, rounds: int) -> Mapping[str, Settings]:
+    """Method -> its settings in the game, for so many rounds."""
+    entropy = {"algorithm.trl.entropy_coef": game.entropy}
+    reference = {
+        "algorithm.beta": 0.5,
+        "algorithm.reference": "moving",
+        "algorithm.reference_every": 20,
+    }
+    pool = {"every": rounds // POINTS, "keep": rounds, "draw_each": "group"}
+    against_past = {
+        "seats.player_1": POOL,
+        "algorithm.trl.entropy_coef": game.entropy_of_oracles,
+        **{f"opponent_pools.{POOL}.{name}": value for name, value in pool.items()},
+    }
+    return {
+        PLAIN: {},
+        ENTROPY: entropy,
+        MOVING: {**reference, **entropy},
+        FICTITIOUS: {**against_past, f"opponent_pools.{POOL}.draw": "uniform"},
+        ORACLES: {**against_past, f"opponent_pools.{POOL}.draw": "nash"},
+    }
 
 
 def measure(request: Request) -> Result:
     """One row per game, seed, method and what is judged; then one per method over the seeds."""
     rows: list[dict[str, Any]] = []
+    rounds = request.overrides.get("rounds", ROUNDS)
     for name, game in GAMES.items():
-        methods: Mapping[str, Settings] = {PLAIN: {}, MOVING: game.moving}
         for seed in request.seeds:
             plain = 0.0
-            for method, own in methods.items():
+            for method, own in methods_in(game, rounds).items():
                 settings = {**ALL_METHODS, **game.settings, **own, **request.overrides}
                 run = trained(game, {**settings, "seed": seed})
                 plain = plain or run[0]["end"]
@@ -102,18 +128,23 @@ def measure(request: Request) -> Result:
 
 def trained(game: Judged, settings: Settings) -> list[dict[str, Any]]:
     """Two rows of a run: its newest strategy at the start, in the middle (the mean of 40, 50 and 60
-    % of the rounds) and in the end (80, 90 and 100 %), and the mixture of its strategies so far."""
+    % of the rounds) and in the end (80, 90 and 100 %), and the mixture of its strategies so far:
+    as its pool draws them, evenly where it has none."""
     began = time.process_time()
-    config = yaml_file.from_tree({"seats": {"player_0": "model_0"}}, settings)
+    config = yaml_file.from_tree({}, settings)
     run = assemble(config, game.make_env)
-    strategies = [game.asked(run.players.backends["model_0"])]  # type: ignore[arg-type]
+    backend = run.players.backends["model_0"]
+    strategies, mixed = [game.asked(backend)], []  # type: ignore[arg-type]
     for number in range(config.rounds):
         run_round(run, number)
         run.next_round = number + 1
         if not run.next_round % (config.rounds // POINTS):
-            strategies.append(game.asked(run.players.backends["model_0"]))  # type: ignore[arg-type]
+            strategies.append(game.asked(backend))  # type: ignore[arg-type]
+            grow_pools(run, run.next_round)
+            weights = run.pools[POOL].chances() if run.pools else [1.0] * len(strategies)
+            mixed.append(game.exploitability(game.mixture(strategies, weights)))
     newest = [game.exploitability(one) for one in strategies]
-    half = len(strategies) // 2
+    half = POINTS // 2
     return [
         {
             "judged": "newest",
@@ -124,10 +155,10 @@ def trained(game: Judged, settings: Settings) -> list[dict[str, Any]]:
             "cpu_seconds": time.process_time() - began,
         },
         {
-            "judged": "average",
+            "judged": "mixture",
             "start": newest[0],
-            "middle": game.exploitability(game.mixture(strategies[: half + 1])),
-            "end": game.exploitability(game.mixture(strategies)),
+            "middle": mixed[half - 1],
+            "end": mixed[-1],
         },
     ]
 
@@ -180,25 +211,19 @@ ZERO_SUM = Claim(
             "{game}: beside a moving reference the newest model ends below half of plain "
             "self-play's exploitability, on every seed",
             "of_plain", "<", 0.5, "{:.2f} of it",
-            {"game": ROCK, "method": MOVING, "judged": "newest"},
+            {"method": MOVING, "judged": "newest"},
         ),
         Target(
             "{game}: and its exploitability falls from the start to the middle to the end, on "
             "every seed",
             "falls", ">", 0.0, "by {:.3f} at least",
-            {"game": ROCK, "method": MOVING, "judged": "newest"},
-        ),
-        Target(
-            "{game}: beside a moving reference the newest model ends below plain self-play's "
-            "exploitability, on every seed",
-            "of_plain", "<", 1.0, "{:.2f} of it",
-            {"game": POKER, "method": MOVING, "judged": "newest"},
+            {"method": MOVING, "judged": "newest"},
         ),
     ],
     legend="Seeds {seeds}. Exploitability is exact: what best responses gain, averaged over both "
     "places, against the model's own probabilities of its legal answers in every situation. "
     "The newest model's is the mean at 40, 50 and 60 % of the rounds (middle) and at 80, 90 and "
-    "100 % (end); the average is the mixture of the strategies taken so far, one drawn for each "
-    "game. The last column compares with the newest model of plain self-play. CPU-seconds are a "
-    "whole run's.",
+    "100 % (end). A mixture is of the strategies so far, taken at every tenth of the rounds, one "
+    "drawn for each game: evenly, of PSRO by its equilibrium among them. The last column but one "
+    "compares with the newest model of plain self-play. CPU-seconds are a whole run's.",
 )  # fmt: skip

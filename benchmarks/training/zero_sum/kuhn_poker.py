@@ -151,12 +151,15 @@ def exploitability(strategy: Strategy) -> float:
     return (_best_first(strategy) + _best_second(strategy)) / 2
 
 
-def mixture(strategies: Sequence[Strategy]) -> dict[Situation, float]:
-    """The one strategy that plays as whoever draws one of them for each game: each counts in a
-    situation by how likely its own choices lead there (Kuhn 1953)."""
+def mixture(strategies: Sequence[Strategy], weights: Sequence[float]) -> dict[Situation, float]:
+    """The one strategy that plays as whoever draws one of them for each game, by these weights:
+    each counts in a situation by how likely its own choices lead there (Kuhn 1953)."""
     mixed = {}
     for card, history in SITUATIONS:
-        own = [1 - one[card, ()] if len(history) == 2 else 1.0 for one in strategies]
+        own = [
+            weight * (1 - one[card, ()] if len(history) == 2 else 1.0)
+            for one, weight in zip(strategies, weights, strict=True)
+        ]
         bets = [weight * one[card, history] for weight, one in zip(own, strategies, strict=True)]
         mixed[card, history] = sum(bets) / sum(own) if sum(own) else 0.5  # else nobody is there
     return mixed

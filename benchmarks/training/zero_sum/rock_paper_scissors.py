@@ -88,9 +88,11 @@ def exploitability(chances_M: Sequence[float]) -> float:
     return matrix_games.exploitability([PAYOFFS, -PAYOFFS], [chances_M, chances_M])
 
 
-def mixture(strategies: Sequence[Sequence[float]]) -> list[float]:
-    """The chances of the moves where one of the strategies is drawn for each game."""
-    return [sum(column) / len(strategies) for column in zip(*strategies, strict=True)]
+def mixture(strategies: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float]:
+    """The chances of the moves where one of the strategies is drawn for each game, by these
+    weights."""
+    mixed = np.average(strategies, axis=0, weights=weights)
+    return [float(chance) for chance in mixed]
 
 
 def asked(backend: HuggingFaceBackend) -> list[float]:

@@ -130,7 +130,7 @@ THRESHOLDS = {
     ]),
     "our_method_llm": ([], []),
     "zero_sum": ([ROCK, POKER], [
-        (0, {"of_plain": 0.5}), (0, {"falls": 0.0}), (1, {"of_plain": 1.0}),
+        (0, {"of_plain": 0.5}), (1, {"falls": 0.0}),
     ]),
 }  # fmt: skip
 

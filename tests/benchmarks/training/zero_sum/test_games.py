@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 from benchmarks.training.zero_sum import kuhn_poker, rock_paper_scissors
@@ -51,12 +52,13 @@ def test_what_is_gained_on_others():
 
 def test_a_mixture_earns_what_its_members_earn_on_average():
     members = [equilibrium(0.0), UNIFORM, dict.fromkeys(SITUATIONS, 1.0)]
-    mixed, other = kuhn_poker.mixture(members), {s: 0.2 + 0.1 * s[0] for s in SITUATIONS}
+    weights = [3.0, 2.0, 1.0]
+    mixed, other = kuhn_poker.mixture(members, weights), {s: 0.2 + 0.1 * s[0] for s in SITUATIONS}
     for value in (
         lambda one: kuhn_poker.value(one, other),
         lambda one: kuhn_poker.value(other, one),
     ):
-        assert value(mixed) == pytest.approx(sum(map(value, members)) / 3)
+        assert value(mixed) == pytest.approx(np.average(list(map(value, members)), weights=weights))
 
 
 def test_rock_paper_scissors():
@@ -65,7 +67,8 @@ def test_rock_paper_scissors():
     assert rock_paper_scissors.exploitability([0.2, 0.6, 0.2]) == pytest.approx(0.0, abs=1e-12)
     pure = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     assert list(map(rock_paper_scissors.exploitability, pure)) == [1.0, 1.0, 3.0]
-    assert rock_paper_scissors.mixture(pure) == pytest.approx(uniform)
+    assert rock_paper_scissors.mixture(pure, [1.0] * 3) == pytest.approx(uniform)
+    assert rock_paper_scissors.mixture(pure, [1.0, 3.0, 1.0]) == pytest.approx([0.2, 0.6, 0.2])
 
 
 def test_games_pay_what_the_tree_says():
