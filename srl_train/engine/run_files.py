@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from itertools import count
 from pathlib import Path
@@ -168,10 +169,14 @@ def asked_for(flag: str, path: Path) -> Iterator[None]:
 
 def versions() -> dict[str, str]:
     """Installed versions of what decides a run's numbers."""
-    found = {}
-    for package in _REPORTED_PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    found = {package: _installed(package) for package in _REPORTED_PACKAGES}
+    return {package: version for package, version in found.items() if version is not None}
+
+
+@cache
+def _installed(package: str) -> str | None:
+    """Its version, read once: a summary after every round tells it."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
