@@ -2,16 +2,6 @@
 
 import pytest
 
-from srl_envs import registry
-
-
-@pytest.fixture(scope="session")
-def tiny_folder():
-    """The embedded model of the two-player game; documented examples build the same."""
-    from srl_agents.llm import tiny
-
-    return str(tiny.folder(lambda: registry.make("coop_compete_pair_v0", max_cycles=8)))
-
 
 @pytest.fixture(scope="module")
 def one_thread():

@@ -88,11 +88,12 @@ def test_custom_update_strategy(run_example, in_small, tiny_folder):
     assert moves[1][0] < moves[0][0] and moves[3][0] < moves[2][0]  # and step back every second
 
 
+@pytest.mark.usefixtures("one_model")
 def test_one_file_grpo(run_example):
     said = run_example("one_file_grpo.py", "3")
     rewards = [float(value) for value in re.findall(r"round \d: (0\.\d+) a turn", said)]
     assert rewards[0] == pytest.approx(0.7625, abs=0.02)
-    assert rewards[2] > 0.82  # two thirds of the way to the optimum, 0.85
+    assert rewards[2] > 0.8  # more than a third of the way to the optimum, 0.85
 
 
 @pytest.mark.slow
@@ -131,7 +132,7 @@ def test_configurations(name, smaller, tmp_path, capsys, tiny_folder):
     ("name", "smaller"),
     [
         ("maze.yaml", ["environment.options.max_cycles=4"]),
-        ("trading.yaml", ["environment.options.max_cycles=3"]),
+        ("trading.yaml", ["environment.options.max_cycles=3", "rollout.groups_per_round=2"]),
         (
             "players/population.yaml",
             ["environment.options.max_cycles=3", "rollout.group_size=2", "models.count=3"],

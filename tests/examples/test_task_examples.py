@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from srl_agents.episode import from_json
-from srl_envs import make
 from srl_train.config import yaml_file
 from srl_train.trainer import Trainer
 
@@ -25,13 +24,13 @@ def test_custom_task():
     assert "(earned +0.95)" in said or "(earned +0.70)" in said
 
 
-@pytest.mark.parametrize("shown", ["a moment", pytest.param("as it comes", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "shown", ["another game", pytest.param("as it comes", marks=pytest.mark.slow)]
+)
 def test_a_custom_task_is_trained_on_by_its_name(shown, tmp_path, monkeypatch, request):
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     name, options = "custom_task:parallel_env", {"difficulty": 1}
-    base = "tiny"
-    if shown == "a moment":
-        base = str(request.getfixturevalue("glimpse")(lambda: make(name, **options)))
+    base = request.getfixturevalue("tiny_folder") if shown == "another game" else "tiny"
     config = yaml_file.from_tree(
         {
             "environment": {"name": name, "options": options},

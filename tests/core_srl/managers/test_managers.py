@@ -1,6 +1,7 @@
 """Managers on shared weights: nodes converse, updates reach all of them, nothing is mixed up."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from core_srl import (
 )
 from core_srl.errors import as_documented
 from srl_agents.errors import BackendError
+from srl_agents.llm import tiny
 from srl_train.errors import ConfigError
 from tests.core_srl.weights import logprobs_of
 
@@ -170,12 +172,16 @@ def test_memory_that_is_not_enough_is_told_so(opened, monkeypatch):
         raise RuntimeError("something else")
 
 
-def test_the_embedded_model_needs_no_game(tiny_folder):
+def test_the_embedded_model_needs_no_game(monkeypatch, tiny_folder):
+    games = []
+
+    def folder(make_env, **_):
+        games.append(make_env())
+        return Path(tiny_folder)
+
+    monkeypatch.setattr(tiny, "folder", folder)
     manager = SharedLLMManager(LLMConfig(model_name="tiny", device="cpu"))
+    [game] = games
+    assert (game.metadata["name"], len(game.possible_agents)) == ("coop_compete_v0", 2)
     manager.register_node("red", {"max_new_tokens": 4})
     assert manager.generate_for_node("red", "Round 1 of 8. What do you choose?").completion_tokens
-    assert manager.backend.tokenizer.get_vocab() == (
-        SharedLLMManager(
-            LLMConfig(model_name=tiny_folder, device="cpu")
-        ).backend.tokenizer.get_vocab()
-    )

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from core_srl import MultiModelConfig, MultiModelTrainer, config
+from core_srl import MultiModelConfig, MultiModelTrainer
+from core_srl.config import multi_model
 from srl_agents.llm import tiny
 
 SMALL = {
@@ -25,7 +26,7 @@ def one_model_and_few_games(tiny_folder):
     """No other embedded model is built, and two games are an evaluation."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiny, "folder", lambda make_env, **_: Path(tiny_folder))
-        patch.setattr(config, "EVALUATION_EPISODES", 2)
+        patch.setattr(multi_model, "EVALUATION_EPISODES", 2)
         yield
 
 
