@@ -8,7 +8,6 @@ act has any influence on.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -33,34 +32,18 @@ def rewards(chosen_AT: NDArray[np.int64], weather_AT: NDArray[np.float64]) -> ND
     return paid
 
 
-def from_others(total: int) -> float:
-    """What colours of all others that add up to `total` pay: mean 0 and deviation 1 where each is
-    picked at random."""
-    others, colours = AGENTS - 1, len(COLOURS)
-    mean, variance = others * (colours - 1) / 2, others * (colours**2 - 1) / 12
-    return (total - mean) / math.sqrt(variance)
-
-
-MOST_FROM_OTHERS = from_others((AGENTS - 1) * (len(COLOURS) - 1))
-
-
 class KeyGame(base.SimultaneousGame):
     """The environment; observations are (agent, turn), both as shares of their number."""
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("key_game", fps=4)
 
-    def __init__(self, crowd: float = 0.0) -> None:
-        """`crowd` is the standard deviation of what the others' colours pay an agent at every turn
-        where they pick at random. The weather comes from the game's seed and is the same in all
-        games of a group, whose comparison cancels it; what others pick differs among them.
-        """
-        self._crowd = crowd
+    def __init__(self) -> None:
         super().__init__(
             [f"agent_{agent}" for agent in range(AGENTS)],
             COLOURS,
             low=(0.0, 0.0),
             high=(1.0, 1.0),
-            reward_ceiling=PRIZE + base.NOISE_LIMIT * WEATHER + crowd * MOST_FROM_OTHERS,
+            reward_ceiling=PRIZE + base.NOISE_LIMIT * WEATHER,
             noise_std=WEATHER,
             max_cycles=TURNS,
             obs_mode="vector",
@@ -87,11 +70,6 @@ class KeyGame(base.SimultaneousGame):
         paid = self.noise(AGENTS)
         if self.played - 1 == WHEN and chosen[HOLDER] == COLOUR:
             paid[HOLDER] += PRIZE
-        total = sum(chosen)
-        paid = [
-            own + self._crowd * from_others(total - act)
-            for own, act in zip(paid, chosen, strict=True)
-        ]
         return self._rows_now(), paid, [{} for _ in chosen]
 
     def _rows_now(self) -> list[base.Row]:

@@ -97,8 +97,8 @@ THRESHOLDS = {
         (2, {"before": 0.5}), (2, {"after": 0.89}),
     ]),
     "named_algorithms": ([
-        {"part": "run", "game": "maze", "gain": 0.1},
-        {"part": "game", "game": "maze", "highest": 0.94, "apart": 0.01},
+        {"part": "run", "game": "when", "sees": True, "gain": 0.1},
+        {"part": "game", "game": "when", "highest": 0.94, "apart": 0.01},
     ], [(0, {"gain": 0.0}), (1, {"highest": 0.95}), (1, {"apart": 0.0})]),
     "federated_communication": ([
         {"all_seeds": federated.PLAIN, "share": 0.1, "low": 0.0},

@@ -15,7 +15,6 @@ from benchmarks.training.credit.key_game import (
     TURNS,
     WHEN,
     KeyGame,
-    from_others,
     rewards,
 )
 from srl_envs.env_checker import check_environment
@@ -55,25 +54,6 @@ def test_the_environment_pays_what_the_rule_says():
     late = [COLOUR if turn == WHEN + 1 else 0 for turn in range(TURNS)]
     assert total(right) == pytest.approx(total(wrong) + PRIZE)
     assert total(late) == pytest.approx(total(wrong))
-
-
-def test_what_others_pick_pays_on_top_in_a_crowd():
-    check_environment(lambda: KeyGame(crowd=1.5))
-    totals = np.random.default_rng(0).integers(4, size=(20_000, AGENTS - 1)).sum(axis=1)
-    paid = [from_others(int(total)) for total in totals]
-    assert np.mean(paid) == pytest.approx(0, abs=0.03) and np.std(paid) == pytest.approx(
-        1, abs=0.03
-    )
-    earned = {}
-    for crowd in (0.0, 1.5):
-        for mine in (0, 3):
-            env = KeyGame(crowd)
-            env.reset(seed=3)
-            acts = dict.fromkeys(env.agents, 2) | {f"agent_{HOLDER}": mine}
-            earned[crowd, mine] = env.step(acts)[1][f"agent_{HOLDER}"]
-    assert earned[0.0, 0] == earned[0.0, 3]
-    more = 1.5 * from_others(2 * (AGENTS - 1))
-    assert earned[1.5, 0] == earned[1.5, 3] == pytest.approx(earned[0.0, 0] + more)
 
 
 def test_what_an_act_gained_by_replay_is_the_prize_alone():

@@ -1,5 +1,6 @@
 """The table of named algorithms: its settings, its statistics, and runs that are measured once."""
 
+import dataclasses
 import json
 
 import pytest
@@ -25,22 +26,22 @@ def measured(monkeypatch, tmp_path):
     asked = []
     ends = {"grpo": [0.5, 0.6, 0.7, 0.8], "magrpo": [0.1, 0.2, 0.3, 0.4]}
 
-    def trained(game, settings, games, tokens):
+    def trained(game, settings, games):
         asked.append(settings)
         name = settings["preset"]
         return {
-            "after": ends[name][settings["seed"]], "tokens": tokens + 1,
+            "after": ends[name][settings["seed"]], "tokens": game.tokens + settings["seed"],
             "steps_left_out": 0, "curve": [0.0], "cpu_seconds": 2.0, "wall_seconds": 3.0,
         }  # fmt: skip
 
     monkeypatch.setattr(table, "_trained", trained)
     monkeypatch.setattr(table, "_untrained", lambda game, request: 0.2)
-    monkeypatch.setattr(table, "_scripted", lambda game, games: {"uniform": 0.2, "conceder": 1.2})
+    monkeypatch.setattr(table, "_uniform", lambda game, games: 0.2)
 
     def measure(seeds, **overrides):
         request = Request(seeds, tmp_path, 8, overrides)
-        games = {"maze": table.GAMES["maze"]}
-        return request, table.measure(request, TWO, games, tokens=100)
+        games = {"when": dataclasses.replace(table.GAMES["when"], tokens=100, blind=("magrpo",))}
+        return request, table.measure(request, TWO, games)
 
     return measure, asked
 
@@ -48,17 +49,20 @@ def measured(monkeypatch, tmp_path):
 def test_the_statistics_are_those_of_the_runs(measured, tmp_path):
     request, result = measured[0]((0, 1, 2, 3))
     *runs, told = result.rows
-    assert [row["share"] for row in runs[:2]] == pytest.approx([0.3, -0.1])  # of .2 to 1.2
+    assert [row["share"] for row in runs[:2]] == pytest.approx([0.375, -0.125])  # of .2 to 1
     # The middle two of four: .6 and .7, .2 and .3.
     text = table.NAMED_ALGORITHMS.markdown(result, request)
-    assert "| grpo | 0.001 |  | 0.65 [" in text and "| magrpo | 0.003 |  | 0.25 [" in text
+    rate = table.CHOSEN
+    assert f"| grpo | {rate['grpo']:g} |  | 0.65 [" in text
+    assert f"| magrpo | {rate['magrpo']:g} |  | 0.25 [" in text
     assert (told["best"], told["worst"]) == ("grpo", "magrpo")
-    assert told["highest"] == pytest.approx(0.45)
+    assert told["highest"] == pytest.approx(0.5625)
     # Resampled interquartile means lie between .5 and .8, .1 and .4.
     assert 0.5 - 0.4 <= told["apart"] < 0.65 - 0.25
-    assert "| before training |  |  | 0.20 |" in text and "| conceder |  |  | 1.20 |" in text
-    assert "100 answer tokens (101 to 101)" in text
-    assert "NOT HELD: every algorithm ends above where it started in maze" in text
+    assert "| before training |  |  | 0.20 |" in text and "| uniform |  |  | 0.20 |" in text
+    assert "branches counted: when 100 to 103." in text
+    assert "held: every algorithm that can see what is right ends above" in text
+    assert "NOT HELD" not in text  # magrpo falls below its start, and is said not to see
     table.NAMED_ALGORITHMS.figure.draw(result.rows, tmp_path / "x.png")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
@@ -79,11 +83,26 @@ def test_runs_that_were_measured_are_not_made_again(measured):
 def test_a_run_ends_with_the_round_in_which_its_tokens_are_written(game, small):
     request = small(games=2)
     del request.overrides["rounds"]
-    own = {game: table.GAMES[game]}
     one = {"mappo": table.ALGORITHMS["mappo"]}
-    row, _ = table.measure(request, one, own, tokens=1).rows
+
+    def measured(tokens):
+        own = {game: dataclasses.replace(table.GAMES[game], tokens=tokens)}
+        return table.measure(request, one, own).rows[0]
+
+    row = measured(1)
     assert len(row["curve"]) == 1
-    longer, _ = table.measure(request, one, own, tokens=row["tokens"] + 1).rows
-    assert len(longer["curve"]) == 2 and longer["tokens"] > row["tokens"] > 8
+    longer = measured(row["tokens"] + 1)
+    assert len(longer["curve"]) == 2 and longer["tokens"] > row["tokens"] >= 8
     assert row["steps_left_out"] == 0
     json.dumps(row)
+
+
+@pytest.mark.slow
+def test_answers_in_branches_are_counted(small):
+    request = small(games=2)
+    del request.overrides["rounds"]
+    del request.overrides["rollout.groups_per_round"]
+    one = {"at_grpo": table.ALGORITHMS["at_grpo"]}
+    game = {"whose": dataclasses.replace(table.GAMES["whose"], tokens=1)}
+    # 4 games of 8 agents, each of whom writes 2 answers of a colour and the end of its turn.
+    assert table.measure(request, one, game).rows[0]["tokens"] == 4 * 8 * 2 * 2
