@@ -7,6 +7,8 @@ import pytest
 
 from benchmarks.training.claim import Request
 from benchmarks.training.credit import named_algorithms as table
+from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion, Tokens
+from srl_agents.rollout.branching import BranchedEpisode, Siblings
 from srl_train.config import yaml_file
 
 TWO = {name: table.ALGORITHMS[name] for name in ("grpo", "magrpo")}
@@ -74,8 +76,21 @@ def test_runs_that_were_measured_are_not_made_again(measured):
     _, again = measure((0, 1, 2))
     assert [own["seed"] for own in asked[4:]] == [2, 2]
     assert again.rows[:4] == first.rows[:4]
-    measure((0,), **{"algorithm.learning_rate": 0.01})
+    measure((0,), **{"algorithm.learning_rate": 0.02})
     assert len(asked) == 8
+
+
+def test_answers_in_branches_are_counted_and_the_one_played_among_them_once():
+    def written(*tokens):
+        return Decision(0, tokens=Tokens((), tokens, (0.0,) * len(tokens), ModelVersion("a", 0)))
+
+    played, other = written(1, 2), written(1, 2, 3)
+    turn = (AgentStep("a", None, played, 0.0), AgentStep("b", None, Decision(0), 0.0))
+    plain = Episode("game", 0, {}, (turn,))
+    drawn = Siblings("a", 0, (played, other), (0.0, 0.0))
+    branched = BranchedEpisode("game", 0, {}, (turn,), siblings=(drawn,))
+    assert table.answer_tokens([plain]) == 2
+    assert table.answer_tokens([plain, branched]) == 2 + 5
 
 
 @pytest.mark.slow
@@ -95,14 +110,3 @@ def test_a_run_ends_with_the_round_in_which_its_tokens_are_written(game, small):
     assert len(longer["curve"]) == 2 and longer["tokens"] > row["tokens"] >= 8
     assert row["steps_left_out"] == 0
     json.dumps(row)
-
-
-@pytest.mark.slow
-def test_answers_in_branches_are_counted(small):
-    request = small(games=2)
-    del request.overrides["rounds"]
-    del request.overrides["rollout.groups_per_round"]
-    one = {"at_grpo": table.ALGORITHMS["at_grpo"]}
-    game = {"whose": dataclasses.replace(table.GAMES["whose"], tokens=1)}
-    # 4 games of 8 agents, each of whom writes 2 answers of a colour and the end of its turn.
-    assert table.measure(request, one, game).rows[0]["tokens"] == 4 * 8 * 2 * 2
