@@ -189,6 +189,6 @@ def test_the_real_model_is_trained_from_its_file():
     backend = HuggingFaceBackend.load(file, dtype="bfloat16", chat_template="plain")
     assert backend.model.name_or_path == str(file)
     assert all(parameter.requires_grad for parameter in backend.model.parameters())
-    ids = backend.tokenizer("The capital of France is", return_tensors="pt").input_ids
+    ids = backend.tokenizer("To be, or not to", return_tensors="pt").input_ids
     [said] = backend.model.generate(ids, max_new_tokens=1, do_sample=False)
-    assert backend.tokenizer.decode(said[-1:]).strip() == "Paris"
+    assert backend.tokenizer.decode(said[-1:]).strip() == "be"
