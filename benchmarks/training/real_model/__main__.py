@@ -48,10 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for row in rows
     ]
     records.keep("real_model", {"rows": rows}, markdown(rows, checks), asked)
-    firsts = {run.environment: run for run in reversed(runs)}
+    by_environment: dict[str, list[Run]] = {}
+    for run in runs:
+        by_environment.setdefault(run.environment, []).append(run)
     shown = "\n\n".join(
-        f"`{name}`, seed {run.seed}:\n\n{before_and_after(run)}"
-        for name, run in reversed(firsts.items())
+        f"`{name}`, seed {own[0].seed}:\n\n{before_and_after(own)}"
+        for name, own in by_environment.items()
     )
     print(f"\n{shown}")
     if asked.transcripts is not None:
@@ -104,13 +106,33 @@ def markdown(rows: Sequence[dict[str, Any]], checks: Sequence[Check]) -> str:
     )
 
 
-def before_and_after(run: Run) -> str:
-    """A sample game of the first round, which was played before any update, and one of the last."""
-    first, last = run.samples[0], run.samples[-1]
-    return "\n\n".join(
-        f"{sample.label.capitalize()}:\n\n{_indented(run, sample.episodes[0])}"
-        for sample in (first, last)
-    )
+def before_and_after(runs: Sequence[Run]) -> str:
+    """The first sample game of the first run's first round, which was played before any update, and
+    of its last; where neither ended well, also the first of all their sample games that did."""
+    first = runs[0]
+    games = [
+        (f"{sample.label.capitalize()}:", first, sample.episodes[0])
+        for sample in (first.samples[0], first.samples[-1])
+    ]
+    if not any(ended_well(episode) for *_, episode in games):
+        kept = [(r, sample, e) for r in runs for sample in r.samples for e in sample.episodes]
+        well = [one for one in kept if ended_well(one[-1])]
+        games += [
+            (
+                f"{sample.label.capitalize()} of seed {run.seed}, the first of the {len(well)} "
+                f"among {len(kept)} sample games that ended well:",
+                run,
+                episode,
+            )
+            for run, sample, episode in well[:1]
+        ]
+    return "\n\n".join(f"{told}\n\n{_indented(run, episode)}" for told, run, episode in games)
+
+
+def ended_well(episode: Episode) -> bool:
+    """Whether somebody came to a success or a deal."""
+    ends = [episode.end_of(agent) for agent in episode.seats]
+    return any(end.get("success") or end.get("outcome") == "agreement" for end in ends)
 
 
 def _indented(run: Run, episode: Episode) -> str:

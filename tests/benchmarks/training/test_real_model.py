@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import hashlib
 import zipfile
@@ -73,9 +74,9 @@ def finished(rose):
         folder=fetch.Path("run"),
         rows=(),
         stages={},
-        summary={"evaluation": {"before": told, "after": after}, "seconds": 7.0, "seed": 3},
+        summary={"evaluation": {"before": told, "after": after}, "seconds": 7.0},
         config_text="",
-        config={"environment": env},
+        config={"environment": env, "seed": 3},
         samples=tuple(Sample(fetch.Path(f"round_{n}.jsonl"), episodes) for n in (0, 5)),
         notes=(),
     )
@@ -94,3 +95,23 @@ def test_the_table_says_whether_the_reward_rose_beyond_its_interval(
     written = page.read_text()
     assert "Round 0:" in written and "Round 5:" in written
     assert "agent_0: cooperate" in written and "\x1b" not in written
+
+
+def with_ends(run, *ends):
+    """The run, with one sample game a round, which end with these infos."""
+    [turn, *_] = run.samples[0].episodes[0].turns
+    samples = []
+    for number, end in enumerate(ends):
+        last = tuple(dataclasses.replace(step, info=end) for step in turn)
+        episode = dataclasses.replace(run.samples[0].episodes[0], turns=(last,))
+        samples.append(Sample(fetch.Path(f"round_{number}.jsonl"), (episode,)))
+    return dataclasses.replace(run, samples=tuple(samples))
+
+
+def test_where_neither_game_ended_well_the_first_that_did_is_shown_too():
+    bad, deal = {"outcome": "deadline"}, {"outcome": "agreement"}
+    run = finished(0.1)
+    shown = command.before_and_after([with_ends(run, bad, bad), with_ends(run, bad, deal, deal)])
+    assert "Round 1 of seed 3, the first of the 2 among 5 sample games that ended well:" in shown
+    for ends in ((bad, deal), ({"success": True}, bad), (bad, bad)):
+        assert "ended well" not in command.before_and_after([with_ends(run, *ends)])
