@@ -111,22 +111,21 @@ def before_and_after(runs: Sequence[Run]) -> str:
     of its last; where neither ended well, also the first of all their sample games that did."""
     first = runs[0]
     games = [
-        (f"{sample.label.capitalize()}:", first, sample.episodes[0])
+        (f"{sample.label.capitalize()}:", sample.episodes[0])
         for sample in (first.samples[0], first.samples[-1])
     ]
-    if not any(ended_well(episode) for *_, episode in games):
+    if not any(ended_well(episode) for _, episode in games):
         kept = [(r, sample, e) for r in runs for sample in r.samples for e in sample.episodes]
         well = [one for one in kept if ended_well(one[-1])]
         games += [
             (
                 f"{sample.label.capitalize()} of seed {run.seed}, the first of the {len(well)} "
                 f"among {len(kept)} sample games that ended well:",
-                run,
                 episode,
             )
             for run, sample, episode in well[:1]
         ]
-    return "\n\n".join(f"{told}\n\n{_indented(run, episode)}" for told, run, episode in games)
+    return "\n\n".join(f"{told}\n\n{indented(episode)}" for told, episode in games)
 
 
 def ended_well(episode: Episode) -> bool:
@@ -135,9 +134,11 @@ def ended_well(episode: Episode) -> bool:
     return any(end.get("success") or end.get("outcome") == "agreement" for end in ends)
 
 
-def _indented(run: Run, episode: Episode) -> str:
-    section = run.config["environment"]
-    shown = transcript(episode, view_of(episode, section["name"], section["options"]))
+def indented(episode: Episode) -> str:
+    """What was said and paid in a game of the catalogue's, as a block of Markdown."""
+    made = episode.made_as
+    view = None if made is None else view_of(episode, made["name"], made["options"])
+    shown = transcript(episode, view)
     lines = []
     for turn in shown.turns:
         for step in turn.steps:

@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from benchmarks.training.real_model import __main__ as command
-from benchmarks.training.real_model import fetch
-from srl_agents.episode import Decision
+from benchmarks.training.real_model import fetch, same_starts
+from srl_agents.episode import Decision, write_jsonl
 from srl_agents.rollout import play_many
 from srl_envs import registry
 from srl_train.config import yaml_file
@@ -115,3 +115,28 @@ def test_where_neither_game_ended_well_the_first_that_did_is_shown_too():
     assert "Round 1 of seed 3, the first of the 2 among 5 sample games that ended well:" in shown
     for ends in ((bad, deal), ({"success": True}, bad), (bad, bad)):
         assert "ended well" not in command.before_and_after([with_ends(run, *ends)])
+
+
+def test_games_from_the_same_starts_are_counted_and_the_first_that_changed_is_shown(
+    tmp_path, capsys
+):
+    bad, deal = {"outcome": "deadline"}, {"outcome": "agreement"}
+
+    def games(name, *ends):
+        samples = with_ends(finished(0.1), *ends).samples
+        write_jsonl(tmp_path / name, [sample.episodes[0] for sample in samples])
+        return str(tmp_path / name)
+
+    page = tmp_path / "page.md"
+    marker = "same_starts_coop_compete_v0"
+    page.write_text(f"<!-- {marker}: begin -->\n<!-- {marker}: end -->")
+    before = games("before.jsonl", bad, deal, bad)
+    same_starts.main(
+        [before, games("after.jsonl", bad, deal, deal), before, "--transcripts", str(page)]
+    )
+    written = page.read_text()
+    assert "`after`: of 3 games 1 ended well before training, 2 after. Game 3 is the" in written
+    assert "`before`: of 3 games 1 ended well before training, 1 after, none of these" in written
+    assert written.count("After:") == 1 and "\x1b" not in written
+    with pytest.raises(ValueError, match="other: the games have other starts"):
+        same_starts.main([before, games("other.jsonl", bad, deal)])
