@@ -11,6 +11,7 @@ snapshots is a league.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -139,11 +140,11 @@ class OpponentPool:
     def payoffs(self) -> NDArray[np.float64]:
         """[own, other]: what a snapshot's lead over another came to in their games, antisymmetric;
         of pools that draw by them."""
-        payoffs = np.zeros((len(self.snapshots), len(self.snapshots)))
+        leads = np.zeros((len(self.snapshots), len(self.snapshots)))
         for own, newer in enumerate(self.snapshots):
             for other, older in enumerate(self.snapshots[:own]):
-                payoffs[own, other] = newer.leads[older.name]
-                payoffs[other, own] = -payoffs[own, other]
+                leads[own, other] = newer.leads[older.name]
+        payoffs: NDArray[np.float64] = leads - leads.T
         return payoffs
 
     def record_lead(
@@ -191,6 +192,9 @@ class OpponentPool:
                 raise ValueError(f"{one.name} has not met all that are older")
         if len(found) > len({one.name for one in found}):
             raise ValueError("one of them twice")
+        kept = Counter(one.model for one in found)
+        if max(kept.values(), default=0) > self._config.keep + 1:
+            raise ValueError(f"{kept.most_common(1)[0]}, and {self._config.keep} are kept")
         return found
 
     def _lead(self, episode: Episode, models: Collection[str]) -> float | None:

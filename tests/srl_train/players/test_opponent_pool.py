@@ -279,7 +279,7 @@ def test_resuming_meets_the_same_opponents(tmp_path, settings):
     known, other = [[(s.name, s.games, s.won, s.leads) for s in p.snapshots] for p in pools]
     assert known == other
     assert [name for name, *_ in known] == ["model_0@0", "model_0@2", "model_0@4"]
-    assert bool(known[2][3]) == ("nash_games" in settings)
+    assert list(known[2][3]) == (["model_0@0", "model_0@2"] if "nash_games" in settings else [])
     last = "episodes/round_00000003.jsonl"  # records and all: who answered is in them
     assert (tmp_path / "part" / last).read_text() == (tmp_path / "whole" / last).read_text()
     assert '"model": "past", "version": "model_0@' in (tmp_path / "whole" / last).read_text()
@@ -302,6 +302,13 @@ def test_resuming_meets_the_same_opponents(tmp_path, settings):
         (
             {"opponent_pools": {"past": {"nash_games": 4}}},
             "past.nash_games: unknown where draw is 'uniform': it is read where draw is 'nash'",
+        ),
+        (
+            {"opponent_pools": {"past": {"draw": "nash"}},
+             "models": {"count": 2, "adapters": {"rank": 2}},
+             "backend": {"name": "vllm", "servers": ["http://localhost:1"],
+                         "publish": {"when": "updates", "every": 2}}},
+            r"backend.publish: .* beside 'nash' in opponent_pools.past.draw",
         ),
         (
             {"opponent_pools": {"past": {"draw_each": "group"}}, "engine": {"play_ahead": True}},
@@ -339,7 +346,9 @@ def test_a_pool_takes_only_what_it_gave(change):
     made.load_state([first, second])
     with pytest.raises(CheckpointError, match="the pool past has no snapshots as this release"):
         made.load_state([first, second | change])
-    for spoilt in (None, {}, [None], [{}]):
+    many = [first, *(first | {"round": n, "leads": dict.fromkeys(["a@0", "a@1", "a@2"], 0.0)}
+                     for n in range(1, 4))]  # fmt: skip
+    for spoilt in (None, {}, [None], [{}], many):
         with pytest.raises(CheckpointError):
             made.load_state(spoilt)
     assert made.chances() == pytest.approx([0.0, 1.0], abs=1e-6)

@@ -29,7 +29,9 @@ CASES = {
     "adapters, a pool and a scripted player": {
         "models__adapters": {"rank": 2},
         "environment__options": {"num_agents": 4, "max_cycles": 2},
-        "opponent_pools": {"past": {"of": ["model_0"], "every": 1}},
+        "opponent_pools": {
+            "past": {"of": ["model_0"], "every": 1, "draw": "nash", "nash_games": 1}
+        },
         "seats": {"agent_2": "past", "agent_3": "always_cooperate"},
     },
     "models drawn by rating": {
