@@ -235,7 +235,6 @@ FEDERATED_COMMUNICATION = Claim(
     "right, and some of the rest by chance. Gain lost: what the models get right less than those "
     "that meet every round, as a share of what those gained. Bytes are those of the weights, up "
     "and down. Interval: Student's t over the seeds.",
-    seeds=(0, 1, 2, 5, 6, 7),
     games=64,
     writes_runs=True,
 )  # fmt: skip
