@@ -24,13 +24,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=(__doc__ or "").partition("\n")[0],
     )
     parser.add_argument("before", type=Path, help="games of the models as they began")
-    parser.add_argument("after", type=Path, nargs="+", help="of trained ones")
+    parser.add_argument(
+        "after", type=Path, nargs="+", help="of trained ones; one of the first's is shown"
+    )
     parser.add_argument(
         "--transcripts", type=Path, metavar="FILE", help="also put the words into this file"
     )
     asked = parser.parse_args(arguments)
     before = list(read_jsonl(asked.before))
-    shown = "\n\n".join(compared(path.stem, before, list(read_jsonl(path))) for path in asked.after)
+    after = {path.stem: list(read_jsonl(path)) for path in asked.after}
+    counts = "\n".join(counted(name, before, games) for name, games in after.items())
+    shown = f"{counts}\n\n{first_changed(before, next(iter(after.values())))}"
     print(shown)
     if asked.transcripts is not None:
         text = asked.transcripts.read_text(encoding="utf-8")
@@ -38,22 +42,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         write_whole(asked.transcripts, records.pasted(text, name, shown))
 
 
-def compared(name: str, before: Sequence[Episode], after: Sequence[Episode]) -> str:
-    """How many of both ended well, and the first start from which only the later game did.
-
-    Raises ValueError for games of other starts.
-    """
+def counted(name: str, before: Sequence[Episode], after: Sequence[Episode]) -> str:
+    """How many of both ended well; raises ValueError for games of other starts."""
     if [game.seed for game in before] != [game.seed for game in after]:
         raise ValueError(f"{name}: the games have other starts: collect both with one --seed")
     well = [sum(map(ended_well, games)) for games in (before, after)]
-    told = f"`{name}`: of {len(before)} games {well[0]} ended well before training, {well[1]} after"
+    return (
+        f"- `{name}`: of {len(before)} games {well[0]} ended well before training, {well[1]} after."
+    )
+
+
+def first_changed(before: Sequence[Episode], after: Sequence[Episode]) -> str:
+    """The games of the first start from which only the later one ended well."""
     for number, (one, other) in enumerate(zip(before, after, strict=True), start=1):
         if ended_well(other) and not ended_well(one):
             return (
-                f"{told}. Game {number} is the first of those that ended well after it alone."
-                f"\n\nBefore:\n\n{indented(one)}\n\nAfter:\n\n{indented(other)}"
+                f"Game {number}, the first that ended well after training alone. "
+                f"Before:\n\n{indented(one)}\n\nAfter:\n\n{indented(other)}"
             )
-    return f"{told}, none of these from a start that had not."
+    return "No game ended well after training alone."
 
 
 if __name__ == "__main__":

@@ -135,8 +135,10 @@ def test_games_from_the_same_starts_are_counted_and_the_first_that_changed_is_sh
         [before, games("after.jsonl", bad, deal, deal), before, "--transcripts", str(page)]
     )
     written = page.read_text()
-    assert "`after`: of 3 games 1 ended well before training, 2 after. Game 3 is the" in written
-    assert "`before`: of 3 games 1 ended well before training, 1 after, none of these" in written
-    assert written.count("After:") == 1 and "\x1b" not in written
+    assert "- `after`: of 3 games 1 ended well before training, 2 after." in written
+    assert "- `before`: of 3 games 1 ended well before training, 1 after." in written
+    assert "Game 3, the first" in written and "\x1b" not in written
+    same_starts.main([before, before])
+    assert "No game ended well after training alone." in capsys.readouterr().out
     with pytest.raises(ValueError, match="other: the games have other starts"):
         same_starts.main([before, games("other.jsonl", bad, deal)])
