@@ -218,12 +218,13 @@ def test_equal_rewards_teach_nothing():
     assert all(not gradient.any() for gradient in found.values())
 
 
-def test_the_divergence_from_the_start_is_held_by_a_frozen_reference(tmp_path):
+@pytest.mark.parametrize("reverse", [True, False])  # of KL: TRL's default, and what it may be told
+def test_the_divergence_from_the_start_is_held_by_a_frozen_reference(tmp_path, reverse):
     start = tmp_path / "start"
     small_model().save_pretrained(start)
     model = type(small_model()).from_pretrained(start)
     exact = double(model)
-    one = learner(model, beta=0.3)
+    one = learner(model, beta=0.3, trl={} if reverse else {"use_bias_correction_kl": False})
     update(one, some_samples())
     moved = double(model)
     assert one.end_update() == {}
@@ -235,8 +236,10 @@ def test_the_divergence_from_the_start_is_held_by_a_frozen_reference(tmp_path):
         mask = torch.tensor(s.mask)
         now, then = log_probs(moved, s), log_probs(exact, s).detach()
         divergence = (then - now).exp() - (then - now) - 1  # Schulman's k3
-        ratio = (now - now.detach()).exp()  # TRL weighs the divergence with it too
-        loss = loss - (ratio * (advantage - 0.3 * divergence) * mask).sum()
+        ratio = (now - now.detach()).exp()
+        # Weighed by it, the gradient of k3 is that of KL(model || reference), else the other way.
+        divergence = ratio * divergence if reverse else divergence
+        loss = loss - ((ratio * advantage - 0.3 * divergence) * mask).sum()
     loss = loss / sum(sum(s.mask) for s in samples)
     names, parameters = zip(*moved.named_parameters(), strict=True)
     expected = dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
