@@ -3,8 +3,10 @@
 import gc
 import importlib.metadata
 import os
+import sys
 from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,6 +28,10 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
+        for device in ("cuda", "mtia", "xpu"):
+            # Where there is none torch keeps the stack of every seed for it; a test's is deep.
+            if f"torch.{device}" in sys.modules:
+                sys.modules[f"torch.{device}"].traceback = SimpleNamespace(format_stack=list)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -36,6 +42,16 @@ def embedded_models(tmp_path_factory):
     session = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CORE_SRL_CACHE", str(session / "cache"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def open_sandboxes():
+    """Keep the sandboxes of code_v0 for all environments to come: each is half a second's start."""
+    from srl_envs.tasks.programming import env
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(env, "_sandboxes", {})
         yield
 
 
