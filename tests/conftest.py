@@ -69,7 +69,11 @@ def one_model(monkeypatch, tiny_folder):
     """The embedded model of one game stands for that of any other: none is built."""
     from srl_agents.llm import tiny
 
-    monkeypatch.setattr(tiny, "folder", lambda make_env, **_: Path(tiny_folder))
+    def folder(make_env, **_):
+        make_env()  # it may refuse
+        return Path(tiny_folder)
+
+    monkeypatch.setattr(tiny, "folder", folder)
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ def test_an_example_trains(workplace, monkeypatch, capsys):
     assert (workplace / "data/preferences.json").is_file()
 
 
+@pytest.mark.usefixtures("one_model")
 def test_an_example_trains_the_embedded_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_example(monkeypatch, "train_dpo_preferences.py", "--model", "tiny", *FEW)

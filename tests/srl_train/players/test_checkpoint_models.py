@@ -101,6 +101,7 @@ def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_pat
         assemble(short_run(models__base=f"{saved}:model_0"))
 
 
+@pytest.mark.usefixtures("one_model")
 def test_an_environment_of_its_own_code_is_made_only_for_those_who_trust_it(
     short_run, tmp_path, capsys, monkeypatch
 ):
