@@ -11,6 +11,8 @@ from srl_train.engine.builders.model_objects import of_objects
 from srl_train.errors import ConfigError
 from srl_train.trainer import Trainer
 
+pytestmark = pytest.mark.usefixtures("one_model")
+
 SMALL = {
     "environment": {"name": "coop_compete_pair_v0", "options": {"max_cycles": 2}},
     "models": {"count": 2},

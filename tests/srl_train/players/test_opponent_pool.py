@@ -19,6 +19,8 @@ from srl_train.errors import CheckpointError, ConfigError, TrainingError
 from srl_train.players.opponent_pool import OpponentPool
 from srl_train.trainer import Trainer
 
+pytestmark = pytest.mark.usefixtures("one_model")
+
 SELF_PLAY = {
     "environment": {"name": "team_battle_v0", "options": {"team_size": 2, "max_cycles": 2}},
     "models": {"count": 2},
