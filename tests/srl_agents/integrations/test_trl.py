@@ -71,11 +71,9 @@ def test_one_agent_is_left_and_partners_are_checked():
 
 
 @pytest.fixture
-def caller(tmp_path):
+def caller(tiny_folder):
     """A model's folder whose tokenizer knows tool calls; the model itself is asked nothing."""
-    from srl_agents.llm import tiny
-
-    return tiny.folder(lambda: make(GAME.environment, **OPTIONS))
+    return tiny_folder
 
 
 @pytest.mark.filterwarnings("ignore")  # TRL's and its libraries' own
