@@ -1,6 +1,6 @@
 """Named algorithms on three games that ask one question each, at equal numbers of answer tokens.
 
-Before a seed was measured, theory said this.
+What theory says, as it was written down before the measured seeds were run:
 
 `whose`: eight agents share one pay; whose act earned it? Algorithms that hold the others' acts
 fixed (at_grpo, whose answers are compared with others to the same situation; difference) come
@@ -89,11 +89,11 @@ class Game:
     pay: nobody claims that they learn on every seed."""
 
     def exam(self, games: int) -> HeldOut:
-        """Games that nobody trains in; their score is the share of what can be earned, the mean
-        over the agents."""
-        return HeldOut(self.make, range(UNSEEN, UNSEEN + games), self._score)
+        """Games that nobody trains in."""
+        return HeldOut(self.make, range(UNSEEN, UNSEEN + games), self.score)
 
-    def _score(self, episodes: Sequence[Episode]) -> dict[str, Any]:
+    def score(self, episodes: Sequence[Episode]) -> dict[str, Any]:
+        """The share of what can be earned, the mean over the agents."""
         most = [stake * self.make.turns for stake in self.make.stakes]
         shares = [
             earned / best

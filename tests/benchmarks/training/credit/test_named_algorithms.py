@@ -93,6 +93,20 @@ def test_answers_in_branches_are_counted_and_the_one_played_among_them_once():
     assert table.answer_tokens([plain, branched]) == 2 + 5
 
 
+def test_an_agent_with_small_coins_counts_as_much_as_one_with_large_ones():
+    poor, rich = [1.0] * 4, [100.0] * 4
+
+    def score(rewards):
+        turn = tuple(
+            AgentStep(f"agent_{agent}", None, Decision(0), reward)
+            for agent, reward in enumerate(rewards)
+        )
+        return table.GAMES["how_much"].score([Episode("game", 0, {}, (turn,))])["score"]
+
+    assert score(poor + rich) == 1.0
+    assert score([0.0] * 4 + rich) == score(poor + [0.0] * 4) == 0.5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("game", table.GAMES)
 def test_a_run_ends_with_the_round_in_which_its_tokens_are_written(game, small):
