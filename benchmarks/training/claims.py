@@ -46,7 +46,7 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
     "offline": ("SFT and DPO raise the return above their data's", "variants:OFFLINE"),
     "credit": ("turn-level credit finds the act that matters sooner", "credit.claims:CREDIT"),
     "named_algorithms": (
-        "eight named algorithms on three games, at equal numbers of answer tokens",
+        "eleven algorithms on three games that tell them apart, at equal answer tokens",
         "credit.named_algorithms:NAMED_ALGORITHMS",
     ),
     "served": (
