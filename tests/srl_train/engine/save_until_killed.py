@@ -18,6 +18,7 @@ import torch
 from srl_train.checkpoints.checkpoint import checkpoint_name, list_checkpoints, load, prune, save
 
 SIZE = 20_000
+BEGUN = b"begun"
 
 
 def save_for_ever(folder: Path, confirmed: int) -> None:
@@ -64,8 +65,10 @@ def main(folder: Path, kills: int, seed: int) -> None:
         saver = os.fork()
         if saver == 0:
             os.close(reading)
+            os.write(writing, BEGUN)
             save_for_ever(folder, writing)
         os.close(writing)
+        assert os.read(reading, len(BEGUN)) == BEGUN  # a busy machine may start it late
         time.sleep(rng.uniform(0.01, 0.12))
         os.kill(saver, signal.SIGKILL)
         os.waitpid(saver, 0)
