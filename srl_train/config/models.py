@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.sampling import Sampling
+from srl_train.config.player_names import PlayerName
 from srl_train.config.section import Names, Section, chosen_by
 from srl_train.errors import ConfigError
 from srl_train.players.api_models import refuse_for_apis
@@ -57,7 +58,7 @@ class ModelsConfig(Section):
     """`tiny` (the embedded model), a local folder (a model's, a PEFT adapter's, or RUN:model_0), a
     GGUF file (docs/training/real_models.md) or a hub name (NAME or NAME@REVISION); or a list with
     one per model."""
-    frozen_models: Mapping[str, str] = {}
+    frozen_models: Mapping[PlayerName, str] = {}
     """Further models that play and never learn: name -> base, or a model behind an API, such as
     openai:gpt-5-mini (docs/agents/api_models.md); `seats` says where they sit
     (docs/training/self_play.md)."""
@@ -147,12 +148,18 @@ class ModelsConfig(Section):
         return self.agent_sampling.get(agent, self.sampling)
 
 
+def _without_doubles(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError("each model once")
+    return names
+
+
 class PoolSection(Section):
     """Snapshots of models that learn, to play against (docs/training/self_play.md)."""
 
     CHOICE: ClassVar = "draw"
 
-    of: Annotated[Names, Field(min_length=1)] = ("model_0",)
+    of: Annotated[Names, Field(min_length=1), AfterValidator(_without_doubles)] = ("model_0",)
     """The models whose past versions are in the pool."""
     every: Annotated[int, Field(ge=1)] = 5
     """Rounds between two snapshots; the first is taken before the first round."""

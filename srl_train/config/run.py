@@ -33,6 +33,7 @@ from srl_train.config.learning.updates import (
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.matchmaking import FixedConfig, MatchmakingConfig
 from srl_train.config.models import ModelsConfig, PoolConfig
+from srl_train.config.player_names import PlayerName, refuse_wrong_players
 from srl_train.config.section import Section
 from srl_train.errors import ConfigError
 
@@ -126,7 +127,7 @@ class RunConfig(Section):
     the models that learn, as `matchmaking` says."""
     matchmaking: MatchmakingConfig = FixedConfig()
     """Who plays the agents that `seats` leaves (docs/training/populations.md)."""
-    opponent_pools: Mapping[str, PoolConfig] = {}
+    opponent_pools: Mapping[PlayerName, PoolConfig] = {}
     """Name -> past versions of models to play against; `seats` says where
     (docs/training/self_play.md)."""
     mode: ModeConfig = MixedConfig()
@@ -275,17 +276,11 @@ class RunConfig(Section):
                     "a draw plays after another, not all of a round at once: give 'round', or "
                     "leave play_ahead out"
                 )
-        taken = set(models.names)
-        for section, players in (
-            ("models.frozen_models", models.frozen_models),
-            ("opponent_pools", self.opponent_pools),
-        ):
-            for name in players:
-                if name in taken:
-                    raise ConfigError(f"{section}.{name}: another player is called that: rename it")
-                if name not in self.seats.values():
-                    raise ConfigError(f"{section}.{name}: it sits nowhere: name it in `seats`")
-            taken |= set(players)
+        named = {
+            "models.frozen_models": models.frozen_models,
+            "opponent_pools": self.opponent_pools,
+        }
+        refuse_wrong_players(self.seats, models.names, named)
         references = any(own.beta for own in self.learned_by.values())
         if self.dpo is not None and models.adapters is not None and references:
             raise ConfigError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -73,6 +73,19 @@ def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) ->
     for model in models.values():  # the line above froze the shared tensors too
         _unfreeze(model)
     return together
+
+
+def check_adapter_names(names: Iterable[str]) -> None:
+    """Raise ConfigError for an opponent pool called like an attribute of torch's ModuleDict, in
+    which PEFT holds adapters by their names and which refuses such a key."""
+    own = torch.nn.ModuleDict()
+    for name in names:
+        if hasattr(own, name):
+            raise ConfigError(
+                f"opponent_pools: got {name!r}, which adapters cannot be called, as PEFT holds "
+                "them in a torch.nn.ModuleDict and it has an attribute of that name: rename the "
+                "pool, or leave models.adapters out"
+            )
 
 
 def check_targets(base: Any, targets: str | Sequence[str]) -> None:

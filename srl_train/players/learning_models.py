@@ -15,7 +15,7 @@ from srl_agents.llm.backends.huggingface.sources import source_of
 from srl_agents.llm.hub_names import is_gguf
 from srl_train.checkpoints.adapter_folders import adapter_base, go_on_from, merged
 from srl_train.config.models import ModelsConfig
-from srl_train.learners.lora import adapter_models, side_by_side
+from srl_train.learners.lora import adapter_models, check_adapter_names, side_by_side
 from srl_train.players.load import load_backend
 from srl_train.players.player_spec import TINY
 from srl_train.players.trained_models import Loading, configured_notes
@@ -41,7 +41,7 @@ def learning_models(
     not train, so that a model can be played while it learns. A base that is a PEFT adapter is gone
     on from by a model that trains an adapter, and merged into its own base for one that trains as a
     whole; `given` are trained as they are. Adapters of one base share it. Raises ConfigError for
-    adapters of other settings than `models.adapters`.
+    adapters of other settings than `models.adapters`, and for names that adapters cannot have.
     """
     how, notes = Loading.of(models), configured_notes(models, make_env)
     if models.adapters is None:
@@ -59,6 +59,7 @@ def learning_models(
         if play_copies:
             own = {n: backend.with_model(copy_to_play(trained[n])) for n, backend in own.items()}
         return own, trained, {name: backend.model for name, backend in own.items()}
+    check_adapter_names(bases)
     starts = {name: None if base == TINY else adapter_base(base) for name, base in bases.items()}
     sharing: dict[str, list[str]] = {}
     for name, base in bases.items():

@@ -200,8 +200,12 @@ def _pool(place: Path, wanted: str) -> tuple[dict[str, str], Path]:
     known = list(map(str, pools)) if isinstance(pools, dict) else []
     if wanted not in known:
         told = f"its opponent pools are {', '.join(known)}" if known else "it has no opponent pools"
-        there = ", ".join(models_of_run(place))
-        raise ConfigError(f"{place} has no model {wanted!r}, only {there}, and {told}")
+        there = models_of_run(place)
+        close = get_close_matches(wanted, [*known, *there], n=1, cutoff=0.5)
+        guess = f": did you mean {close[0]!r}?" if close else ""
+        raise ConfigError(
+            f"{place} has no model {wanted!r}, only {', '.join(there)}, and {told}{guess}"
+        )
     if is_checkpoint(place):
         return {wanted: f"{place}:{wanted}"}, place
     from srl_train.checkpoints.checkpoint import list_checkpoints  # it takes torch

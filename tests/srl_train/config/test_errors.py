@@ -236,6 +236,37 @@ WRONG = [
         "{dpo: {}, models: {adapters: {}}, algorithm: {beta: 0.1}}",
         "dpo: it and a beta above 0 both keep a reference adapter",
     ),
+    (
+        "{opponent_pools: {a.b: {}}, seats: {agent_0: a.b}}",
+        "opponent_pools.a.b: got 'a.b': give a name of at most 64 letters (A to Z, a to z), digits",
+    ),
+    ("{opponent_pools: {'../x': {}}, seats: {agent_0: '../x'}}", "opponent_pools.../x: got '../x'"),
+    ("{opponent_pools: {'a:b': {}}, seats: {agent_0: 'a:b'}}", "opponent_pools.a:b: got 'a:b'"),
+    ("{opponent_pools: {'': {}}, seats: {agent_0: ''}}", "opponent_pools.: got '': give a name"),
+    ("{opponent_pools: {7up: {}}, seats: {agent_0: 7up}}", "opponent_pools.7up: got '7up'"),
+    ('opponent_pools: {"a\\n": {}}', "got 'a\\n': give a name"),
+    (f"opponent_pools: {{{'p' * 65}: {{}}}}", "ppp': give a name of at most 64 letters"),
+    ("models: {frozen_models: {a.b: tiny}}", "models.frozen_models.a.b: got 'a.b': give a name"),
+    (
+        "{opponent_pools: {uniform: {}}, seats: {agent_0: uniform}}",
+        "opponent_pools.uniform: another player is called that: rename it",
+    ),
+    (
+        "{models: {frozen_models: {uniform: tiny}}, seats: {agent_0: uniform}}",
+        "models.frozen_models.uniform: another player is called that: rename it",
+    ),
+    (
+        "{opponent_pools: {model_9: {}}, seats: {agent_0: model_9}}",
+        "opponent_pools.model_9: models that learn are called model_0, model_1, ...: rename it",
+    ),
+    (
+        "{opponent_pools: {past: {of: [model_0, model_0]}}, seats: {agent_0: past}}",
+        "opponent_pools.past.of: got ['model_0', 'model_0']: give each model once",
+    ),
+    (
+        "{opponent_pools: {past: {}}, seats: {agent_0: pasta}}",
+        "seats.agent_0: got 'pasta': did you mean 'past'?",
+    ),
     ("{sft: {}, rounds: -1}", "rounds: got -1: give 0 or more"),
     ("checkpoints: {every: -1}", "checkpoints.every: got -1"),
     ("checkpoints: {keep: 0}", "checkpoints.keep: got 0: give 1 or more, or -1 for all"),

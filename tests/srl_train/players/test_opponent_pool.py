@@ -323,6 +323,22 @@ def test_what_does_not_fit(change, told):
         from_tree({**SELF_PLAY, **change})
 
 
+@pytest.mark.parametrize("name", ["keys", "forward", "items", "training"])
+def test_a_pool_of_adapters_is_not_called_like_what_holds_them(name):
+    seats = {**SELF_PLAY["seats"], "blue_0": name, "blue_1": name}
+    tree = {**SELF_PLAY, "opponent_pools": {name: {}}, "seats": seats}
+    config = from_tree({**tree, "models": {"count": 2, "adapters": {"rank": 2}}})
+    with pytest.raises(ConfigError, match=f"opponent_pools: got '{name}', which adapters cannot"):
+        assemble(config)
+
+
+@pytest.mark.parametrize("name", ["past", "Past-2", "p", "p" * 64, "ghosts_of_red"])
+def test_a_pool_may_be_called(name):
+    seats = {**SELF_PLAY["seats"], "blue_0": name, "blue_1": name}
+    tree = {**SELF_PLAY, "opponent_pools": {name: {}}, "seats": seats}
+    assert list(from_tree(tree).opponent_pools) == [name]
+
+
 @pytest.mark.parametrize(
     "change",
     [

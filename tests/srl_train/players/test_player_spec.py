@@ -101,6 +101,13 @@ def test_a_name_of_one_word_is_the_hubs_unless_something_here_is_called_nearly_s
             base_named("models.base", slip)
 
 
+def test_a_mistyped_pool_is_told_the_nearest(here):
+    (here / "runs/demo/config.yaml").write_text("opponent_pools: {ghosts: {}}")
+    for slip, meant in (("ghots", "ghosts"), ("mdoel_0", "model_0")):
+        with pytest.raises(ConfigError, match=f"no model '{slip}'.*: did you mean '{meant}'"):
+            parse_player(f"runs/demo:{slip}")
+
+
 def test_a_base_may_be_named_as_on_the_command_line(here):
     assert base_named("models.base", "runs/demo") == str(here / "runs/demo/models/model_0")
     assert base_named("models.base", "runs/demo:model_0") == str(here / "runs/demo/models/model_0")
