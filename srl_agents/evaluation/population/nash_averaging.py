@@ -14,9 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from srl_agents.evaluation.population.alpha_rank import margins, square
 
 Floats = NDArray[np.float64]
-RIDGE = 1e-13
-"""Weight of the multipliers' squares, without which they may grow for ever."""
-MOST_STEPS = 500
+COLDEST = 1e-9
+"""The last temperature, in greatest margins: at t nobody beats the average by more than t log n."""
+MOST_STEPS = 30
+"""Newton's, from one temperature to the next."""
+SLOWEST = 0.999
 
 
 class NashAverage(NamedTuple):
@@ -52,45 +54,35 @@ def nash_average(payoffs_NN: ArrayLike) -> NashAverage:
 def _most_even(lead: Floats) -> Floats:
     """The weights of most entropy that no player beats: lead @ weights <= 0.
 
-    By the dual: weights are softmax(lead @ m) at the m >= 0 where log sum exp(lead @ m) is
-    least (lead is antisymmetric), found by projected Newton steps (Bertsekas 1982).
+    They are the limit of the logit equilibria w = softmax(lead @ w / t) as the temperature t falls
+    (McKelvey and Palfrey 1995). As lead is antisymmetric, there is one for each t, with at least as
+    much entropy as any equilibrium, and the equations of Newton's steps always have a solution.
     """
-    multipliers = np.zeros(len(lead))
+    logs, temperature, fall = np.full(len(lead), -np.log(len(lead))), 2.0, 0.5
+    while temperature > COLDEST and fall < SLOWEST:
+        colder = max(COLDEST, temperature * fall)
+        found = _logit_equilibrium(lead / colder, logs)
+        if found is None:
+            fall **= 0.5
+        else:
+            logs, temperature = found, colder
+    weights = np.exp(logs)
+    return np.asarray(weights / weights.sum())
+
+
+def _logit_equilibrium(lead: Floats, logs: Floats) -> Floats | None:
+    """The logarithms of w = softmax(lead @ w), by Newton's steps from `logs`; None where these were
+    too far away."""
+    count = len(lead)
     for _ in range(MOST_STEPS):
-        weights = _softmax(lead @ multipliers)
-        slope = lead.T @ weights + RIDGE * multipliers
-        free = (multipliers > 0) | (slope < 0)
-        if np.abs(slope[free]).max(initial=0.0) < 1e-14:
-            break
-        curve = lead.T @ (np.diag(weights) - np.outer(weights, weights)) @ lead
-        curve += RIDGE * np.eye(len(lead))
-        step = np.zeros(len(lead))
-        step[free] = np.linalg.lstsq(curve[np.ix_(free, free)], -slope[free], rcond=None)[0]
-        moved = _descended(lead, multipliers, step, slope)
-        if moved is None:
-            break
-        multipliers = moved
-    return _softmax(lead @ multipliers)
-
-
-def _descended(lead: Floats, multipliers: Floats, step: Floats, slope: Floats) -> Floats | None:
-    """The multipliers after as much of the step as lowers the dual; None where none does."""
-    here, size = _dual(lead, multipliers), 1.0
-    for _ in range(60):
-        there = np.maximum(0.0, multipliers + size * step)
-        if _dual(lead, there) < here + 1e-4 * min(0.0, float(slope @ (there - multipliers))):
-            return there
-        size /= 2
+        weights = np.exp(logs)
+        missed = logs - lead @ weights
+        missed -= weights @ missed / weights.sum()
+        system = np.block(
+            [[np.eye(count) - lead * weights, np.ones((count, 1))], [weights, np.zeros(1)]]
+        )
+        step = np.linalg.solve(system, -np.append(missed, weights.sum() - 1))[:count]
+        logs = logs + step / max(1.0, float(step.max()))
+        if np.abs(step * np.exp(logs)).max() < 1e-9:
+            return logs
     return None
-
-
-def _dual(lead: Floats, multipliers: Floats) -> float:
-    scores = lead @ multipliers
-    top = scores.max()
-    return float(top + np.log(np.exp(scores - top).sum()) + RIDGE / 2 * (multipliers @ multipliers))
-
-
-def _softmax(scores: Floats) -> Floats:
-    shares: Floats = np.exp(scores - scores.max())
-    shares /= shares.sum()
-    return shares

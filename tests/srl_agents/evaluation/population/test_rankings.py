@@ -37,7 +37,7 @@ def test_an_uneven_cycle_by_hand():
     # p @ margins = 0 for p = (3, 1, 2) / 6.
     weights, values = nash_average([[0, -2, 1], [2, 0, -3], [-1, 3, 0.0]])
     assert_allclose(weights, np.array([3, 1, 2]) / 6, atol=1e-9)
-    assert_allclose(values, 0.0, atol=1e-9)
+    assert_allclose(values, 0.0, atol=1e-8)
 
 
 def test_copies_and_losers_change_no_value():
@@ -52,14 +52,36 @@ def test_copies_and_losers_change_no_value():
     assert_allclose(values, [0, 0, 0, -2.0], atol=1e-8)
 
 
-def test_the_average_of_any_game_is_beaten_by_nobody():
+def mixtures_that_met(rng, players):
+    """What random mixtures of rock, paper and scissors won of each other in 64 games a pair."""
+    chances = rng.dirichlet(np.ones(3), players)
+    return chances @ ROCK_PAPER_SCISSORS @ chances.T + rng.normal(size=(players, players)) / 8
+
+
+@pytest.mark.parametrize(
+    "payoffs_of",
+    [
+        lambda rng, players: rng.normal(size=(players, players)),
+        lambda rng, players: rng.integers(-1, 2, (players, players)),
+        lambda rng, players: (
+            np.subtract.outer(*[rng.normal(size=players)] * 2)
+            + rng.normal(size=(players, players)) / 10
+        ),
+        mixtures_that_met,
+    ],
+)
+def test_the_average_of_any_game_is_beaten_by_nobody(payoffs_of):
     rng = np.random.default_rng(0)
-    for players in range(2, 13):
-        payoffs = rng.normal(size=(players, players))
-        weights, values = nash_average(payoffs)
+    for players in [*range(2, 13), *[17, 21] * 10]:
+        weights, values = nash_average(payoffs_of(rng, players))
         assert weights.sum() == pytest.approx(1.0) and (weights >= 0).all()
         assert values.max() < 1e-7
         assert abs(weights @ values) < 1e-7
+
+
+def test_an_equilibrium_that_is_hard_to_come_by():
+    lead = np.array([[0, 0.96, -0.16], [-0.96, 0, 0.13], [0.16, -0.13, 0]])
+    assert_allclose(nash_average(lead).weights, np.array([13, 16, 96]) / 125, atol=1e-8)
 
 
 def test_what_is_no_payoff_matrix_is_refused():
