@@ -15,6 +15,7 @@ Nothing is pickled.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 import shutil
@@ -34,6 +35,7 @@ from srl_train.checkpoints.manifest import has_all_files, read_manifest, seal, t
 from srl_train.checkpoints.tensor_tree import join_tensors, split_tensors
 from srl_train.errors import CheckpointError, CheckpointNotFound
 
+log = logging.getLogger(__name__)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DESCRIBED = ("manifest.json", "metadata.json", "state.json")
 LARGEST_STATE = 2**30
@@ -187,6 +189,12 @@ def not_whole(directory: Path) -> list[Path]:
         for path in sorted(directory.glob("[!.]*"))
         if path not in whole and any((path / name).exists() for name in _DESCRIBED)
     ]
+
+
+def warn_of_those_not_whole(directory: Path) -> None:
+    """Log, each in a line, which checkpoints the newest whole one is read in place of."""
+    for folder in not_whole(directory):
+        log.warning("passed over, for it is not whole: %s (remove it)", folder)
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:

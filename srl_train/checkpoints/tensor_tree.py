@@ -68,3 +68,16 @@ def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
             }
         return {key: join_tensors(tensors, entry) for key, entry in plain.items()}
     return plain
+
+
+def misfit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str | None:
+    """In what the tensors have not the expected names and shapes; None where they have."""
+    for name in sorted(found.keys() | expected.keys()):
+        if name not in expected:
+            return f"{name!r:.80} is no tensor of it"
+        if name not in found:
+            return f"its tensor {name!r:.80} is missing"
+        own, other = tuple(found[name].shape), tuple(expected[name].shape)
+        if own != other:
+            return f"{name!r:.80} is {own}, not {other}"
+    return None

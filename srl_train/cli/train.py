@@ -80,15 +80,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _announce(trainer: Trainer, resumed: bool) -> None:
     """What really started, where several processes were asked for, and from where it goes on."""
-    from srl_train.checkpoints.checkpoint import not_whole
+    from srl_train.checkpoints.checkpoint import warn_of_those_not_whole
 
     run = trainer.run
     started = next(iter(run.learners.values())).parallelism()
     if started.processes > 1:
         tell(f"training in {started}")
     if resumed:
-        for folder in not_whole(trainer.files.checkpoints):
-            tell(f"passed over, for it is not whole: {folder} (remove it)")
+        warn_of_those_not_whole(trainer.files.checkpoints)
         tell(f"resuming at round {run.next_round} of {run.config.rounds}")
 
 

@@ -15,12 +15,14 @@ from typing import Any
 from torch import Tensor
 
 from srl_train.checkpoints import checkpoint as checkpoints
+from srl_train.checkpoints.tensor_tree import misfit
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.engine.records.summaries import average_cooperation, episodes_played, model_states
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import CheckpointError
+from srl_train.players.opponent_pool import load_pools
 
 # Sections that may differ on resuming: they change nothing of what was computed.
 _FREE = frozenset({"rounds", "checkpoints", "logging", "threads", "parallel", "backend", "engine"})
@@ -119,6 +121,8 @@ def held(run: Run) -> Held:
 
 def put_back(run: Run, before: Held) -> None:
     """Put the run, or another of the same models, where it was held."""
+    for name, pool in run.pools.items():
+        pool.load_state(before.state["pools"][name], before.state["next_round"], before.weights)
     _restore(run, before.weights, _copied(before.state))
 
 
@@ -141,12 +145,26 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     checkpoint = checkpoints.load(directory / checkpoint_id)
     _check_same(run.config, checkpoint.metadata["config"], checkpoint_id)
     state = checkpoint.state
+    if not isinstance(state, dict) or not 0 <= checkpoint.round == state.get("next_round"):
+        raise CheckpointError(
+            f"{checkpoint.path / 'state.json'} is no state of {checkpoint.round} rounds, after "
+            f"which {checkpoint_id} was saved: remove {checkpoint.path} to go on from the "
+            "checkpoint before it"
+        )
     if run.config.rounds < state["next_round"]:
         raise CheckpointError(
             f"rounds is {run.config.rounds}, and {checkpoint_id} was saved after "
             f"{state['next_round']}: give {state['next_round']} or more"
         )
     weights = {model: checkpoint.tensors(f"models/{model}") for model in run.learners}
+    models = {model: learner.weights() for model, learner in run.learners.items()}
+    for model, own in weights.items():
+        if wrong := misfit(own, models[model]):
+            raise CheckpointError(
+                f"{checkpoint.path / 'models' / model}.safetensors: {wrong}: remove "
+                f"{checkpoint.path} to go on from the checkpoint before it"
+            )
+    load_pools(run.pools, checkpoint, models)
     _restore(run, weights, state)
 
 
@@ -166,8 +184,6 @@ def _restore(
     for name, totals in state.get("frozen_totals", {}).items():  # older checkpoints have none
         run.frozen_totals[name] = ModelTotals(**totals)
     run.strategy_state = state["strategy"]
-    for name, pool in run.pools.items():
-        pool.load_state(state["pools"][name])
     run.matchmaking.load_state(state["matchmaking"])
     run.mode_state = state["mode"]
     run.credit_state = state["credit"]

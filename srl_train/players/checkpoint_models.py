@@ -19,7 +19,7 @@ from srl_train.engine.builders.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.learners.critics import without_critic
 from srl_train.players.learning_models import learning_models
-from srl_train.players.opponent_pool import OpponentPool
+from srl_train.players.opponent_pool import OpponentPool, load_pools
 from srl_train.players.player_spec import TINY
 
 
@@ -46,12 +46,12 @@ def checkpoint_pool(
     there, if it is one); all are loaded. It seats nobody. Raises as `checkpoint_modules`."""
     saved = checkpoint.load(folder)
     config = yaml_file.from_tree(saved.metadata.get("config"))
-    try:
-        own, state = config.opponent_pools[name], saved.state["pools"][name]
-    except (LookupError, TypeError) as error:
-        raise CheckpointError(f"{folder} has no opponent pool {name!r}") from error
-    pool = OpponentPool(name, own)
-    pool.load_state(state)
+    pools = {one: OpponentPool(one, own) for one, own in config.opponent_pools.items()}
+    if name not in pools:
+        raise CheckpointError(f"{folder} has no opponent pool {name!r}")
+    drawn_from = {model for own in config.opponent_pools.values() for model in own.of}
+    load_pools(pools, saved, {model: saved.tensors(f"models/{model}") for model in drawn_from})
+    pool = pools[name]
     if not pool.snapshots:
         raise CheckpointError(f"{folder}: the pool {name} has no snapshots yet: no round was begun")
     wanted = {one.name: (one.model, one.weights) for one in pool.snapshots}

@@ -11,6 +11,7 @@ snapshots is a league.
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,14 +24,19 @@ from torch import Tensor
 from srl_agents.episode import Episode
 from srl_agents.evaluation.population.nash_averaging import nash_average
 from srl_envs.loading.tagged_json import checked, number
+from srl_train.checkpoints.checkpoint import Checkpoint
+from srl_train.checkpoints.tensor_tree import misfit
 from srl_train.config.models import NashPool, PoolConfig
 from srl_train.errors import CheckpointError
+from srl_train.learners.critics import without_critic
 from srl_train.players.publisher import WeightPublisher
 
 Weights = Mapping[str, Tensor]
 
 PFSP_EXPONENT = 2.0
 """Prioritized draws: the exponent p of (1 - win rate)**p (Vinyals et al. 2019, f_hard)."""
+LARGEST_LEAD = sys.float_info.max / 1e8
+"""Of leads in checkpoints: what is computed from larger ones may not be finite."""
 
 
 @dataclass
@@ -173,21 +179,37 @@ class OpponentPool:
         """Everything, for a checkpoint: plain data and tensors."""
         return [vars(snapshot) for snapshot in self.snapshots]
 
-    def load_state(self, state: Sequence[Mapping[str, Any]]) -> None:
-        """Restore what `state` gave. Raises CheckpointError for what it cannot have given."""
+    def load_state(self, state: Any, rounds: int, models: Mapping[str, Weights]) -> None:
+        """Restore what `state` gave after so many rounds; `models`: all weights of each of the
+        pool's models, whose names and shapes its snapshots have.
+
+        Raises CheckpointError for what `state` cannot have given, and changes nothing then.
+        """
+        before = self.snapshots
         try:
-            self.snapshots = self._checked(state)
-        except (LookupError, TypeError, ValueError) as error:
+            self.snapshots = self._checked(state, rounds, models)
+            if self.snapshots and not all(map(math.isfinite, self.chances())):
+                raise ValueError("the chances of the next draw are not finite")
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+            self.snapshots = before
             raise CheckpointError(
                 f"the pool {self.name} has no snapshots as this release writes them: {error!r:.200}"
             ) from error
         self.seated = None
 
-    def _checked(self, state: Any) -> list[Snapshot]:
+    def _checked(self, state: Any, rounds: int, models: Mapping[str, Weights]) -> list[Snapshot]:
         found = [_snapshot(record) for record in checked(list, state)]
+        taken = [one.round for one in found]
+        if taken != sorted(taken) or not all(0 <= number <= rounds for number in taken):
+            raise ValueError(f"snapshots of the rounds {taken} after {rounds}, the oldest first")
+        first = {one.model for one in found if one.round == 0}
+        if (found or rounds) and first != set(self._config.of):  # before round 0 it may be empty
+            raise ValueError(f"first snapshots of {sorted(first)}, not of {list(self._config.of)}")
         for place, one in enumerate(found):
             if one.model not in self._config.of:
                 raise ValueError(f"a snapshot of {one.model!r}")
+            if wrong := misfit(without_critic(one.weights), without_critic(models[one.model])):
+                raise ValueError(f"{one.name}: {wrong}")
             if self.nash_games and any(older.name not in one.leads for older in found[:place]):
                 raise ValueError(f"{one.name} has not met all that are older")
         if len(found) > len({one.name for one in found}):
@@ -212,6 +234,29 @@ class OpponentPool:
         return {snapshot.name: snapshot for snapshot in self.snapshots}
 
 
+def load_pools(
+    pools: Mapping[str, OpponentPool], saved: Checkpoint, models: Mapping[str, Weights]
+) -> None:
+    """Restore all opponent pools of a run from its checkpoint; `models` as in `load_state`.
+
+    Raises CheckpointError where these are not the checkpoint's pools, after its rounds.
+    """
+    states = saved.state.get("pools") if isinstance(saved.state, dict) else None
+    try:
+        if not isinstance(states, dict) or states.keys() != pools.keys():
+            there = sorted(map(str, states)) if isinstance(states, dict) else states
+            raise CheckpointError(
+                f"its opponent pools are {there!r:.200}, those of its configuration {list(pools)}"
+            )
+        for name, pool in pools.items():
+            pool.load_state(states[name], saved.round, models)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{saved.path / 'state.json'}: {error}: remove {saved.path} to go on from the "
+            "checkpoint before it"
+        ) from error
+
+
 def _snapshot(record: Any) -> Snapshot:
     """What a checkpoint says of one. Raises LookupError, TypeError or ValueError for what `state`
     never gives."""
@@ -224,8 +269,8 @@ def _snapshot(record: Any) -> Snapshot:
         number(record["won"]),
         {checked(str, name): number(lead) for name, lead in leads.items()},
     )
-    if not (found.round >= 0 and 0 <= found.won <= found.games):
+    if not 0 <= found.won <= found.games:
         raise ValueError(f"{found.name} lost {found.won} of {found.games} games")
-    if not all(map(math.isfinite, found.leads.values())):
-        raise ValueError(f"{found.name} leads by what is not finite")
+    if not all(abs(lead) <= LARGEST_LEAD for lead in found.leads.values()):  # NaN is not
+        raise ValueError(f"{found.name} leads by what is not finite, or too large")
     return found

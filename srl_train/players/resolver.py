@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from itertools import cycle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.errors import PolicyError
@@ -18,6 +19,7 @@ from srl_agents.policy import Policy
 from srl_agents.rollout.mixture import Mixture
 from srl_agents.scripted.registry import classic_policy
 from srl_envs.text.view import TextView
+from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.errors import ConfigError
 from srl_train.players.api_models import refuse_constrained
 from srl_train.players.player_spec import TINY, PlayerSpec
@@ -203,11 +205,15 @@ class Resolver:
     def _versions(
         self, player: PlayerSpec, settings: ModelSettings
     ) -> tuple[OpponentPool, dict[str, tuple[HuggingFaceBackend, str | None]]]:
-        from srl_train.players.checkpoint_models import checkpoint_pool  # only here: it takes torch
+        # Only here: they take torch.
+        from srl_train.checkpoints.checkpoint import warn_of_those_not_whole
+        from srl_train.players.checkpoint_models import checkpoint_pool
 
         if player.name not in self._pools:
             [name], place = player.sources, player.run
             assert place is not None
+            if not is_checkpoint(Path(player.name.removesuffix(f":{name}")).expanduser()):
+                warn_of_those_not_whole(place.parent)  # a run was named: its newest is read
             device = settings.loading.device
             self._pools[player.name] = checkpoint_pool(place, name, device, self.trusted)
         return self._pools[player.name]

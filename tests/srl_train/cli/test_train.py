@@ -84,11 +84,11 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over_and_told(config_path, tmp
     (newest / "state.json").unlink()
     capsys.readouterr()
     assert cli.main(["train", "--resume", "--out", str(out), "--quiet"]) == 0
-    told = capsys.readouterr().out
-    assert f"passed over, for it is not whole: {newest} (remove it)" in told
-    assert "resuming at round 1 of 2" in told
+    told = capsys.readouterr()
+    assert f"passed over, for it is not whole: {newest} (remove it)" in told.err
+    assert "resuming at round 1 of 2" in told.out
     assert cli.main(["train", "--resume", "--out", str(out), "--quiet"]) == 0
-    assert "passed over" not in capsys.readouterr().out
+    assert "passed over" not in capsys.readouterr().err
 
 
 REFUSED = [

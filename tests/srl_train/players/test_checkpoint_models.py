@@ -13,6 +13,7 @@ from srl_agents.rollout.mixture import Mixture
 from srl_envs import coop_compete_v0
 from srl_train.checkpoints import checkpoint
 from srl_train.cli import main
+from srl_train.engine import resume
 from srl_train.engine.assemble import assemble
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.players.checkpoint_models import checkpoint_pool
@@ -226,33 +227,118 @@ def test_what_is_no_pool_is_refused(pooled, short_run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "damage", ["shape", "missing", "unknown", "no pools", "no snapshots", "no state"]
+    "damage, told",
+    [
+        ("no state", "state.json"),
+        ("no pools", r"its opponent pools are \[\], those of its configuration \['past'\]"),
+        ("pools are null", "opponent pools are None"),
+        ("another pool", r"opponent pools are \['other', 'past'\], .* \['past'\]"),
+        ("no snapshots", r"first snapshots of \[\], not of \['model_0'\]"),
+        ("no first", r"first snapshots of \[\], not of"),
+        ("of the future", r"snapshots of the rounds \[0, 1, 7\] after 2"),
+        ("of rounds below 0", r"snapshots of the rounds \[0, 1, -1\] after 2"),
+        ("in another order", r"snapshots of the rounds \[2, 1, 0\] after 2"),
+        ("great leads", "leads by what is not finite, or too large"),
+        ("greater leads", "OverflowError"),
+        ("many games", "OverflowError"),
+        ("shape", r"model_0@0: .* is \(1,\), not"),
+        ("missing", "model_0@0: its tensor .* is missing"),
+        ("unknown", "model_0@0: '../weights' is no tensor of it"),
+    ],
 )
-def test_pools_of_others_are_data(pooled, tmp_path, damage):
-    _, run = pooled
+def test_pools_of_others_are_data(pooled, tmp_path, damage, told):
+    trainer, run = pooled
     [saved] = (run / "checkpoints").iterdir()
     whole = checkpoint.load(saved)
-    state = whole.state
-    first = state["pools"]["past"][0]["weights"]
-    name, tensor = next(iter(first.items()))
-    if damage == "shape":
-        first[name] = tensor.reshape(-1)[:1]
-    elif damage == "missing":
-        del first[name]
-    elif damage == "unknown":
-        first["../weights"] = tensor
-    elif damage == "no pools":
-        state["pools"] = {}
-    elif damage == "no snapshots":
-        state["pools"]["past"] = []
-    else:
-        state = None
+    spoilt = tmp_path / "checkpoints" / "spoilt"
     checkpoint.save(
-        tmp_path,
-        "damaged",
-        tensors={"models/model_0": {}},
-        state=state,
+        spoilt.parent,
+        spoilt.name,
+        tensors={"models/model_0": whole.tensors("models/model_0")},
+        state=damaged(whole.state, damage),
         metadata=dict(whole.metadata),
     )
-    with pytest.raises(CheckpointError, match=r"past|model_0@0"):
-        Resolver(device="cpu").policies(parse_player(f"{tmp_path / 'damaged'}:past"), make_env)
+    before = trainer.run.pools["past"].snapshots
+    readers = {
+        "played": lambda: Resolver(device="cpu").policies(parse_player(f"{spoilt}:past"), make_env),
+        "resumed": lambda: resume.load(trainer.run, spoilt.parent, spoilt.name),
+    }
+    for who, read in readers.items():
+        with pytest.raises(CheckpointError, match=told) as error:
+            read()
+        assert "\n" not in str(error.value) and f"remove {spoilt}" in str(error.value), who
+    assert trainer.run.pools["past"].snapshots is before
+
+
+def damaged(state, damage):
+    """What a run with the pool `past` saved, so spoilt."""
+    pools = state["pools"]
+    first, second, third = past = pools["past"]
+    weights = first["weights"]
+    name, tensor = next(iter(weights.items()))
+    if damage == "no state":
+        return None
+    if damage == "no pools":
+        state["pools"] = {}
+    elif damage == "pools are null":
+        state["pools"] = None
+    elif damage == "another pool":
+        pools["other"] = past
+    elif damage == "no snapshots":
+        pools["past"] = []
+    elif damage == "no first":
+        del past[0]
+    elif damage == "of the future":
+        third["round"] = 7
+    elif damage == "of rounds below 0":
+        third["round"] = -1
+    elif damage == "in another order":
+        past.reverse()
+    elif damage == "great leads":
+        second["leads"] = {"model_0@0": 1e308}
+        third["leads"] = {"model_0@0": -1e308, "model_0@1": 1e308}
+    elif damage == "greater leads":
+        second["leads"] = {"model_0@0": 10**400}
+    elif damage == "many games":
+        second |= {"games": 10**400, "won": 10**400}
+    elif damage == "shape":
+        weights[name] = tensor.reshape(-1)[:1]
+    elif damage == "missing":
+        del weights[name]
+    elif damage == "unknown":
+        weights["../weights"] = tensor
+    return state
+
+
+def test_models_of_others_are_data(pooled, tmp_path):
+    trainer, run = pooled
+    [saved] = (run / "checkpoints").iterdir()
+    whole = checkpoint.load(saved)
+    weights = whole.tensors("models/model_0")
+    name = min(weights)
+    less = {key: own for key, own in weights.items() if key != name}
+    for own, told in ((less, "is missing"), (less | {name: torch.zeros(1)}, "is .1,., not")):
+        checkpoint.save(
+            tmp_path,
+            "spoilt",
+            tensors={"models/model_0": own},
+            state=whole.state,
+            metadata=dict(whole.metadata),
+        )
+        with pytest.raises(CheckpointError, match=f"model_0.safetensors: .*{told}"):
+            resume.load(trainer.run, tmp_path, "spoilt")
+
+
+def test_the_mixture_of_an_older_checkpoint_is_told(pooled, tmp_path, caplog):
+    _, run = pooled
+    copied = shutil.copytree(run, tmp_path / "run")
+    [whole] = (copied / "checkpoints").iterdir()
+    torn = shutil.copytree(whole, whole.with_name("round_00000009"))
+    (torn / "state.json").unlink()
+    resolver = Resolver(device="cpu")
+    for _ in range(2):
+        resolver.policies(parse_player(f"{copied}:past"), make_env)
+    assert caplog.messages.count(f"passed over, for it is not whole: {torn} (remove it)") == 1
+    caplog.clear()
+    Resolver(device="cpu").policies(parse_player(f"{whole}:past"), make_env)
+    assert not caplog.messages

@@ -361,14 +361,14 @@ def test_a_pool_takes_only_what_it_gave(change):
         made.grow(rounds, weights(rounds))
     made.snapshots[1].leads = {"a@0": 0.5}
     first, second = copy.deepcopy(made.state())
-    made.load_state([first, second])
+    made.load_state([first, second], 1, weights(0))
     with pytest.raises(CheckpointError, match="the pool past has no snapshots as this release"):
-        made.load_state([first, second | change])
+        made.load_state([first, second | change], 1, weights(0))
     many = [first, *(first | {"round": n, "leads": dict.fromkeys(["a@0", "a@1", "a@2"], 0.0)}
                      for n in range(1, 4))]  # fmt: skip
     for spoilt in (None, {}, [None], [{}], many):
         with pytest.raises(CheckpointError):
-            made.load_state(spoilt)
+            made.load_state(spoilt, 3, weights(0))
     assert made.chances() == pytest.approx([0.0, 1.0], abs=1e-6)
 
 
