@@ -71,6 +71,10 @@ class Checkpoint:
             )
         return _tensors_in(file)
 
+    def unusable(self, why: str) -> CheckpointError:
+        """What is raised where a run cannot go on from it."""
+        return CheckpointError(f"{why}: remove {self.path} to go on from the checkpoint before it")
+
 
 def checkpoint_name(round: int, final: bool = False) -> str:
     """'round_00000012', for the last one of a run 'final_round_00000012'."""

@@ -146,10 +146,9 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     _check_same(run.config, checkpoint.metadata["config"], checkpoint_id)
     state = checkpoint.state
     if not isinstance(state, dict) or not 0 <= checkpoint.round == state.get("next_round"):
-        raise CheckpointError(
+        raise checkpoint.unusable(
             f"{checkpoint.path / 'state.json'} is no state of {checkpoint.round} rounds, after "
-            f"which {checkpoint_id} was saved: remove {checkpoint.path} to go on from the "
-            "checkpoint before it"
+            f"which {checkpoint_id} was saved"
         )
     if run.config.rounds < state["next_round"]:
         raise CheckpointError(
@@ -160,10 +159,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     models = {model: learner.weights() for model, learner in run.learners.items()}
     for model, own in weights.items():
         if wrong := misfit(own, models[model]):
-            raise CheckpointError(
-                f"{checkpoint.path / 'models' / model}.safetensors: {wrong}: remove "
-                f"{checkpoint.path} to go on from the checkpoint before it"
-            )
+            raise checkpoint.unusable(f"{checkpoint.path / 'models' / model}.safetensors: {wrong}")
     load_pools(run.pools, checkpoint, models)
     _restore(run, weights, state)
 

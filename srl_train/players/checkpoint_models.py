@@ -13,6 +13,7 @@ from torch import Tensor
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs import registry
 from srl_train.checkpoints import checkpoint
+from srl_train.checkpoints.tensor_tree import misfit
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.engine.builders.environment import build_env
@@ -91,7 +92,7 @@ def _with_weights(
     for name, (_, weights) in wanted.items():
         try:
             _load(modules[name], without_critic(weights))
-        except (KeyError, ValueError) as error:
+        except ValueError as error:
             raise CheckpointError(
                 f"{folder}: the weights of {name} do not fit its base {bases[name]} ({error})"
             ) from error
@@ -100,18 +101,15 @@ def _with_weights(
 
 
 def _load(module: Any, weights: Mapping[str, Tensor]) -> None:
-    """Copy the weights into the module. Raises KeyError for a parameter that only one of the two
-    has, as far as it trains, and ValueError for one of another shape."""
-    left = dict(module.named_parameters())
+    """Copy the weights into the module. Raises ValueError for a parameter that only one of the two
+    has, as far as it trains, and for one of another shape."""
+    held = dict(module.named_parameters())
+    read = {name: own for name, own in held.items() if own.requires_grad or name in weights}
+    if wrong := misfit(weights, read):
+        raise ValueError(wrong)
     with torch.no_grad():
         for name, own in weights.items():
-            held = left.pop(name)
-            if held.shape != own.shape:
-                raise ValueError(f"{name} is {tuple(own.shape)}, not {tuple(held.shape)}")
-            held.copy_(own)
-    for name, held in left.items():
-        if held.requires_grad:
-            raise KeyError(name)
+            held[name].copy_(own)
 
 
 def _no_environment() -> None:

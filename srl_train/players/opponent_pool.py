@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -129,10 +130,7 @@ class OpponentPool:
     def chances(self) -> list[float]:
         """Each snapshot's probability in the next draw."""
         if isinstance(self._config, NashPool):
-            if len(self.snapshots) == 1:
-                return [1.0]
-            weights: list[float] = nash_average(self.payoffs()).weights.tolist()
-            return weights
+            return list(_equilibrium(tuple(map(tuple, self.payoffs().tolist()))))
         if self._config.draw == "latest":
             newest = self.snapshots[-1].round
             scores = [float(snapshot.round == newest) for snapshot in self.snapshots]
@@ -251,10 +249,15 @@ def load_pools(
         for name, pool in pools.items():
             pool.load_state(states[name], saved.round, models)
     except CheckpointError as error:
-        raise CheckpointError(
-            f"{saved.path / 'state.json'}: {error}: remove {saved.path} to go on from the "
-            "checkpoint before it"
-        ) from error
+        raise saved.unusable(f"{saved.path / 'state.json'}: {error}") from error
+
+
+@lru_cache(maxsize=16)
+def _equilibrium(payoffs: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
+    """The weights of most entropy that nobody beats: solved once, though every group draws."""
+    if len(payoffs) == 1:
+        return (1.0,)
+    return tuple(nash_average(payoffs).weights.tolist())
 
 
 def _snapshot(record: Any) -> Snapshot:

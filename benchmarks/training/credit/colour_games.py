@@ -9,13 +9,11 @@ chance but the picks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from benchmarks.training.credit.key_game import COLOURS
+from benchmarks.training.credit.key_game import COLOURS, KeyGameView
 from srl_envs.games import base
 from srl_envs.games.base import vector_of
-from srl_envs.text.view import FixedChoices, any_of
 
 
 class ColourGame(base.SimultaneousGame):
@@ -106,17 +104,8 @@ class HowMuch(ColourGame):
     stakes = (1.0,) * 4 + (100.0,) * 4
 
 
-@dataclass(frozen=True)
-class ColourView(FixedChoices):
-    """How the games read and are answered."""
-
-    choices: ClassVar[tuple[str, ...]] = COLOURS
-    default_action: int = 0
-    parse_penalty: float = 0.0
-
-    def rules(self, agent: str) -> str:
-        """The game and how to answer."""
-        return f"You are {agent}. Each turn pick a colour: {any_of(COLOURS)}. Write it alone."
+class ColourView(KeyGameView):
+    """How the games read: as the key game, but that nobody is told how long they are."""
 
     def describe(self, agent: str, observation: Any) -> str:
         """Who and when."""

@@ -19,6 +19,7 @@ COLDEST = 1e-9
 MOST_STEPS = 30
 """Newton's, from one temperature to the next."""
 SLOWEST = 0.999
+"""Of the falls of the temperature: a slower one is not tried."""
 
 
 class NashAverage(NamedTuple):
