@@ -1,14 +1,15 @@
 """Memory-one strategies: five probabilities of cooperating, one per situation.
 
-Always, Bernoulli and TitForTat are all of this kind, and so are the partners against which
-`best_response` plans. A situation is either the first round of an episode or the joint action of
-the round before; with more than two players "the other" is the majority of the others.
+The partners against which `best_response` plans are of this kind. A situation is either the first
+round of an episode or the joint action of the round before; with more than two players "the other"
+is the majority of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,24 @@ from srl_envs.games.coop_compete.env import OBSERVATION_FIELDS
 
 START = 0
 SITUATIONS = 5
+GENEROSITY = 1 / 3  # of the generous: how often competing is forgiven
+STRATEGIES: Mapping[str, tuple[float, float, float, float, float]] = MappingProxyType(
+    {
+        # first round, then after (own, other) = (0, 0), (0, 1), (1, 0), (1, 1)
+        "tit_for_tat": (1.0, 0.0, 1.0, 0.0, 1.0),
+        "suspicious_tit_for_tat": (0.0, 0.0, 1.0, 0.0, 1.0),
+        "generous_tit_for_tat": (1.0, GENEROSITY, 1.0, GENEROSITY, 1.0),
+        "grim_trigger": (1.0, 0.0, 0.0, 0.0, 1.0),
+        "pavlov": (1.0, 1.0, 0.0, 0.0, 1.0),
+        "alternator": (1.0, 1.0, 1.0, 0.0, 0.0),
+        "mostly_cooperate": (0.8, 0.8, 0.8, 0.8, 0.8),
+        "mostly_compete": (0.2, 0.2, 0.2, 0.2, 0.2),
+    }
+)
+"""Tit for tat and grim trigger (Axelrod 1984; Friedman 1971): repeats the other; never cooperates
+again once it was left alone. Generous tit for tat (Nowak and Sigmund 1992) forgives a third of the
+time. Pavlov, or win-stay, lose-shift (Nowak and Sigmund 1993), cooperates after agreement. With
+several others "the other" is their majority."""
 
 
 def situation_after(own: int, other: int) -> int:
@@ -118,3 +137,36 @@ class MemoryOne(PerAgentPolicy):
         """An action, with its log-probability."""
         situation = START if self._reader is None else self._reader(seen.observation)
         return coin(self.chances[situation], state)
+
+
+class Always(MemoryOne):
+    """Plays `action` (1 = cooperate, 0 = compete) whatever happens.
+
+    Raises ValueError for any other number.
+    """
+
+    def __init__(self, action: int) -> None:
+        if action not in (0, 1):
+            raise ValueError(f"action must be 0 (compete) or 1 (cooperate), got {action!r}")
+        super().__init__(("always_compete", "always_cooperate")[action], [action] * SITUATIONS)
+
+
+class Bernoulli(MemoryOne):
+    """Cooperates with chance `q`, independently in every round.
+
+    Raises ValueError where `q` is outside [0, 1].
+    """
+
+    def __init__(self, q: float) -> None:
+        super().__init__(f"random({q:g})", [q] * SITUATIONS)
+
+
+class TitForTat(MemoryOne):
+    """Cooperates first; then repeats the other's last action (after Axelrod 1984).
+
+    With several others it repeats their majority's, and its own last action where they are split
+    evenly. `reader` says where these stand in the observation; by default as in coop_compete_v0.
+    """
+
+    def __init__(self, reader: SituationReader | None = None) -> None:
+        super().__init__("tit_for_tat", STRATEGIES["tit_for_tat"], reader)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -11,13 +11,10 @@ from gymnasium.spaces import Discrete
 
 from srl_agents.errors import PolicyError
 from srl_agents.policy import SyncPolicy
-from srl_agents.scripted.always import Always
 from srl_agents.scripted.bandit import ThompsonSampling, WinStayLoseShift
 from srl_agents.scripted.maze import Explorer, GreedyWalker, RandomWalker, WallFollower
-from srl_agents.scripted.memory_one import MemoryOne, SituationReader
-from srl_agents.scripted.memory_one_strategies import STRATEGIES
+from srl_agents.scripted.memory_one import SITUATIONS, STRATEGIES, MemoryOne, SituationReader
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator
-from srl_agents.scripted.tit_for_tat import TitForTat
 from srl_agents.scripted.trading import Trader
 from srl_agents.scripted.uniform import Uniform
 from srl_envs.games.staged import env as staged_v0
@@ -73,14 +70,18 @@ def _actions(env: Any) -> dict[str, int]:
     return {a: int(s.n) if isinstance(s, Discrete) else 0 for a, s in spaces.items()}
 
 
-def _remembering(name: str) -> Callable[[Any], SyncPolicy]:
-    return lambda env: MemoryOne(
-        name, STRATEGIES[name], READERS[env.metadata["name"]](env.unwrapped)
-    )
+def _memory_one(
+    name: str, description: str, chances: Sequence[float] = (), *, holdout: bool = False
+) -> Entry:
+    """`chances` are by default those of STRATEGIES."""
+    chances = chances or STRATEGIES[name]
+    blind = len(set(chances)) == 1
 
+    def make(env: Any) -> SyncPolicy:
+        reader = None if blind else READERS[env.metadata["name"]](env.unwrapped)
+        return MemoryOne(name, chances, reader)
 
-def _blind(name: str) -> Callable[[Any], SyncPolicy]:
-    return lambda env: MemoryOne(name, STRATEGIES[name])
+    return Entry(name, BINARY, make, description, holdout, blind)
 
 
 def _walking(kind: type[RandomWalker | GreedyWalker | WallFollower]) -> Callable[[Any], SyncPolicy]:
@@ -116,46 +117,25 @@ POLICIES: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry("uniform", (), lambda env: Uniform(_actions(env)), "any legal action"),
-        Entry(
-            "always_cooperate", BINARY, lambda env: Always(1), "cooperates in every round",
-            blind=True,
+        _memory_one("always_cooperate", "cooperates in every round", [1.0] * SITUATIONS),
+        _memory_one("always_compete", "competes in every round", [0.0] * SITUATIONS),
+        _memory_one("tit_for_tat", "cooperates, then does what the others' majority did"),
+        _memory_one("suspicious_tit_for_tat", "the same, but competes first"),
+        _memory_one("mostly_compete", "competes four times in five, at random"),
+        _memory_one(
+            "mostly_cooperate", "cooperates four times in five, at random", holdout=True
         ),
-        Entry(
-            "always_compete", BINARY, lambda env: Always(0), "competes in every round", blind=True
+        _memory_one(
+            "grim_trigger", "cooperates until the others once compete, and never again",
+            holdout=True,
         ),
-        Entry(
-            "tit_for_tat", BINARY,
-            lambda env: TitForTat(READERS[env.metadata["name"]](env.unwrapped)),
-            "cooperates, then does what the others' majority did",
+        _memory_one(
+            "pavlov", "cooperates after a round in which both did the same", holdout=True
         ),
-        Entry(
-            "suspicious_tit_for_tat", BINARY, _remembering("suspicious_tit_for_tat"),
-            "the same, but competes first",
+        _memory_one(
+            "generous_tit_for_tat", "tit for tat that forgives one time in three", holdout=True
         ),
-        Entry(
-            "mostly_compete", BINARY, _blind("mostly_compete"),
-            "competes four times in five, at random", blind=True,
-        ),
-        Entry(
-            "mostly_cooperate", BINARY, _blind("mostly_cooperate"),
-            "cooperates four times in five, at random", holdout=True, blind=True,
-        ),
-        Entry(
-            "grim_trigger", BINARY, _remembering("grim_trigger"),
-            "cooperates until the others once compete, and never again", holdout=True,
-        ),
-        Entry(
-            "pavlov", BINARY, _remembering("pavlov"),
-            "cooperates after a round in which both did the same", holdout=True,
-        ),
-        Entry(
-            "generous_tit_for_tat", BINARY, _remembering("generous_tit_for_tat"),
-            "tit for tat that forgives one time in three", holdout=True,
-        ),
-        Entry(
-            "alternator", BINARY, _remembering("alternator"),
-            "cooperates and competes in turn", holdout=True,
-        ),
+        _memory_one("alternator", "cooperates and competes in turn", holdout=True),
         Entry(
             "win_stay_lose_shift", BANDIT, lambda env: WinStayLoseShift(),
             "stays with an arm that won, leaves one that lost",

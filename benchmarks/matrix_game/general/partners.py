@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.evaluation.matrix_game.match import Player, Seeds
-from srl_agents.scripted.memory_one import START, distributions
-from srl_agents.scripted.memory_one_strategies import STRATEGIES
+from srl_agents.scripted.memory_one import START, STRATEGIES, distributions
 
 PERIOD = 50  # episodes after which a switching partner turns into the other
 

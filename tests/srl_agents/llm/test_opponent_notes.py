@@ -6,8 +6,7 @@ import pytest
 from srl_agents.llm.opponent_notes import expected, notes_for
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play
-from srl_agents.scripted.always import Always
-from srl_agents.scripted.tit_for_tat import TitForTat
+from srl_agents.scripted.memory_one import Always, TitForTat
 from srl_envs import coop_compete_v0, maze_v0
 from srl_envs.games.team_battle import env as team_battle_v0
 from tests.fakes import ScriptedBackend

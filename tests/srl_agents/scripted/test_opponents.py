@@ -8,7 +8,7 @@ import pytest
 from srl_agents.evaluation.scenarios import LONG_AFTER
 from srl_agents.rollout import play, play_many
 from srl_agents.scripted import Always, MemoryOne, SituationReader
-from srl_agents.scripted.memory_one_strategies import STRATEGIES
+from srl_agents.scripted.memory_one import STRATEGIES
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator, Talks
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry

@@ -13,7 +13,7 @@ from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.llm.tiny.dialogues import random_dialogues
 from srl_agents.llm.tiny.tokenizer import build_tokenizer
 from srl_agents.rollout import play_many
-from srl_agents.scripted.always import Always
+from srl_agents.scripted.memory_one import Always
 from srl_envs import bandit_v0, coop_compete_v0
 from srl_train.data.collect import InWords
 from srl_train.data.demonstrations import (

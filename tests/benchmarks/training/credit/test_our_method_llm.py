@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.training.credit import our_method_llm
 from benchmarks.training.credit.our_method_llm import MIXTURE, PARTNERS, DrawnPartner, best_value
-from srl_agents.scripted.always import Always
+from srl_agents.scripted.memory_one import Always
 from srl_envs import registry
 
 
