@@ -82,7 +82,11 @@ class ArrayGame(VectorGame):
 
     def show_time(self, column: np.ndarray) -> None:
         """Write rounds played / rounds into a column (N, A) of the observations."""
-        broadcast_to_agents(column, self._played / self.rounds)
+        times = self._played / self.rounds
+        if (times == times[0]).all():  # as good as always, and three times as fast to write
+            column[...] = times[0]
+        else:
+            broadcast_to_agents(column, times)
 
     # The machinery.
 

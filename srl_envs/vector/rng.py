@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-BLOCK = 1024  # numbers drawn at a time for one environment: more saves nothing
+BLOCK = 256  # numbers drawn at a time for one environment: with more the block leaves the cache
 HELD = 1 << 22  # numbers held for all environments together, 8 bytes each
 
-Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
-"""A method of np.random.Generator that gives numbers in a shape, such as `standard_normal`."""
+Draw = Callable[..., object]
+"""A method of np.random.Generator that fills an array, `out`, such as `standard_normal`."""
 
 
 class BatchedRng:
@@ -36,15 +36,21 @@ class BatchedRng:
 
     def next(self, idle: np.ndarray) -> np.ndarray:
         """The next numbers (N, A), not to be changed; those that `idle` (N,) marks draw none."""
-        rounds, _, num_agents = self._block.shape
-        spent = (self._used == rounds).nonzero()[0]
-        for i in spent.tolist():
-            self._block[:, i] = self._draw(self.generators[i], (rounds, num_agents))
-        self._used[spent] = 0
+        spent = (self._used == len(self._block)).nonzero()[0]
+        if len(spent):
+            self._block[:, spent] = self._drawn(spent).swapaxes(0, 1)
+            self._used[spent] = 0
         first = self._used[0]
         if (self._used == first).all():  # as good as always, and far quicker to look up
             numbers: np.ndarray = self._block[first]
         else:
             numbers = self._block[self._used, self._env_ids]
         self._used += ~idle
+        return numbers
+
+    def _drawn(self, env_ids: np.ndarray) -> np.ndarray:
+        rounds, _, num_agents = self._block.shape
+        numbers = np.empty((len(env_ids), rounds, num_agents))
+        for i, out in zip(env_ids.tolist(), numbers, strict=True):
+            self._draw(self.generators[i], out=out)
         return numbers
