@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks import figures, records
 from benchmarks.training import claims
 from benchmarks.training.claim import Claim, Request
-from srl_train.cli.train import setting
+from srl_train.cli.options import settings
 from srl_train.errors import ConfigError
 
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 claim.seeds if asked.seeds is None else asked.seeds,
                 asked.out or Path(temporary),
                 claim.games if asked.games is None else asked.games,
-                dict(setting(text) for text in asked.overrides),
+                settings(asked.overrides),
             )
             result = claim.measure(request)
         except ConfigError as error:

@@ -18,6 +18,7 @@ from typing import NoReturn
 from srl_envs.loading.extras import install_line, needed_by
 from srl_envs.loading.untrusted import printable
 from srl_train.cli import notices
+from srl_train.cli.options import add_command
 
 COMMANDS = {
     "train": "train several models at once, as a configuration says",
@@ -71,7 +72,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with notices.shown(quiet=getattr(args, "quiet", False)) as args.notices:
             code: int = _module(args.command).run(args)
-        sys.stdout.flush()
     except own_errors() as error:
         told = printable(" ".join(str(error).split()), multiline=False)  # it may quote a file
         print(f"srl: error: {told}", file=sys.stderr)
@@ -126,9 +126,7 @@ def _parser(*filled: str) -> _Parser:
     )  # fmt: skip
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, purpose in COMMANDS.items():
-        chosen = commands.add_parser(
-            name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}."
-        )
+        chosen = add_command(commands, name, purpose)
         if name in filled:
             _module(name).add_arguments(chosen)
     return parser

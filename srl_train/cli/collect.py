@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from srl_agents.scripted.registry import POLICIES
 from srl_train.cli.notices import tell
-from srl_train.cli.options import add_trust, players_of
-from srl_train.cli.train import setting
+from srl_train.cli.options import add_list, add_trust, check_numbers, players_of, settings
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_levels
 from srl_train.players.player_spec import PLAYERS, parse_player, refuse_missing_folder
@@ -38,10 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a YAML file (its game, agents and base models), or a run's folder (its trained ones)",
     )  # fmt: skip
     parser.add_argument("--environment", metavar="ENV", help="a game, in place of the config's")
-    parser.add_argument(
-        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE",
-        help="replace one setting, such as environment.options.max_cycles=4; may be repeated",
-    )  # fmt: skip
+    what = "replace one setting, such as environment.options.max_cycles=4"
+    add_list(parser, "--set", "KEY=VALUE", what, dest="overrides")
     parser.add_argument(
         "--players", nargs="+", default=[], metavar="WHO",
         help=f"WHO for every agent, or AGENT=WHO: {PLAYERS} (default: as the config says)",
@@ -52,10 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--group-size", type=int, default=1, metavar="G",
         help="games in a row from the same start; preferences need 2 or more (default: 1)",
     )  # fmt: skip
-    parser.add_argument(
-        "--agent", dest="agents", action="append", metavar="AGENT",
-        help="keep only this agent's part of each game; may be repeated",
-    )  # fmt: skip
+    kept = "keep only this agent's part of each game"
+    add_list(parser, "--agent", "AGENT", kept, dest="agents")
     parser.add_argument(
         "--min-return", type=float, metavar="X", help="keep only parts with at least this return"
     )
@@ -64,10 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep only this share of the parts, the best returns first (default: 1)",
     )  # fmt: skip
     parser.add_argument(
-        "--drop-parse-failures",
-        action="store_true",
+        "--drop-parse-failures", action="store_true",
         help="keep only parts whose every answer was read",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--format", choices=("episodes", "messages"), default="episodes",
         help="a game a line, as `srl replay` and the stages read it, or a kept part a line as "
@@ -95,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     with closing(make_env()) as env:
         refuse_levels(config.environment, env)  # what is collected is trained on
         agents = list(env.possible_agents)
-    for agent in args.agents or ():
+    for agent in args.agents:
         if agent not in agents:
             raise ConfigError(f"--agent: no agent {agent!r}: the agents are {', '.join(agents)}")
     wanted = players_of("--players", args.players, agents)
@@ -108,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         raise RolloutError(f"every game failed; the first: {failed[0]}")
     kept = filtered(
         played,
-        agents=args.agents,
+        agents=args.agents or None,
         min_return=args.min_return,
         top_fraction=args.top_fraction,
         drop_parse_failures=args.drop_parse_failures,
@@ -149,7 +143,7 @@ def _told(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
 
 
 def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
-    overrides = dict(map(setting, args.overrides))
+    overrides = settings(args.overrides)
     if args.environment is not None:
         overrides["environment.name"] = args.environment
     if args.seed is not None:
@@ -172,7 +166,7 @@ def _refuse_unread(
     models = [who for who in wanted.values() if who not in POLICIES]
     if not models or set(wanted) != set(agents):
         return
-    for key in dict(map(setting, overrides)):
+    for key in settings(overrides):
         if key.startswith(OF_ANSWERS) and all(parse_player(who).run for who in models):
             raise ConfigError(
                 f"--set {key}: a run's models answer as they trained; give the model's folder, "
@@ -185,10 +179,7 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError("give a configuration, a run's folder, or --environment ENV")
     if args.config is None and not args.players:
         raise ConfigError(f"give --players WHO: {PLAYERS}")
-    for name in ("episodes", "group_size"):
-        value = getattr(args, name)
-        if value < 1:
-            raise ConfigError(f"--{name.replace('_', '-')} is {value}: give 1 or more")
+    check_numbers(args)
     if args.episodes % args.group_size:
         raise ConfigError(
             f"--episodes is {args.episodes}: give a multiple of --group-size ({args.group_size})"

@@ -18,7 +18,7 @@ PACKAGES = ("srl_envs", "srl_agents", "srl_train", "core_srl")
 
 def tell(text: object = "") -> None:
     """Print what a command has to say, which may hold words and names of others."""
-    print(printable(text))
+    print(printable(text), flush=True)  # into a pipe too, where nothing more may come for long
 
 
 class Screen(Protocol):

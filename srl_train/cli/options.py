@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from srl_agents.seeding import MOST
+from srl_train.config.bounds import MOST_THREADS, at_least, within
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,6 +19,34 @@ if TYPE_CHECKING:
 OF_MODELS = ("temperature", "max_new_tokens", "constrained")
 OF_MODELS_HERE = ("device", "threads")
 """Options that only models read, and only models that run on this machine."""
+COUNTS = ("episodes", "samples", "group_size")
+
+
+def add_command(commands: Any, name: str, purpose: str) -> argparse.ArgumentParser:
+    """One of several commands: what it is for is told of each in a list, and by its own --help."""
+    whole = f"{purpose[0].upper()}{purpose[1:]}."
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=purpose, description=whole)
+    return parser
+
+
+def add_list(
+    parser: argparse.ArgumentParser, flag: str, metavar: str, what: str, dest: str | None = None
+) -> None:
+    """An option that may be repeated; a list, empty where it is not given."""
+    parser.add_argument(
+        flag, dest=dest, action="append", default=[], metavar=metavar,
+        help=f"{what}; may be repeated",
+    )  # fmt: skip
+
+
+def add_seed(parser: argparse.ArgumentParser, what: str = "all randomness comes from it") -> None:
+    """--seed, 0 by default."""
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help=f"{what} (default: 0)")
+
+
+def add_record(parser: argparse.ArgumentParser) -> None:
+    """--out, for a file of results."""
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write everything there as JSON")
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
@@ -54,30 +85,28 @@ def add_model_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_threads(args: argparse.Namespace) -> None:
-    """Raise ConfigError for a number of threads that is not 1 to MOST_THREADS."""
-    from srl_train.config.bounds import MOST_THREADS
-
-    if args.threads is not None and args.threads < 1:
-        raise ConfigError(f"--threads is {args.threads}: give 1 or more")
-    if args.threads is not None and args.threads > MOST_THREADS:
-        raise ConfigError(f"--threads is {args.threads}: give 1 to {MOST_THREADS}")
+def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
+    """Dotted name -> value, of each KEY=VALUE; raises ConfigError for anything else."""
+    return dict(setting(text, flag) for text in texts)
 
 
-def check_model_settings(
-    args: argparse.Namespace, resolver: Resolver, players: Sequence[PlayerSpec], named: str
-) -> None:
-    """Raise ConfigError for settings that no player reads, or that one cannot have; `named` are
-    the players in words."""
-    models = [player for player in players if player.sources]
-    if not models:
-        given = {name: getattr(args, name) for name in (*OF_MODELS_HERE, *OF_MODELS)}
-        refuse_unread(given, f"models, and {named} is none")
-    if not any(player.is_local_model for player in models):
-        here = {name: getattr(args, name) for name in OF_MODELS_HERE}
-        refuse_unread(here, f"models that run here, and {named} does not")
-    for player in models:
-        resolver.settings_of(player)
+def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
+    """(dotted name, value) of KEY=VALUE; raises ConfigError for anything else."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"{flag} {text!r}: give KEY=VALUE, such as algorithm.learning_rate=1e-3")
+    from srl_train.config.yaml_file import parse
+
+    return key.strip(), parse(value, f"{flag} {text!r}: the value")
+
+
+def check_numbers(args: argparse.Namespace) -> None:
+    """Raise ConfigError for a count, a seed or a number of threads that there cannot be."""
+    given = {name: value for name, value in vars(args).items() if value is not None}
+    for name in COUNTS:
+        at_least(f"--{name.replace('_', '-')}", given.get(name, 1), 1)
+    within("--seed", given.get("seed", 0), 0, MOST)
+    within("--threads", given.get("threads", 1), 1, MOST_THREADS)
 
 
 def players_of(flag: str, words: Sequence[str], agents: Sequence[str]) -> dict[str, str]:
@@ -93,6 +122,28 @@ def players_of(flag: str, words: Sequence[str], agents: Sequence[str]) -> dict[s
             raise ConfigError(f"{flag} gives {agent} to {given[agent]} and to {who}: give one")
         given[agent] = who
     return {agent: who for agent in agents for who in everyone.values()} | own
+
+
+def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec], named: str) -> Resolver:
+    """Who makes the players; raises ConfigError for settings that none of them reads, or that one
+    cannot have. `named` are the players in words."""
+    from srl_train.players.resolver import Resolver, SamplingOverrides
+
+    resolver = Resolver(
+        overrides=SamplingOverrides(args.temperature, args.max_new_tokens, args.constrained),
+        device=args.device or "auto",
+        trusted=args.trust,
+    )
+    models = [player for player in players if player.sources]
+    if not models:
+        given = {name: getattr(args, name) for name in (*OF_MODELS_HERE, *OF_MODELS)}
+        refuse_unread(given, f"models, and {named} is none")
+    if not any(player.is_local_model for player in models):
+        here = {name: getattr(args, name) for name in OF_MODELS_HERE}
+        refuse_unread(here, f"models that run here, and {named} does not")
+    for player in models:
+        resolver.settings_of(player)
+    return resolver
 
 
 def refuse_unread(options: Mapping[str, object], readers: str) -> None:

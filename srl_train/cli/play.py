@@ -22,12 +22,14 @@ from srl_envs.text.view import TextAction
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_constrained,
+    add_list,
     add_trust,
+    check_numbers,
     players_of,
     prepare_torch,
     refuse_unread,
+    settings,
 )
-from srl_train.cli.train import setting
 from srl_train.engine.run_files import asked_for, refuse_unwritable
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import PLAYERS, parse_player
@@ -41,21 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("env", metavar="ENV", help="an environment's name (see `srl info`)")
     parser.add_argument("--agent", help="yours (default: the first)")
-    parser.add_argument(
-        "--opponent", action="append", default=[], metavar="WHO",
-        help=f"who plays the other agents: {PLAYERS}; AGENT=WHO for one agent; may be repeated "
-        "(default: uniform, any legal move)",
-    )  # fmt: skip
+    who = f"who plays the other agents (default: uniform, any legal move): {PLAYERS}; "
+    add_list(parser, "--opponent", "WHO", f"{who}AGENT=WHO for one agent")
     add_constrained(parser)
     add_trust(parser)
-    parser.add_argument(
-        "--set", dest="options", action="append", default=[], metavar="KEY=VALUE",
-        help="an option of the environment, such as max_cycles=10; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--reset", dest="reset_options", action="append", default=[], metavar="KEY=VALUE",
-        help="an option of reset(), such as episode=100; may be repeated",
-    )  # fmt: skip
+    of_env = "an option of the environment, such as max_cycles=10"
+    add_list(parser, "--set", "KEY=VALUE", of_env, dest="options")
+    of_reset = "an option of reset(), such as episode=100"
+    add_list(parser, "--reset", "KEY=VALUE", of_reset, dest="reset_options")
     parser.add_argument("--seed", type=int, help="of the first game (default: another each time)")
     parser.add_argument("--episodes", type=int, default=1, metavar="N", help="games (default: 1)")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the games as JSON lines")
@@ -67,12 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play, and say what came of it. Leaving early is no error."""
-    if args.episodes < 1:
-        raise ConfigError(f"--episodes is {args.episodes}: give 1 or more")
-    if args.seed is not None and args.seed < 0:
-        raise ConfigError(f"--seed is {args.seed}: give 0 or more")
-    options = dict(setting(text) for text in args.options)
-    reset_options = dict(setting(text, "--reset") for text in args.reset_options)
+    check_numbers(args)
+    options = settings(args.options)
+    reset_options = settings(args.reset_options, "--reset")
     if args.env in registry.names():  # all of which can be drawn
         options = {"render_mode": None if args.no_picture else "ansi", **options}
     make_env = partial(registry.make, args.env, **options)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from srl_agents.evaluation.progress import announced
 from srl_train.cli.notices import tell
-from srl_train.cli.options import prepare_torch
+from srl_train.cli.options import add_list, prepare_torch, settings
 from srl_train.errors import ConfigError
 from srl_train.players.assignment import refuse_wrong_names
 
@@ -21,23 +21,15 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument(
-        "config",
-        nargs="?",
-        type=Path,
+        "config", nargs="?", type=Path,
         help="a YAML file; left out with --resume, the run's own config.yaml is read",
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, help="the run's folder (default: runs/<name of the config>)"
     )
     parser.add_argument("--seed", type=int, help="in place of the configured seed")
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="replace one setting, such as algorithm.learning_rate=1e-3; may be repeated",
-    )
+    what = "replace one setting, such as algorithm.learning_rate=1e-3"
+    add_list(parser, "--set", "KEY=VALUE", what, dest="overrides")
     parser.add_argument(
         "--resume", action="store_true", help="go on from the newest checkpoint in --out"
     )
@@ -96,22 +88,12 @@ def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
         raise ConfigError("give a configuration file, or --resume with --out RUN")
     folder = args.out or Path("runs") / args.config.stem
     source = args.config or folder / "config.yaml"
-    overrides = dict(map(setting, args.overrides))
+    overrides = settings(args.overrides)
     if args.seed is not None:
         overrides["seed"] = args.seed
     from srl_train.config.yaml_file import load
 
     return folder, load(source, overrides)
-
-
-def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
-    """(dotted name, value) of KEY=VALUE; raises ConfigError for anything else."""
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ConfigError(f"{flag} {text!r}: give KEY=VALUE, such as algorithm.learning_rate=1e-3")
-    from srl_train.config.yaml_file import parse
-
-    return key.strip(), parse(value, f"{flag} {text!r}: the value")
 
 
 def _tell(results: dict[str, Any], baselines: Mapping[str, float], mode: str) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.seeding import MOST
 from srl_train.cli.judging.crossplay import aligned
 from srl_train.cli.notices import tell
+from srl_train.cli.options import add_record, add_seed, check_numbers
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,11 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folders of `srl train`; those of one METHOD are its seeds, by default those that "
         "differ in nothing but the seed",
     )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="S",
-        help="resampling for the intervals comes from it (default: 0)",
-    )  # fmt: skip
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write everything there as JSON")
+    add_seed(parser, "resampling for the intervals comes from it")
+    add_record(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,8 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.metrics.report.comparison import labels
     from srl_train.metrics.run_folder import load
 
-    if not 0 <= args.seed <= MOST:
-        raise ConfigError(f"--seed is {args.seed}: give 0 to {MOST}")
+    check_numbers(args)
     words = [_split(word) for word in args.runs]
     folders = [folder for _, folder in words]
     loaded = [

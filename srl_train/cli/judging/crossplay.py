@@ -11,15 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.seeding import MOST
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
+    add_list,
     add_model_settings,
-    check_model_settings,
-    check_threads,
+    add_seed,
+    build_resolver,
+    check_numbers,
     prepare_torch,
+    setting,
 )
-from srl_train.cli.train import setting
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import PLAYERS
 
@@ -44,27 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"who meets: {PLAYERS}; those of one GROUP are independent seeds of one method, and "
         "the gap between self-play and cross-play is told for it",
     )  # fmt: skip
-    parser.add_argument(
-        "--environment", dest="environments", action="append", default=[], metavar="ENV",
-        help="a player holds one of its teams, or one of its agents where it has none, and another "
-        "player the rest, in every place; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--scenario", dest="scenarios", action="append", default=[], metavar="NAME",
-        help="a scenario: a player holds its focal agents, another its background; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--set", dest="options", action="append", default=[], metavar="[ENV.]KEY=VALUE",
-        help="an option of the environment, or of all, such as max_cycles=10; may be repeated",
-    )  # fmt: skip
+    places = "a player holds one of its teams, or one of its agents where it has none, and "
+    places += "another player the rest, in every place"
+    add_list(parser, "--environment", "ENV", places, dest="environments")
+    held = "a scenario: a player holds its focal agents, another its background"
+    add_list(parser, "--scenario", "NAME", held, dest="scenarios")
+    option = "an option of the environment, or of all, such as max_cycles=10"
+    add_list(parser, "--set", "[ENV.]KEY=VALUE", option, dest="options")
     parser.add_argument(
         "--episodes", type=int, default=16, metavar="N",
         help="starts; each pair plays all of them in every place (default: 16)",
     )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="S",
-        help="all randomness comes from it; the same starts for everyone (default: 0)",
-    )  # fmt: skip
+    add_seed(parser, "all randomness comes from it; the same starts for everyone")
     parser.add_argument(
         "--out", type=Path, default=Path("crossplay"), metavar="FOLDER",
         help="results.json, their page results.html, and the best and worst games in games/ are "
@@ -99,18 +91,12 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.metrics.report.page import write
     from srl_train.metrics.report.population import population
     from srl_train.players.player_spec import parse_player
-    from srl_train.players.resolver import Resolver, SamplingOverrides
 
     groups = _groups(args.players)
     _check(args)
     arenas = _arenas(args)
     players = {name: parse_player(name) for name in groups}
-    resolver = Resolver(
-        overrides=SamplingOverrides(args.temperature, args.max_new_tokens, args.constrained),
-        device=args.device or "auto",
-        trusted=args.trust,
-    )
-    check_model_settings(args, resolver, list(players.values()), "every player")
+    resolver = build_resolver(args, list(players.values()), "every player")
     if any(player.is_local_model for player in players.values()):
         prepare_torch(args.threads or 1)
     policies = [  # of all environments first: who cannot play one is told before any game
@@ -336,11 +322,15 @@ def rating_lines(rated: Mapping[str, Any], rankings: Mapping[str, Any] | None) -
     return [told, *(aligned([["", *headers[1:]], *rows]) if len(headers) > 1 else ())]
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of equal columns: the first to the left, others to the right."""
+def aligned(rows: Sequence[Sequence[str]], words: int = 0) -> list[str]:
+    """Lines of equal columns: the first and the last `words` to the left, others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    numbers = range(1, len(widths) - words)
     return [
-        "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:]))).rstrip()
+        "  ".join(
+            cell.rjust(width) if place in numbers else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
         for row in rows
     ]
 
@@ -363,11 +353,7 @@ def _groups(words: Sequence[str]) -> dict[str, str]:
 def _check(args: argparse.Namespace) -> None:
     if not args.environments and not args.scenarios:
         raise ConfigError("give --environment ENV or --scenario NAME")
-    if args.episodes < 1:
-        raise ConfigError(f"--episodes is {args.episodes}: give 1 or more")
-    if not 0 <= args.seed <= MOST:
-        raise ConfigError(f"--seed is {args.seed}: give 0 to {MOST}")
-    check_threads(args)
+    check_numbers(args)
 
 
 def _arenas(args: argparse.Namespace) -> list[Arena]:

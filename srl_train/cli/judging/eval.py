@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srl_agents.seeding import MOST
+from srl_train.cli.judging.crossplay import aligned
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
+    add_list,
     add_model_settings,
-    check_model_settings,
-    check_threads,
+    add_record,
+    add_seed,
+    build_resolver,
+    check_numbers,
     players_of,
     prepare_torch,
 )
@@ -33,29 +36,18 @@ SCHEMA_VERSION = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument(
-        "--scenario", dest="scenarios", action="append", default=[], metavar="NAME",
-        help="a scenario (--list shows them); may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--environment", dest="environments", action="append", default=[], metavar="ENV",
-        help="all scenarios of an environment, or 'module:function', one of your own with every "
-        "agent focal; may be repeated",
-    )  # fmt: skip
+    one = "a scenario (--list shows them)"
+    add_list(parser, "--scenario", "NAME", one, dest="scenarios")
+    own = "all scenarios of an environment, or 'module:function', one of your own with every agent "
+    add_list(parser, "--environment", "ENV", f"{own}focal", dest="environments")
     parser.add_argument(
         "--held-out", choices=tuple(HELD_OUT), default="all",
         help="of --environment's scenarios, or --list's, only or none of those that are kept for "
         "evaluation (default: all)",
     )  # fmt: skip
-    parser.add_argument(
-        "--policy", metavar="WHO",
-        help=f"who is scored: {PLAYERS}",
-    )  # fmt: skip
-    parser.add_argument(
-        "--background", action="append", default=[], metavar="WHO",
-        help="who plays the other agents, in place of the scenario's own partners; AGENT=WHO for "
-        "one of them; may be repeated",
-    )  # fmt: skip
+    parser.add_argument("--policy", metavar="WHO", help=f"who is scored: {PLAYERS}")
+    others = "who plays the other agents, in place of the scenario's own partners; AGENT=WHO for "
+    add_list(parser, "--background", "WHO", f"{others}one of them")
     parser.add_argument(
         "--episodes", type=int, default=64, metavar="N",
         help="per scenario; of tasks: how many problems (default: 64)",
@@ -69,11 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the chance that one of K samples solves the problem, for each K (default, for tasks: "
         "1 and as many as --samples)",
     )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="S",
-        help="all randomness comes from it; the same games for everyone (default: 0)",
-    )  # fmt: skip
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write everything there as JSON")
+    add_seed(parser, "all randomness comes from it; the same games for everyone")
+    add_record(parser)
     parser.add_argument(
         "--record", type=Path, metavar="FOLDER",
         help="write all episodes there, as <scenario>.jsonl",
@@ -103,17 +92,11 @@ def run(args: argparse.Namespace) -> int:
     from srl_agents.evaluation.scenarios import play_scenario, scored
     from srl_train.engine.run_files import asked_for, refuse_unwritable, versions, write_whole
     from srl_train.players.player_spec import parse_player
-    from srl_train.players.resolver import Resolver, SamplingOverrides
 
     focal = parse_player(args.policy)
     others = {who for one in chosen_scenarios for who in one.background.values()}
     players = {focal.name: focal} | {who: parse_player(who) for who in others}
-    resolver = Resolver(
-        overrides=SamplingOverrides(args.temperature, args.max_new_tokens, args.constrained),
-        device=args.device or "auto",
-        trusted=args.trust,
-    )
-    check_model_settings(args, resolver, list(players.values()), args.policy)
+    resolver = build_resolver(args, list(players.values()), args.policy)
     records = {}
     if args.record is not None:
         records = {one.name: args.record / f"{one.name}.jsonl" for one in chosen_scenarios}
@@ -170,22 +153,11 @@ def table(who: str, scores: Sequence[ScenarioScore]) -> str:
     ]
     rows += [_row(score) for score in scores]
     lines = [f"{who}, per focal agent and episode ({len(scores[0].episodes)} episodes each):"]
-    lines += _aligned(rows)
+    lines += aligned(rows, words=1)
     solved = {_name(score): score.solved for score in scores if score.solved is not None}
     if solved:
-        lines += ["", "solved, with 95 % intervals:", *_aligned(_solved_rows(solved))]
+        lines += ["", "solved, with 95 % intervals:", *aligned(_solved_rows(solved), words=1)]
     return "\n".join(lines)
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Lines of equal columns: the first to the left, the last as it is, others to the right."""
-    last = len(rows[0]) - 1
-    widths = [max(len(row[column]) for row in rows) for column in range(last)]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0]), *map(str.rjust, row[1:last], widths[1:])]
-        lines.append("  ".join((*cells, row[last])).rstrip())
-    return lines
 
 
 def _solved_rows(solved: Mapping[str, Solved]) -> list[tuple[str, ...]]:
@@ -260,12 +232,7 @@ def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
         raise ConfigError("give --scenario NAME or --environment ENV (srl eval --list shows all)")
     if args.policy is None:
         raise ConfigError(f"give --policy WHO: {PLAYERS}")
-    for option in ("episodes", "samples"):
-        if getattr(args, option) < 1:
-            raise ConfigError(f"--{option} is {getattr(args, option)}: give 1 or more")
-    check_threads(args)
-    if not 0 <= args.seed <= MOST:
-        raise ConfigError(f"--seed is {args.seed}: give 0 to {MOST}")
+    check_numbers(args)
 
 
 def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:

@@ -7,9 +7,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from srl_agents.seeding import MOST
 from srl_train.cli.judging.crossplay import rating_lines
 from srl_train.cli.notices import tell
+from srl_train.cli.options import add_list, add_record, add_seed, check_numbers
 from srl_train.errors import ConfigError
 
 SCHEMA_VERSION = 1
@@ -22,15 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder of `srl crossplay`, or its results.json; players of one name in several are "
         "one player",
     )  # fmt: skip
-    parser.add_argument(
-        "--environment", dest="environments", action="append", default=[], metavar="NAME",
-        help="take the games of this environment or scenario only; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="S",
-        help="the order of the matches comes from it (default: 0)",
-    )  # fmt: skip
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write everything there as JSON")
+    only = "take the games of this environment or scenario only"
+    add_list(parser, "--environment", "NAME", only, dest="environments")
+    add_seed(parser, "the order of the matches comes from it")
+    add_record(parser)
     parser.add_argument("--quiet", action="store_true", help="print no table")
 
 
@@ -39,8 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from srl_agents.evaluation.population.results import rated_together, read_played
     from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
 
-    if not 0 <= args.seed <= MOST:
-        raise ConfigError(f"--seed is {args.seed}: give 0 to {MOST}")
+    check_numbers(args)
     files = [path / "results.json" if path.is_dir() else path for path in args.results]
     if len({path.resolve() for path in files}) < len(files):
         raise ConfigError("the same results were given twice: their games would count twice")

@@ -7,14 +7,13 @@ import ipaddress
 import os
 import secrets
 import socket
-import sys
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from srl_envs.loading.extras import needed_by
 from srl_train.cli.notices import tell
-from srl_train.cli.options import add_trust
+from srl_train.cli.options import add_list, add_trust
 from srl_train.errors import ConfigError
 
 PORT = 8421
@@ -36,10 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=int, default=PORT, help=f"0 takes a free one (default: {PORT})"
     )
-    parser.add_argument(
-        "--name", action="append", default=[], metavar="HOST",
-        help="a name under which browsers may ask for the page, beside localhost and addresses",
-    )  # fmt: skip
+    names = "a name under which browsers may ask for the page, beside localhost and addresses"
+    add_list(parser, "--name", "HOST", names)
     add_trust(parser)
 
 
@@ -55,7 +52,6 @@ def run(args: argparse.Namespace) -> int:
                 tell(f"{folder} is not there yet: its runs will appear once they begin")
         tell(f"watching {', '.join(map(str, args.folders))} at {_address(args, listener, token)}")
         tell("Ctrl-C ends it.")
-        sys.stdout.flush()  # into a pipe too: this is told now, and nothing more for long
         served = server(args.folders, token=token, names=args.name, trusted=args.trust)
         with suppress(KeyboardInterrupt):
             served.run(sockets=[listener])

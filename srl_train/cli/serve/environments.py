@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_train.cli.notices import tell
+from srl_train.cli.options import add_command
 
 if TYPE_CHECKING:
     from srl_envs.remote.server.settings import ServerSettings
@@ -27,10 +27,7 @@ LIMITS = {
 
 def add_arguments(what: Any) -> None:
     """Declare what the command takes, `what` being the commands of `srl serve`."""
-    parser = what.add_parser(
-        "env", help="serve environments over gRPC, until Ctrl-C or SIGTERM",
-        description="Serve environments over gRPC, until Ctrl-C or SIGTERM.",
-    )  # fmt: skip
+    parser = add_command(what, "env", "serve environments over gRPC, until Ctrl-C or SIGTERM")
     parser.add_argument(
         "environments", nargs="+", metavar="NAME",
         help="what clients may open: names of the catalogue, or module:function of your own",
@@ -94,7 +91,6 @@ async def _serve(settings: ServerSettings, drain: float) -> None:
         tell(f"serving {', '.join(settings.environments)} at {running.address}")
         tell(_for_clients(settings, running.address))
         tell("Ctrl-C ends it.")
-        sys.stdout.flush()  # into a pipe too: this is told now, and nothing more for long
         await over.wait()
         tell(f"ending, within {drain:g} s for the calls under way")
     for reason, count in sorted(running.refused.items()):

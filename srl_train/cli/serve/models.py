@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import json
 import signal
-import sys
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from srl_agents.errors import ServingError
 from srl_train.cli.notices import tell
-from srl_train.cli.options import prepare_torch
-from srl_train.cli.train import setting
+from srl_train.cli.options import add_command, add_list, prepare_torch, settings
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,15 +29,12 @@ PATIENCE = 10.0
 
 def add_arguments(what: Any) -> None:
     """Declare what the two commands take, `what` being the commands of `srl serve`."""
-    start = what.add_parser(
-        "models", help="start the servers of a configuration, and end them on Ctrl-C or SIGTERM",
-        description="Start the servers of a configuration, and end them on Ctrl-C or SIGTERM.",
-    )  # fmt: skip
+    start = add_command(
+        what, "models", "start the servers of a configuration, and end them on Ctrl-C or SIGTERM"
+    )
     start.add_argument("config", type=Path, help="a run's YAML with the section backend.managed")
-    start.add_argument(
-        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE",
-        help="replace one setting, such as backend.managed.base_port=9001; may be repeated",
-    )  # fmt: skip
+    one = "replace one setting, such as backend.managed.base_port=9001"
+    add_list(start, "--set", "KEY=VALUE", one, dest="overrides")
     start.add_argument(
         "--logs", type=Path, metavar="FOLDER",
         help="where the servers' logs are written (default: server-logs in the cache folder)",
@@ -48,10 +43,7 @@ def add_arguments(what: Any) -> None:
         "--drain", type=float, default=10.0, metavar="SECONDS",
         help="to finish the answers under way at the end (default: 10)",
     )  # fmt: skip
-    shown = what.add_parser(
-        "status", help="list the servers that run on this machine",
-        description="List the servers that run on this machine.",
-    )  # fmt: skip
+    shown = add_command(what, "status", "list the servers that run on this machine")
     shown.add_argument("--json", action="store_true", help="as JSON, for programs")
 
 
@@ -59,7 +51,7 @@ def models(args: argparse.Namespace) -> int:
     """Start the servers of a configuration, and keep them up."""
     from srl_train.config.yaml_file import load
 
-    config = load(args.config, dict(map(setting, args.overrides)))
+    config = load(args.config, settings(args.overrides))
     # SIGTERM ends it as Ctrl-C does, also while the servers start.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -75,7 +67,6 @@ def _serve(fleet: Fleet, drain: float) -> None:
         tell("The servers answer. To train through them, give in place of backend.managed:\n")
         tell(f"backend:\n  name: vllm\n  servers: {json.dumps(fleet.urls)}\n")
         tell("Ctrl-C ends them; `srl serve status` lists them.")
-        sys.stdout.flush()  # into a pipe too: this is told now, and nothing more for long
         while True:
             fleet.check()
             sleep(LOOK)

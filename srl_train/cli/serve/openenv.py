@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from srl_train.cli.notices import tell
-from srl_train.cli.options import players_of
-from srl_train.cli.train import setting
+from srl_train.cli.options import add_command, add_list, players_of, settings
 
 PORT = 8000
 
 
 def add_arguments(what: Any) -> None:
     """Declare what the command takes, `what` being the commands of `srl serve`."""
-    parser: argparse.ArgumentParser = what.add_parser(
-        "openenv", help="serve an environment by OpenEnv's protocol on this machine, until Ctrl-C",
-        description="Serve an environment by OpenEnv's protocol on this machine, until Ctrl-C.",
-    )  # fmt: skip
+    purpose = "serve an environment by OpenEnv's protocol on this machine, until Ctrl-C"
+    parser = add_command(what, "openenv", purpose)
     parser.add_argument("env", metavar="ENV", help="an environment's name (see `srl info`)")
-    parser.add_argument(
-        "--set", dest="options", action="append", default=[], metavar="KEY=VALUE",
-        help="an option of the environment, such as max_cycles=10; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--partner", action="append", default=[], metavar="AGENT=POLICY",
-        help="a scripted policy that plays an agent; clients play those that are left; may be "
-        "repeated",
-    )  # fmt: skip
+    option = "an option of the environment, such as max_cycles=10"
+    add_list(parser, "--set", "KEY=VALUE", option, dest="options")
+    partner = "a scripted policy that plays an agent; clients play those that are left"
+    add_list(parser, "--partner", "AGENT=POLICY", partner)
     parser.add_argument(
         "--numbers", action="store_true",
         help="observations as arrays and actions as numbers (default: both in words)",
@@ -55,13 +46,10 @@ def run(args: argparse.Namespace) -> int:
         refuse_partners(named, (), env)
         return WithPartners(env, {a: classic_policy(who, env) for a, who in named.items()})
 
-    game = ServedGame(
-        args.env, dict(map(setting, args.options)), text=not args.numbers, around=with_partners
-    )
+    game = ServedGame(args.env, settings(args.options), text=not args.numbers, around=with_partners)
     app = create_app({args.env: game}, max_sessions=args.max_sessions)
     tell(f"serving {args.env} at http://127.0.0.1:{args.port}")
     tell(f'a client: srl_envs.remote.openenv.games.JointGame("http://127.0.0.1:{args.port}")')
     tell("Ctrl-C ends it.")
-    sys.stdout.flush()  # into a pipe too: this is told now, and nothing more for long
     serve(app, port=args.port)
     return 0
