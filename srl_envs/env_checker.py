@@ -8,11 +8,11 @@ random legal actions; it needs nothing but the constructor.
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from itertools import pairwise
 from typing import Any
 
@@ -57,16 +57,14 @@ def check_environment(
     env, twin = make(), make()
     _check_names(env)
     trace = _play(env, seed, options, max_turns)
-    _require(_same(trace, _play(twin, seed, options, max_turns)), "seeds", "two instances differ")
-    _require(
-        _same(trace, _play(env, seed, options, max_turns)), "seeds", "a second episode differs"
-    )
+
+    def require_the_same_again(other: Any, difference: str) -> None:
+        _require(_same(trace, _play(other, seed, options, max_turns)), "seeds", difference)
+
+    require_the_same_again(twin, "two instances differ")
+    require_the_same_again(env, "a second episode differs")
     _play_a_little(env, seed + 1, options)
-    _require(
-        _same(trace, _play(env, seed, options, max_turns)),
-        "seeds",
-        "an episode after one that was broken off differs",
-    )
+    require_the_same_again(env, "an episode after one that was broken off differs")
     if text:
         _check_text(env, trace)
     env.close()
@@ -95,7 +93,7 @@ def _check_names(env: Any) -> None:
 
 def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int) -> Trace:
     """One full episode, checked turn by turn; copies of all that was returned."""
-    returned: Trace = [env.reset(seed=seed, options=_copy(options))]
+    returned: Trace = [env.reset(seed=seed, options=deepcopy(options))]
     _require(
         isinstance(returned[0], tuple) and len(returned[0]) == 2,
         "api",
@@ -106,17 +104,17 @@ def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int
     _check_turn(env, live, *returned[0])
     for place, agent in enumerate(env.possible_agents):
         env.action_space(agent).seed(seed + place)
-    copies: Trace = _copy(returned)
+    copies: Trace = deepcopy(returned)
     while env.agents:
         _require(len(copies) <= max_turns, "end", "no end after {} turns", max_turns)
         observations, infos = returned[-1][0], returned[-1][-1]
         actions = {a: _legal(env, a, observations[a], infos[a]) for a in live}
-        outcome = env.step(_copy(actions))
+        outcome = env.step(deepcopy(actions))
         _require(
             isinstance(outcome, tuple) and len(outcome) == 5, "api", "step() must return five dicts"
         )
         returned.append(outcome)
-        copies.append((*_copy(outcome), actions))
+        copies.append((*deepcopy(outcome), actions))
         live = _check_step(env, live, *outcome)
     limit = getattr(env.unwrapped, "max_cycles", None)
     _require(
@@ -132,7 +130,7 @@ def _play(env: Any, seed: int, options: Mapping[str, Any] | None, max_turns: int
 
 
 def _play_a_little(env: Any, seed: int, options: Mapping[str, Any] | None) -> None:
-    observations, infos = env.reset(seed=seed, options=_copy(options))
+    observations, infos = env.reset(seed=seed, options=deepcopy(options))
     env.step({a: _legal(env, a, observations[a], infos[a]) for a in env.agents})
 
 
@@ -253,7 +251,7 @@ def _check_text(env: Any, trace: Trace) -> None:
 
 
 def _describe(view: Any, agent: str, observation: Any) -> str:
-    before = _copy(observation)
+    before = deepcopy(observation)
     said = view.describe(agent, observation)
     good = isinstance(said, str) and bool(said.strip()) and len(said) <= TEXT_LENGTH
     _require(good, "text", "describe() says {!r}", said)
@@ -294,10 +292,6 @@ def _useless_answers(answers: tuple[str, ...]) -> Iterator[str]:
         yield from (f"not {answer}", f"I will not {answer}", f"anything but {answer}")
     if len(answers) > 1:
         yield from (f"{answers[0]} or {answers[1]}", f"{answers[1]}, {answers[0]}")
-
-
-def _copy(thing: Any) -> Any:
-    return copy.deepcopy(thing)
 
 
 def _global_state() -> tuple[Any, ...]:

@@ -39,10 +39,10 @@ class SimultaneousGame(RoundGame):
     EnvConfigError for wrong arguments and EnvError for wrong use.
 
     A game gives the bounds of an observation and its `reward_ceiling` (for rendering), and defines
-    `first_rows`, `play_round`, `make_view` and `baselines`. It may read `played` (rounds so far,
+    `first_rows`, `play_round` and `make_view`. It may read `played` (rounds so far,
     this one included) and `rounds` (of this episode), draws its noise from `noise(count)`, sets
-    `finished` in the round that decides it, and may say more in `first_infos`, `masks`, `phase`,
-    `notes`, `drawn_in_text` and `drawn_in_pixels`.
+    `finished` in the round that decides it, and may say more in `baselines`, `first_infos`,
+    `masks`, `phase`, `notes`, `drawn_in_text` and `drawn_in_pixels`.
     """
 
     _restored = (*RoundGame._restored, "finished")
@@ -89,10 +89,6 @@ class SimultaneousGame(RoundGame):
         self, chosen: Sequence[int], over: bool
     ) -> tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]:
         """One round: observations, rewards and infos in agent order."""
-        raise NotImplementedError
-
-    def baselines(self) -> dict[str, float]:
-        """Mean reward per agent and step, without noise: 'uniform' play and the joint 'optimum'."""
         raise NotImplementedError
 
     # What a game may say besides.
@@ -187,7 +183,8 @@ class SimultaneousGame(RoundGame):
 
     # The machinery.
 
-    def _begin(self, options: Mapping[str, Any]) -> None:
+    def begin(self, options: Mapping[str, Any]) -> None:
+        """Start an episode."""
         self.finished = False
         self._rows = self.first_rows(options)
 

@@ -12,7 +12,7 @@ from pettingzoo import ParallelEnv
 
 from srl_envs.errors import EnvError
 from srl_envs.loading.untrusted import printable
-from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
+from srl_envs.text.spaces import TEXT_LENGTH, SpacesOfAgents, TextSpace
 from srl_envs.text.view import TextView
 from srl_envs.validation import (
     check_choice,
@@ -40,7 +40,7 @@ def metadata_of(
     }
 
 
-class RoundGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """A PettingZoo ParallelEnv in rounds, until it is decided or `max_cycles` are over.
 
     SimultaneousGame and FreeTextGame are the two kinds; what a game of theirs defines is said
@@ -100,7 +100,7 @@ class RoundGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         """The last round as a uint8 array (height, width, 3)."""
         raise NotImplementedError
 
-    def _begin(self, options: Mapping[str, Any]) -> None:
+    def begin(self, options: Mapping[str, Any]) -> None:
         """Start an episode; what is wrong with the options is refused here."""
         raise NotImplementedError
 
@@ -112,15 +112,17 @@ class RoundGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         """The observation vectors of all agents now, also of those that have left."""
         raise NotImplementedError
 
+    # What it may say besides.
+
+    def baselines(self) -> dict[str, float]:
+        """Mean reward per agent and step, without noise: 'uniform' play and the joint 'optimum'.
+
+        Empty where they are not known: where they differ from draw to draw, or nobody plays at
+        random.
+        """
+        return {}
+
     # PettingZoo's interface.
-
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The agent's observation space, the same object on every call."""
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> Any:
-        """The agent's action space, the same object on every call."""
-        return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -137,7 +139,7 @@ class RoundGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
             if seed is not None:
                 self.generator = np.random.default_rng(seed)
             self.rounds, self.played = rounds, 0
-            self._begin(given)
+            self.begin(given)
         if rounds != viewed:
             self.text_view = self.make_view()
         self.agents = list(self.possible_agents)
@@ -168,9 +170,6 @@ class RoundGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
             return self.drawn_in_text()
         sys.stdout.write(printable(self.drawn_in_text()))
         return None
-
-    def close(self) -> None:
-        """Nothing is held open."""
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
         """What an agent observes whose vector is in `vector`, by `obs_mode`."""

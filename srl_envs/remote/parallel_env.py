@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from srl_envs import registry
@@ -21,6 +20,7 @@ from srl_envs.remote.frames import Reset, from_reset, from_step, text_digest, wr
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.spaces import from_space
 from srl_envs.remote.values import from_value, mapping_of, to_value
+from srl_envs.text.spaces import SpacesOfAgents
 from srl_envs.text.view import TextView
 from srl_envs.validation import Step, asks_nothing, reset_arguments
 
@@ -33,7 +33,7 @@ OF_THE_GAME = frozenset(
 """Attributes of games that policies and reports read: rules and sizes, the same in all episodes."""
 
 
-class RemoteEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """The environment `name` of a server, made there with `options`.
 
     It gives what the same environment gives in this process, number for number: observations,
@@ -55,10 +55,8 @@ class RemoteEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     ) -> None:
         self._connection, self._name, self._options = connection, name, dict(options)
         self.render_mode: str | None = self._options.get("render_mode")
-        if (
-            isinstance(self.render_mode, str) and self.render_mode == "human"
-        ):  # drawn there, printed here
-            self._options["render_mode"] = "ansi"
+        if self.render_mode == "human":
+            self._options["render_mode"] = "ansi"  # drawn there, printed here
         self.agents: list[str] = []
         self._turn = 0
         self._session = ""
@@ -109,14 +107,6 @@ class RemoteEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         if name in OF_THE_GAME:
             return getattr(self.local, name)
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
-
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The agent's observation space, the same object on every call."""
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> spaces.Space[Any]:
-        """The agent's action space, the same object on every call."""
-        return self.action_spaces[agent]
 
     # Play.
 

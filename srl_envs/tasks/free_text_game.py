@@ -77,10 +77,6 @@ class FreeTextGame(RoundGame):
 
     # What a game defines.
 
-    def begin(self, options: Mapping[str, Any]) -> None:
-        """Start an episode."""
-        raise NotImplementedError
-
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
         """One turn: what each playing agent's answer did. `over` says that it is the last turn."""
         raise NotImplementedError
@@ -97,10 +93,6 @@ class FreeTextGame(RoundGame):
 
     def first_info(self, agent: str) -> dict[str, Any]:
         """An agent's info at the start of an episode."""
-        return {}
-
-    def baselines(self) -> dict[str, float]:
-        """Nothing is known of uniform play: nobody writes at random."""
         return {}
 
     # PettingZoo's interface.
@@ -146,9 +138,6 @@ class FreeTextGame(RoundGame):
         return "\n".join(lines) + "\n"
 
     # The machinery.
-
-    def _begin(self, options: Mapping[str, Any]) -> None:
-        self.begin(options)
 
     def _first(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         self._shown = {}

@@ -10,7 +10,7 @@ from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs.errors import EnvError
 from srl_envs.text.history import TextHistory
-from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH, TextSpace
+from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH, SpacesOfAgents, TextSpace
 from srl_envs.text.view import (
     ParseFailure,
     TextView,
@@ -22,7 +22,7 @@ from srl_envs.text.view import (
 from srl_envs.validation import Step, shown, whole_number
 
 
-class TextEnv(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
+class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
     """Any environment that has a TextView, observed and answered in words.
 
     The first observation of an episode is the rules and the situation; later ones are what is
@@ -35,7 +35,8 @@ class TextEnv(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no
     An answer that is not read plays the view's default action (see `fallback_action`) and costs
     `parse_penalty`; its reason is in `infos[agent]["parse_failure"]` (None where the answer was
     read). `infos[agent]["action"]` is the action that was played. The environment gets actions as
-    TextAction. All else is the environment's own.
+    TextAction. Longer answers than the action space's are read all the same. All else is the
+    environment's own.
 
     Raises EnvError for what is no ParallelEnv with a text view, and for a missing or unknown agent.
     """
@@ -55,14 +56,6 @@ class TextEnv(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no
         self._seen: dict[str, Any] = {}
         self._situations: dict[str, str] = {}
         self._past: dict[str, TextHistory] = {}
-
-    def observation_space(self, agent: str) -> TextSpace:
-        """The same object on every call."""
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> TextSpace:
-        """The same object on every call. Longer answers are read all the same."""
-        return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None

@@ -1,8 +1,9 @@
-"""Text spaces, and the longest text allowed."""
+"""Spaces of texts, the longest text allowed, and the spaces of an environment's agents."""
 
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,21 @@ from gymnasium import spaces
 
 ANSWER_LENGTH = 16_384  # characters: the length that TextEnv's action space declares
 TEXT_LENGTH = 16_384  # characters an observation's text may have
+
+
+class SpacesOfAgents:
+    """The part of a PettingZoo environment that gives the spaces it holds by agent."""
+
+    observation_spaces: Mapping[str, Any]
+    action_spaces: Mapping[str, Any]
+
+    def observation_space(self, agent: str) -> Any:
+        """The agent's observation space, the same object on every call."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Any:
+        """The agent's action space, the same object on every call."""
+        return self.action_spaces[agent]
 
 
 class TextSpace(spaces.Text):

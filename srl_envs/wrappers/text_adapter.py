@@ -29,6 +29,7 @@ from pettingzoo.utils.conversions import (
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text.describe import Names, beside, reader
+from srl_envs.text.spaces import SpacesOfAgents
 from srl_envs.text.view import LISTED, TO_MOVE, ParseFailure, any_of, cost_of_unread, parse_choice
 from srl_envs.validation import (
     Step,
@@ -167,7 +168,7 @@ class ThirdPartyView:
         return int(np.argmax(mask)) if allowed is None else allowed
 
 
-class GameWithText(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
+class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
     """A third party's game with a `text_view`; `env` is the game, as a ParallelEnv. See with_text.
 
     Actions count from 0. Every info has an int8 "action_mask", which is also in the observation
@@ -204,14 +205,6 @@ class GameWithText(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
     def unwrapped(self) -> GameWithText:
         """The game with its text view: the game in `env` has none."""
         return self
-
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The agent's observation space, the same object on every call."""
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> spaces.Discrete:
-        """The agent's action space, the same object on every call."""
-        return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None

@@ -54,7 +54,8 @@ class Maze(base.SimultaneousGame):
     Infos: `shortest_path` (the fewest rounds from this agent's start to its goal; in "meet", until
     all can be in one cell), `steps` (moves this agent made), `success`, `level_seed` (None for a
     layout) and `layout_hash`; in the last round of a race of several also `winner`: an agent, or
-    "draw".
+    "draw". There are no `baselines`: arriving ends the episode, so compare `steps` with
+    `shortest_path` instead of means per step.
 
     `layout` is "simple", "medium", "complex", a Level, or the lines that draw one (see
     Level.drawn). Without it mazes are generated: `width` and `height` (9 where not given),
@@ -151,13 +152,6 @@ class Maze(base.SimultaneousGame):
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
-
-    def baselines(self) -> dict[str, float]:
-        """Nothing: arriving ends the episode, so a mean per step says little of how well it went.
-
-        Compare `steps` with `shortest_path` in the infos instead.
-        """
-        return {}
 
     def make_view(self) -> MazeView:
         """The view for episodes of `self.max_cycles` rounds."""

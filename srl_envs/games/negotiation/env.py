@@ -81,10 +81,6 @@ class SocialNegotiation(TalkingGame):
             render_mode=render_mode,
         )
 
-    def baselines(self) -> dict[str, float]:
-        """None: what can be reached differs from draw to draw, and is in the last infos."""
-        return {}
-
     def make_view(self) -> NegotiationView:
         """The view for episodes of `self.max_cycles` rounds."""
         return NegotiationView(

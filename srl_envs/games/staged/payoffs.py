@@ -68,7 +68,7 @@ class StagedRules:
             reward -= MISFIT
         return reward
 
-    def payoffs(self, ramp: float = 1.0) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    def payoffs(self, ramp: float) -> list[tuple[tuple[float, float], tuple[float, float]]]:
         """Payoffs indexed `[cooperators][1 for an adversary, else 0][action]`; see `payoff`.
 
         Choices that cannot be, such as competing where all cooperate, stand there all the same.
@@ -79,34 +79,34 @@ class StagedRules:
 
         return [(pair(total, False), pair(total, True)) for total in range(self.num_agents + 1)]
 
-    def expected_rewards(self, actions: Sequence[int], ramp: float = 1.0) -> tuple[float, ...]:
-        """Each agent's reward when the agents play `actions` (1 = cooperate)."""
+    def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
+        """Each agent's reward, fully ramped up, when they play `actions` (1 = cooperate)."""
         total, bad = sum(actions), self.adversaries
         return tuple(
-            max(0.0, self.payoff(action, total, agent < bad, ramp))
+            max(0.0, self.payoff(action, total, agent < bad))
             for agent, action in enumerate(actions)
         )
 
-    def mean_reward(self, adversaries: int, others: int, ramp: float = 1.0) -> float:
+    def mean_reward(self, adversaries: int, others: int) -> float:
         """Mean reward per agent when this many of each kind cooperate."""
         bad, good = self.adversaries, self.num_agents - self.adversaries
         actions = [1] * adversaries + [0] * (bad - adversaries)
         actions += [1] * others + [0] * (good - others)
-        return sum(self.expected_rewards(actions, ramp)) / self.num_agents
+        return sum(self.expected_rewards(actions)) / self.num_agents
 
-    def uniform_value(self, ramp: float = 1.0) -> float:
+    def uniform_value(self) -> float:
         """Mean reward per agent when all choose independently and uniformly; exact."""
         bad, good = self.adversaries, self.num_agents - self.adversaries
         return sum(
-            _binomial(bad, a, 0.5) * _binomial(good, b, 0.5) * self.mean_reward(a, b, ramp)
+            _binomial(bad, a, 0.5) * _binomial(good, b, 0.5) * self.mean_reward(a, b)
             for a in range(bad + 1)
             for b in range(good + 1)
         )
 
-    def optimum(self, ramp: float = 1.0) -> float:
+    def optimum(self) -> float:
         """Mean reward per agent of the best joint action; exact."""
         bad, good = self.adversaries, self.num_agents - self.adversaries
-        return max(self.mean_reward(a, b, ramp) for a in range(bad + 1) for b in range(good + 1))
+        return max(self.mean_reward(a, b) for a in range(bad + 1) for b in range(good + 1))
 
 
 def _binomial(count: int, hits: int, probability: float) -> float:

@@ -77,10 +77,6 @@ class SocialTrading(TalkingGame):
             render_mode=render_mode,
         )
 
-    def baselines(self) -> dict[str, float]:
-        """None: what can be gained differs from market to market, and is in the last infos."""
-        return {}
-
     def make_view(self) -> TradingView:
         """The view for episodes of `self.max_cycles` rounds."""
         return TradingView(

@@ -19,7 +19,7 @@ from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.loading.tagged_json import decode
 from srl_envs.loading.untrusted import printable
 from srl_envs.remote.openenv.session import Session
-from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH, TextSpace
+from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH, SpacesOfAgents, TextSpace
 from srl_envs.text.view import ParseFailure, any_of, cost_of_unread, parse_choice
 from srl_envs.validation import (
     Step,
@@ -68,7 +68,7 @@ class ServerView:
         return answer
 
 
-class _WordGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class _WordGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """The part of a PettingZoo environment that both kinds share."""
 
     metadata: ClassVar[dict[str, Any]] = {"name": "openenv_v0", "render_modes": []}
@@ -81,15 +81,7 @@ class _WordGame(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self.agents: list[str] = []
         self._begun = False
         self.observation_spaces = {agent: TextSpace(TEXT_LENGTH) for agent in agents}
-        self.action_spaces: dict[str, spaces.Space[Any]] = {agent: actions() for agent in agents}
-
-    def observation_space(self, agent: str) -> TextSpace:
-        """The same object on every call."""
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> spaces.Space[Any]:
-        """The same object on every call."""
-        return self.action_spaces[agent]
+        self.action_spaces = {agent: actions() for agent in agents}
 
     def render(self) -> None:
         """Nothing: the server's games are not drawn here."""

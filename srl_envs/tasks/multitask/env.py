@@ -28,7 +28,7 @@ from srl_envs.games.base import vector_of
 from srl_envs.games.round_game import OBSERVATION_MODES, metadata_of
 from srl_envs.tasks.free_text_game import RENDER_MODES
 from srl_envs.tasks.multitask.view import MultitaskView
-from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
+from srl_envs.text.spaces import TEXT_LENGTH, SpacesOfAgents, TextSpace
 from srl_envs.text.view import TextView
 from srl_envs.validation import (
     Step,
@@ -48,7 +48,7 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 
 
-class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class Multitask(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Several environments as one PettingZoo ParallelEnv.
 
     `environments` maps a label of yours to {"name": a name from the registry or
@@ -126,15 +126,6 @@ class Multitask(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     def max_cycles(self, turns: int) -> None:
         for env in self._all:
             env.max_cycles = turns
-
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The agent's observation space, the same object on every call."""
-        return self.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> spaces.Space[Any]:
-        """The agent's action space, the same object on every call."""
-        space: spaces.Space[Any] = self.action_spaces[agent]
-        return space
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None

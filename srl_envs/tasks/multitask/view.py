@@ -32,9 +32,8 @@ class MultitaskView:
 
     def of_observation(self, observation: Any) -> TextView:
         """The view of the environment that an observation is from (see
-        srl_envs.text.view.view_for)."""
-        _, view, length = self.views[int(np.argmax(vector_of(observation)[-len(self.views) :]))]
-        return _OwnVector(view, length)
+        srl_envs.text.view.view_for); to describe it, it wants its own part of the vector."""
+        return self._on(observation)[0]
 
     def rules(self, agent: str) -> str:
         """The rules of all of them; an agent is told those of the one that is on."""
@@ -43,7 +42,11 @@ class MultitaskView:
 
     def describe(self, agent: str, observation: Any) -> str:
         """The agent's situation in the environment that is on."""
-        return self.of_observation(observation).describe(agent, observation)
+        view, length = self._on(observation)
+        own = vector_of(observation)[:length]
+        if isinstance(observation, Mapping):
+            return view.describe(agent, {**observation, "observation": own})
+        return view.describe(agent, own)
 
     def answers(self, agent: str) -> tuple[str, ...]:
         """The legal answers, the same in all of them."""
@@ -55,43 +58,7 @@ class MultitaskView:
             return self.views[0][1].parse(agent, answer)
         return readable_text(answer)
 
-
-@dataclass(frozen=True)
-class _OwnVector:
-    """An environment's view, given its part of the vector alone."""
-
-    view: TextView
-    length: int
-
-    @property
-    def default_action(self) -> Any:
-        return self.view.default_action
-
-    @property
-    def parse_penalty(self) -> float:
-        return self.view.parse_penalty
-
-    @property
-    def legal(self) -> Any:
-        """What the environment plays for what is not legal, where it says so; else None."""
-        return getattr(self.view, "legal", None)
-
-    @property
-    def tells_time(self) -> bool:
-        """As the environment's own view says."""
-        return bool(getattr(self.view, "tells_time", True))
-
-    def rules(self, agent: str) -> str:
-        return self.view.rules(agent)
-
-    def describe(self, agent: str, observation: Any) -> str:
-        own = vector_of(observation)[: self.length]
-        if isinstance(observation, Mapping):
-            return self.view.describe(agent, {**observation, "observation": own})
-        return self.view.describe(agent, own)
-
-    def answers(self, agent: str) -> tuple[str, ...]:
-        return self.view.answers(agent)
-
-    def parse(self, agent: str, answer: str) -> Any | ParseFailure:
-        return self.view.parse(agent, answer)
+    def _on(self, observation: Any) -> tuple[TextView, int]:
+        """The view of the environment that is on, and the length of its part of the vector."""
+        _, view, length = self.views[int(np.argmax(vector_of(observation)[-len(self.views) :]))]
+        return view, length
