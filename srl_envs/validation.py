@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import ipaddress
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -189,6 +190,14 @@ def refuse_unknown(name: str, takes: Mapping[str, inspect.Parameter], given: Ite
     for argument in given:
         if argument not in takes:
             raise EnvConfigError(f"{name} has no parameter {argument!r}{nearest(argument, takes)}")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the host."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def nearest(asked: object, known: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from srl_agents.episode import to_json
@@ -11,17 +10,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy, names
 from srl_envs.errors import EnvError
-
-
-@dataclass(frozen=True)
-class PlayedGame:
-    """A game that is over."""
-
-    turns: int
-    returns: Mapping[str, float]
-    """Agent -> sum of its rewards."""
-    record: str
-    """The game as a line of JSON (srl_agents.episode)."""
+from srl_envs.remote.server.player import PlayedGame
 
 
 class ScriptedPlayer:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from srl_agents.errors import ServingError
 from srl_agents.serving.plugins.gate import GUEST_KEY, OWNER_KEY
-from srl_agents.serving.process.loopback import is_loopback
+from srl_envs.validation import is_loopback
 
 PLUGINS = Path(__file__).parent / "plugins"
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from srl_envs.loading.untrusted import printable
 from srl_envs.remote.errors import RemoteError, WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.values import to_value
+from srl_envs.validation import is_loopback
 
 TOKEN_VARIABLE = "SRL_ENV_TOKEN"
 CERTIFICATE_VARIABLE = "SRL_ENV_CERTIFICATE"
@@ -196,14 +196,6 @@ def refuse(frame: pb.Frame) -> None:
         codes = {code.value[0]: code.name for code in grpc.StatusCode}
         told = printable(frame.refusal.message, multiline=False)
         raise RemoteError(told, codes.get(frame.refusal.code, "UNKNOWN"))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the host."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _trusting(certificate: Path) -> Any:

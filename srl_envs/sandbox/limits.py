@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from srl_envs.validation import number_between, whole_number
 
@@ -37,7 +36,3 @@ class Limits:
         whole_number("files", self.files, 16)
         whole_number("output", self.output, 0)
         whole_number("results", self.results, 1024)
-
-    def as_data(self) -> dict[str, Any]:
-        """The fields by name."""
-        return asdict(self)

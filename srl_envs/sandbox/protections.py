@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 LEVELS = ("limits", "namespaces", "filtered", "strict")
 """From the weakest to the strongest; see docs/environments/sandbox.md for what each withstands.
@@ -35,11 +34,6 @@ class Protections:
     the interpreter lies where no other user may read it."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """What is not active, and why."""
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Protections:
-        """From what a worker said."""
-        return cls(**{each.name: data[each.name] for each in fields(cls)})
 
     @property
     def level(self) -> str:

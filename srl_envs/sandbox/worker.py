@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +257,7 @@ class Worker:
 
     def _greet(self, filters: Mapping[str, bytes], without: Collection[str]) -> Protections:
         settings: dict[str, Any] = {
-            "limits": self.limits.as_data(),
+            "limits": asdict(self.limits),
             "folder": self._folder,
             "filters": {
                 what: base64.b64encode(each).decode("ascii") for what, each in filters.items()
@@ -273,7 +274,7 @@ class Worker:
         if not said:
             why = self.last_words() or "it ended without a word"
             raise SandboxError(f"the sandbox did not start: {why}")
-        return Protections.of(json.loads(said))
+        return Protections(**json.loads(said))
 
 
 @functools.cache

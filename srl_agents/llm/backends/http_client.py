@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from srl_agents.serving.process.loopback import is_loopback
+from srl_envs.validation import is_loopback
 
 
 def http_client(sdk: Any, url: str) -> Any:

@@ -22,14 +22,6 @@ class KeyNeeded(ServingError):
     """The server has a gate, and answers those alone who have its key."""
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def is_own(host: str) -> bool:
     """Whether it is an address of this machine."""
     try:

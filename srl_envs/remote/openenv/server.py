@@ -9,7 +9,6 @@ and what comes back is a JointObservation.
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +24,7 @@ from srl_envs.loading.extras import needed_by
 from srl_envs.loading.tagged_json import encode, is_plain
 from srl_envs.scenarios.holdout import refuse_levels
 from srl_envs.text.env import TextEnv
-from srl_envs.validation import nearest, shown, whole_number
+from srl_envs.validation import is_loopback, nearest, shown, whole_number
 
 with needed_by("an OpenEnv server"):
     import openenv.core.env_server.http_server as http_server
@@ -273,16 +272,9 @@ def configured(app: Any, host: str, port: int) -> Any:
 
     OpenEnv asks nobody for a name. Raises EnvConfigError for a host that other machines reach.
     """
-    if not _is_loopback(host):
+    if not is_loopback(host):
         raise EnvConfigError(
             f"host is {shown(host)}: OpenEnv has no tokens, so it is served on this machine alone "
             "(127.0.0.1); put a proxy that asks for them before it"
         )
     return uvicorn.Config(app, host=host, port=port, log_level="warning", ws_max_size=MESSAGE_BYTES)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

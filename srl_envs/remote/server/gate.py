@@ -5,18 +5,18 @@ from __future__ import annotations
 import hmac
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
+from functools import partial
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from srl_envs.remote.connection import TOKEN_VARIABLE
+from srl_envs.remote.connection import SERVICE, TOKEN_VARIABLE
 from srl_envs.remote.errors import WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.server.refusals import Refused
 
-SERVICE = pb.DESCRIPTOR.services_by_name["Environments"]
 MESSAGE_BYTES = 4 * 2**20
 """Of one request. gRPC itself refuses those of more than twice as many, uncounted, as they come."""
 
@@ -57,16 +57,18 @@ class Gate(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no typ
         request = GetMessageClass(method.input_type)
         # Messages are read here, not by gRPC, so that what cannot be read is refused like the rest.
         if method.client_streaming:
-            return grpc.stream_stream_rpc_method_handler(self._streamed(answer, request))
+            each = partial(_read_each, request)
+            return grpc.stream_stream_rpc_method_handler(self._several(answer, each))
+        read = partial(_read, request)
         if method.server_streaming:
-            return grpc.unary_stream_rpc_method_handler(self._several(answer, request))
-        return grpc.unary_unary_rpc_method_handler(self._single(answer, request))
+            return grpc.unary_stream_rpc_method_handler(self._several(answer, read))
+        return grpc.unary_unary_rpc_method_handler(self._single(answer, read))
 
-    def _single(self, answer: Callable[..., Any], request: Any) -> Callable[..., Any]:
+    def _single(self, answer: Callable[..., Any], read: Callable[..., Any]) -> Callable[..., Any]:
         async def call(data: bytes, context: Any) -> bytes:
             try:
                 client = self._admitted(context)
-                reply: bytes = (await answer(_read(request, data), client)).SerializeToString()
+                reply: bytes = (await answer(read(data), client)).SerializeToString()
                 return reply
             except (Refused, WireError) as error:
                 await self._abort(context, error)
@@ -74,23 +76,11 @@ class Gate(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no typ
 
         return call
 
-    def _several(self, answer: Callable[..., Any], request: Any) -> Callable[..., Any]:
-        async def call(data: bytes, context: Any) -> AsyncIterator[bytes]:
+    def _several(self, answer: Callable[..., Any], read: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(data: Any, context: Any) -> AsyncIterator[bytes]:
             try:
                 client = self._admitted(context)
-                async for reply in answer(_read(request, data), client):
-                    yield reply.SerializeToString()
-            except (Refused, WireError) as error:
-                await self._abort(context, error)
-
-        return call
-
-    def _streamed(self, answer: Callable[..., Any], request: Any) -> Callable[..., Any]:
-        async def call(datas: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-            try:
-                client = self._admitted(context)
-                messages = (_read(request, data) async for data in datas)
-                async for reply in answer(messages, client):
+                async for reply in answer(read(data), client):
                     yield reply.SerializeToString()
             except (Refused, WireError) as error:
                 await self._abort(context, error)
@@ -118,6 +108,11 @@ class Gate(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no typ
             error = Refused("INVALID_ARGUMENT", "malformed", error)
         self.refused[error.reason] += 1
         await context.abort(error.code, str(error))
+
+
+async def _read_each(request: Any, datas: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+    async for data in datas:
+        yield _read(request, data)
 
 
 def _read(request: Any, data: bytes) -> Any:

@@ -16,7 +16,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.remote.server.gate import MESSAGE_BYTES, SERVICE, Gate
+from srl_envs.remote.connection import SERVICE
+from srl_envs.remote.server.gate import MESSAGE_BYTES, Gate
 from srl_envs.remote.server.player import Player
 from srl_envs.remote.server.service import Service
 from srl_envs.remote.server.settings import ServerSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +48,6 @@ class Sessions:
         self._open: dict[str, Session] = {}
         self._count: Counter[str] = Counter()
         self._ended: dict[str, str] = {}
-        self._ended_ids: deque[str] = deque()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -105,9 +104,8 @@ class Sessions:
             return
         self.release(session.client)
         self._ended[session.id] = why
-        self._ended_ids.append(session.id)
-        if len(self._ended_ids) > REMEMBERED:
-            del self._ended[self._ended_ids.popleft()]
+        if len(self._ended) > REMEMBERED:
+            del self._ended[next(iter(self._ended))]  # the first that ended
 
     def expired(self) -> Iterator[Session]:
         """Those whose lease has run out, and that no call uses."""

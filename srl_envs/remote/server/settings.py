@@ -11,8 +11,8 @@ from srl_envs import registry
 from srl_envs.errors import DocumentError, EnvConfigError
 from srl_envs.loading import references
 from srl_envs.loading.untrusted import read_bytes
-from srl_envs.remote.connection import TOKEN_VARIABLE, is_loopback
-from srl_envs.validation import entries_of, number_between, set_fields, whole_number
+from srl_envs.remote.connection import TOKEN_VARIABLE
+from srl_envs.validation import entries_of, is_loopback, number_between, set_fields, whole_number
 
 SHORTEST_TOKEN = 16
 MOST_TOKENS_BYTES = 2**20

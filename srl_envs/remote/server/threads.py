@@ -7,21 +7,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Protocol
 
 from srl_envs.remote.server.refusals import Refused
-
-
-class Work(Protocol):
-    """What is done in a thread, in several pieces."""
-
-    def __call__(self) -> None:
-        """Do it; called in the thread."""
-        ...
-
-    def pieces_done(self) -> int:
-        """How many pieces are done; called from elsewhere."""
-        ...
+from srl_envs.remote.server.work import Pieces
 
 
 class Hung(Exception):
@@ -42,7 +30,7 @@ class Threads:
         self._threads = self._idle = 0
         self.hung = 0
 
-    async def run(self, work: Work, seconds: float) -> None:
+    async def run(self, work: Pieces, seconds: float) -> None:
         """Do the work, however long it takes, as long as every piece is done within `seconds`.
 
         Raises Hung for one that is not, Refused where too many hang, and what the work raises.
@@ -53,7 +41,7 @@ class Threads:
             finished = self._begin(work)
             before = -1
             while not finished.done():
-                if (done := work.pieces_done()) == before:
+                if (done := len(work.results)) == before:
                     self.hung += 1
                     finished.add_done_callback(self._came_back)
                     raise Hung
@@ -66,7 +54,7 @@ class Threads:
         for _ in range(self._threads):
             self._jobs.put(None)
 
-    def _begin(self, work: Work) -> asyncio.Future[None]:
+    def _begin(self, work: Pieces) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
         finished: asyncio.Future[None] = loop.create_future()
 

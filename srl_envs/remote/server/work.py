@@ -35,10 +35,6 @@ class Pieces:
                         return
                     self.results.append(result)
 
-    def pieces_done(self) -> int:
-        """How many pieces are done."""
-        return len(self.results)
-
     def abandon(self) -> int:
         """Begin no more pieces; the number of the one under way."""
         with self._lock:
@@ -49,20 +45,13 @@ class Pieces:
 def done(piece: Callable[[], Any]) -> Any:
     """What a piece gives, or the Refused of what it raises."""
     try:
-        return _guarded(piece)
+        return piece()
     except Refused as refusal:
         return refusal
     except WireError as error:
         return Refused("INVALID_ARGUMENT", "malformed", error)
     except EnvError as error:
         return Refused("INVALID_ARGUMENT", "wrong use", error)
-
-
-def _guarded(piece: Callable[[], Any]) -> Any:
-    try:
-        return piece()
-    except (EnvError, Refused):
-        raise
     except Exception as error:
         logger.exception("an environment failed")
-        raise Refused("INTERNAL", "failed", f"the environment failed: {error!r}") from error
+        return Refused("INTERNAL", "failed", f"the environment failed: {error!r}")

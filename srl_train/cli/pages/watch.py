@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import os
 import secrets
 import socket
@@ -12,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from srl_envs.loading.extras import needed_by
+from srl_envs.validation import is_loopback
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_trust
 from srl_train.errors import ConfigError
@@ -66,14 +66,7 @@ def _token(host: str) -> str | None:
             f"{TOKEN_VARIABLE} has {len(given)} characters: give {SHORTEST_TOKEN} or more letters, "
             "digits, - and _, or unset it"
         )
-    return given or (None if _is_loopback(host) else secrets.token_urlsafe(24))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return given or (None if is_loopback(host) else secrets.token_urlsafe(24))
 
 
 def _listening(host: str, port: int) -> socket.socket:
