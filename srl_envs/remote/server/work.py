@@ -29,7 +29,10 @@ class Pieces:
         """Do all pieces that are left, until it is abandoned."""
         with references.closed():  # options of resets are others' words
             for piece in self.pieces:
-                result = done(piece)
+                try:
+                    result = _done(piece)
+                except Refused as refusal:
+                    result = refusal
                 with self._lock:
                     if self._abandoned:
                         return
@@ -42,16 +45,16 @@ class Pieces:
             return len(self.results)
 
 
-def done(piece: Callable[[], Any]) -> Any:
-    """What a piece gives, or the Refused of what it raises."""
+def _done(piece: Callable[[], Any]) -> Any:
+    """What a piece gives; raises Refused for whatever it raises."""
     try:
         return piece()
-    except Refused as refusal:
-        return refusal
+    except Refused:
+        raise
     except WireError as error:
-        return Refused("INVALID_ARGUMENT", "malformed", error)
+        raise Refused("INVALID_ARGUMENT", "malformed", error) from error
     except EnvError as error:
-        return Refused("INVALID_ARGUMENT", "wrong use", error)
+        raise Refused("INVALID_ARGUMENT", "wrong use", error) from error
     except Exception as error:
         logger.exception("an environment failed")
-        return Refused("INTERNAL", "failed", f"the environment failed: {error!r}")
+        raise Refused("INTERNAL", "failed", f"the environment failed: {error!r}") from error
