@@ -89,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
         write_whole,
     )
     from srl_train.metrics.report.page import write
-    from srl_train.metrics.report.population import population
+    from srl_train.metrics.report.plain_text import as_lines
+    from srl_train.metrics.report.population import held_out, population, ratings
     from srl_train.players.player_spec import parse_player
 
     groups = _groups(args.players)
@@ -138,9 +139,13 @@ def run(args: argparse.Namespace) -> int:
     page = write(population(record, shown), args.out / "results.html")
     if not args.quiet:
         if record["overall"] is not None:
-            tell("\n".join(["", *rating_lines(record["overall"], None)]))
+            tell("\n".join(["", *as_lines(ratings(record["overall"], None))]))
         if record["held_out"] is not None:
-            tell("\n".join(["", *held_out_lines(record["held_out"])]))
+            tell(
+                "\n".join(
+                    ["", "Scores with held-out partners", *as_lines([held_out(record["held_out"])])]
+                )
+            )
         tell(f"written: {path} and {page}")
     return 0
 
@@ -215,17 +220,6 @@ def _scores(
     return found
 
 
-def held_out_lines(scores: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The scores with held-out partners as lines of text."""
-    rows = [["with held-out partners", "focal return", "95 % interval"]]
-    for one in scores:
-        interval = one["interval"]
-        spread = "-" if interval is None else f"{interval[0]:z.3f} to {interval[1]:z.3f}"
-        who = f"{one['player']} in {one['scenario']}"
-        rows.append([who, f"{one['focal_return']:z.3f}", spread])
-    return aligned(rows)
-
-
 class Extremes:
     """The games in which a player earned most, and least, per agent; the earlier of equals."""
 
@@ -268,6 +262,9 @@ class Extremes:
 
 def table(judged: Mapping[str, Any]) -> str:
     """The results of one environment as lines of text."""
+    from srl_train.metrics.report.plain_text import aligned, as_lines
+    from srl_train.metrics.report.population import standings
+
     names = judged["players"]
     numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
     lines = [
@@ -278,17 +275,7 @@ def table(judged: Mapping[str, Any]) -> str:
     for number, name, row in zip(numbers, names, judged["matrix"], strict=True):
         rows.append([f"{number} {name}", *map(_mean, row)])
     lines += aligned(rows)
-    lines += rating_lines(judged["ratings"], judged["rankings"])
-    for gap in judged["gaps"]:
-        interval = gap["interval"]
-        spread = "" if interval is None else f" ({interval[0]:z.3f} to {interval[1]:z.3f})"
-        lines.append(
-            f"{gap['group']} ({len(gap['players'])} seeds): self-play {gap['self_play']:z.3f}, "
-            f"cross-play {gap['cross_play']:z.3f}, gap {gap['gap']:z.3f}{spread}"
-        )
-    if judged["normalised"] is not None:
-        told = [f"{name} {share:.0%}" for name, share in judged["normalised"].items()]
-        lines.append(f"self-play between uniform play and the optimum: {', '.join(told)}")
+    lines += as_lines(standings(judged))
     failed = judged["failed"]
     if failed:
         first = failed[0]
@@ -307,32 +294,6 @@ def _mean(cell: Mapping[str, Any]) -> str:
         return f"{cell['mean']:z.3f}"
     low, high = cell["interval"]
     return f"{cell['mean']:z.3f} +- {(high - low) / 2:z.3f}"
-
-
-def rating_lines(rated: Mapping[str, Any], rankings: Mapping[str, Any] | None) -> list[str]:
-    """The ratings, and the rankings where there are any, as lines of text."""
-    from srl_train.metrics.report.population import NO_MATCH, rating_rows
-
-    told = (
-        f"ratings by {rated['by']} ({rated['matches']} matches), with 95 % intervals:"
-        if rated["matches"]
-        else NO_MATCH
-    )
-    headers, rows = rating_rows(rated, rankings)
-    return [told, *(aligned([["", *headers[1:]], *rows]) if len(headers) > 1 else ())]
-
-
-def aligned(rows: Sequence[Sequence[str]], words: int = 0) -> list[str]:
-    """Lines of equal columns: the first and the last `words` to the left, others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    numbers = range(1, len(widths) - words)
-    return [
-        "  ".join(
-            cell.rjust(width) if place in numbers else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _groups(words: Sequence[str]) -> dict[str, str]:

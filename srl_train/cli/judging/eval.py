@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srl_train.cli.judging.crossplay import aligned
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_list,
@@ -22,6 +21,7 @@ from srl_train.cli.options import (
     prepare_torch,
 )
 from srl_train.errors import ConfigError
+from srl_train.metrics.report.plain_text import aligned
 from srl_train.players.player_spec import PLAYERS
 
 if TYPE_CHECKING:
@@ -153,10 +153,10 @@ def table(who: str, scores: Sequence[ScenarioScore]) -> str:
     ]
     rows += [_row(score) for score in scores]
     lines = [f"{who}, per focal agent and episode ({len(scores[0].episodes)} episodes each):"]
-    lines += aligned(rows, words=1)
+    lines += aligned(rows)
     solved = {_name(score): score.solved for score in scores if score.solved is not None}
     if solved:
-        lines += ["", "solved, with 95 % intervals:", *aligned(_solved_rows(solved), words=1)]
+        lines += ["", "solved, with 95 % intervals:", *aligned(_solved_rows(solved))]
     return "\n".join(lines)
 
 

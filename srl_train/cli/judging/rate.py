@@ -7,7 +7,6 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from srl_train.cli.judging.crossplay import rating_lines
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_record, add_seed, check_numbers
 from srl_train.errors import ConfigError
@@ -33,6 +32,8 @@ def run(args: argparse.Namespace) -> int:
     """Read, rate and tell."""
     from srl_agents.evaluation.population.results import rated_together, read_played
     from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
+    from srl_train.metrics.report.plain_text import as_lines
+    from srl_train.metrics.report.population import ratings
 
     check_numbers(args)
     files = [path / "results.json" if path.is_dir() else path for path in args.results]
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         refuse_unwritable("--out", args.out)
     rated = rated_together(chosen, args.seed)
     if not args.quiet:
-        tell("\n".join(rating_lines(asdict(rated), None)))
+        tell("\n".join(as_lines(ratings(asdict(rated), None))))
     if args.out is not None:
         record = {
             "schema_version": SCHEMA_VERSION,

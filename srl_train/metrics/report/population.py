@@ -53,8 +53,8 @@ def population(
     overall = [] if record["overall"] is None else [
         Section("Ratings over all environments", ratings(record["overall"], None))
     ]  # fmt: skip
-    held_out = [] if record["held_out"] is None else [
-        Section("Scores with held-out partners", [_held_out(record["held_out"])])
+    last = [] if record["held_out"] is None else [
+        Section("Scores with held-out partners", [held_out(record["held_out"])])
     ]  # fmt: skip
     return Document(
         f"Cross-play of {len(names)} players",
@@ -62,25 +62,32 @@ def population(
         notes,
         [
             *overall,
-            *(Section(arena["name"], _arena(arena, games)) for arena in arenas),
-            *held_out,
+            *(
+                Section(
+                    arena["name"],
+                    [
+                        _matrix(arena),
+                        *standings(arena),
+                        *(Details(which, [one]) for which, one in games.get(arena["name"], ())),
+                    ],
+                )
+                for arena in arenas
+            ),
+            *last,
         ],
     )
 
 
-def _arena(
-    arena: Mapping[str, Any], games: Mapping[str, Sequence[tuple[str, Transcript]]]
-) -> list[Block]:
-    blocks: list[Block] = [_matrix(arena), *ratings(arena["ratings"], arena["rankings"])]
+def standings(arena: Mapping[str, Any]) -> list[Block]:
+    """Ratings, rankings, gaps and shares of the way to the optimum, of one environment."""
+    blocks = ratings(arena["ratings"], arena["rankings"])
     if arena["gaps"]:
         rows = [
             (
                 gap["group"],
                 len(gap["players"]),
                 *(f"{gap[key]:z.3f}" for key in ("self_play", "cross_play", "gap")),
-                MISSING
-                if gap["interval"] is None
-                else "{:z.3f} to {:z.3f}".format(*gap["interval"]),
+                _interval(gap["interval"]),
             )
             for gap in arena["gaps"]
         ]
@@ -95,10 +102,11 @@ def _arena(
             Text("Self-play between uniform play (0 %) and the optimum (100 %)", "heading"),
             table(["player", "normalised"], shares),
         ]
-    return [*blocks, *(Details(which, [shown]) for which, shown in games.get(arena["name"], ()))]
+    return blocks
 
 
-def _held_out(scores: Sequence[Mapping[str, Any]]) -> Table:
+def held_out(scores: Sequence[Mapping[str, Any]]) -> Table:
+    """Each player's score with each scenario's held-out partners."""
     rows = [
         (
             one["scenario"],
@@ -138,43 +146,36 @@ def _matrix(arena: Mapping[str, Any]) -> HeatMap:
     return HeatMap(caption, arena["players"], means, intervals, hints)
 
 
-def rating_rows(
-    rated: Mapping[str, Any], rankings: Mapping[str, Any] | None
-) -> tuple[list[str], list[list[str]]]:
-    """(headers, a row per player): ratings where there were matches, rankings where there are."""
-    headers = ["player"]
-    if rated["matches"]:
-        headers += ["rating", "95 % interval"]
-    if rankings is not None:
-        headers += RANKINGS.values()
+def ratings(rated: Mapping[str, Any], rankings: Mapping[str, Any] | None) -> list[Block]:
+    """The table of ratings where there were matches, rankings where there are any, and the ratings'
+    history."""
+    matches = rated["matches"]
+    headers = [
+        "player",
+        *(["rating", "95 % interval"] if matches else ()),
+        *(RANKINGS.values() if rankings is not None else ()),
+    ]
     rows = []
     for one in rated["ratings"]:
         row = [one["player"]]
-        if rated["matches"]:
-            low, high = one["interval"]
-            row += [f"{one['mu']:.2f}", f"{low:.2f} to {high:.2f}"]
+        if matches:
+            row += [f"{one['mu']:.2f}", "{:.2f} to {:.2f}".format(*one["interval"])]
         if rankings is not None:
             row += [f"{rankings[one['player']][key]:z.3f}" for key in RANKINGS]
         rows.append(row)
-    return headers, rows
-
-
-def ratings(rated: Mapping[str, Any], rankings: Mapping[str, Any] | None) -> list[Block]:
-    """The table of ratings, rankings where there are any, and the ratings' history."""
-    headers, rows = rating_rows(rated, rankings)
     shown: list[Block] = [table(headers, rows)] if len(headers) > 1 else []
-    if not rated["matches"]:
-        return [Text("Rankings", "heading"), *shown, Text(f"{NO_MATCH}.", "quiet")]
+    if not matches:
+        return [*([Text("Rankings", "heading")] if shown else ()), *shown, Text(f"{NO_MATCH}.")]
     lines = [
         Line(name, [count for count, _ in points], [mu for _, mu in points])
         for name, points in rated["history"].items()
     ]
     return [
-        Text(f"Ratings by {rated['by']}", "heading"),
+        Text(f"Ratings by {rated['by']}, over {matches} matches", "heading"),
         *shown,
         Figure(
             [Panel("rating after so many matches", lines, across="match")],
-            f"OpenSkill's rating over {rated['matches']} matches, in an order drawn from the seed.",
+            "OpenSkill's rating, the matches in an order drawn from the seed.",
         ),
     ]
 
