@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from srl_train.cli.judging.plain_text import aligned, as_lines
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_list,
@@ -89,7 +90,6 @@ def run(args: argparse.Namespace) -> int:
         write_whole,
     )
     from srl_train.metrics.report.page import write
-    from srl_train.metrics.report.plain_text import as_lines
     from srl_train.metrics.report.population import held_out, population, ratings
     from srl_train.players.player_spec import parse_player
 
@@ -262,7 +262,6 @@ class Extremes:
 
 def table(judged: Mapping[str, Any]) -> str:
     """The results of one environment as lines of text."""
-    from srl_train.metrics.report.plain_text import aligned, as_lines
     from srl_train.metrics.report.population import standings
 
     names = judged["players"]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from srl_train.cli.judging.plain_text import aligned
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_list,
@@ -21,7 +22,6 @@ from srl_train.cli.options import (
     prepare_torch,
 )
 from srl_train.errors import ConfigError
-from srl_train.metrics.report.plain_text import aligned
 from srl_train.players.player_spec import PLAYERS
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from srl_train.cli.judging.plain_text import as_lines
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_record, add_seed, check_numbers
 from srl_train.errors import ConfigError
@@ -32,7 +33,6 @@ def run(args: argparse.Namespace) -> int:
     """Read, rate and tell."""
     from srl_agents.evaluation.population.results import rated_together, read_played
     from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
-    from srl_train.metrics.report.plain_text import as_lines
     from srl_train.metrics.report.population import ratings
 
     check_numbers(args)
