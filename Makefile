@@ -89,20 +89,20 @@ test-ray: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m ray tests/srl_train/distributed/ray_engine
 
 # Their own environment: some frameworks pin other versions of what we share than we test with.
-$(INTEROP)/.installed: pyproject.toml constraints-interop.txt
+$(INTEROP)/.installed: pyproject.toml constraints/interop.txt
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(INTEROP)
-	$(INTEROP)/bin/python -m pip install --quiet -c constraints-interop.txt -e ".[train]" $(FRAMEWORKS) pytest
+	$(INTEROP)/bin/python -m pip install --quiet -c constraints/interop.txt -e ".[train]" $(FRAMEWORKS) pytest
 	@touch $@
 
 test-interop: $(INTEROP)/.installed
 	$(INTEROP)/bin/python -m pytest -m interop tests/interop tests/examples/test_third_party_game.py tests/docs
 
 # OpenEnv asks for an older Pillow than we test with.
-$(OPENENV)/.installed: pyproject.toml constraints-openenv.txt
+$(OPENENV)/.installed: pyproject.toml constraints/openenv.txt
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(OPENENV)
-	$(OPENENV)/bin/python -m pip install --quiet -c constraints-openenv.txt \
+	$(OPENENV)/bin/python -m pip install --quiet -c constraints/openenv.txt \
 		--extra-index-url $(TORCH_INDEX) -e ".[train,openenv]" pytest
 	@touch $@
 
@@ -110,10 +110,10 @@ test-openenv: $(OPENENV)/.installed
 	$(OPENENV)/bin/python -m pytest -m openenv tests/srl_envs/remote/openenv tests/examples/test_openenv_example.py tests/docs
 
 # MLflow asks for an older Pillow too.
-$(TRACKERS)/.installed: pyproject.toml constraints-trackers.txt
+$(TRACKERS)/.installed: pyproject.toml constraints/trackers.txt
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(TRACKERS)
-	$(TRACKERS)/bin/python -m pip install --quiet -c constraints-trackers.txt \
+	$(TRACKERS)/bin/python -m pip install --quiet -c constraints/trackers.txt \
 		--extra-index-url $(TORCH_INDEX) -e ".[train,tensorboard,trackio,wandb,mlflow]" pytest
 	@touch $@
 
@@ -122,21 +122,21 @@ test-trackers: $(TRACKERS)/.installed
 
 # The server's environment is its own: vLLM pins older releases of what we share. The tests ask it
 # from the ordinary one.
-$(VLLM)/.installed: constraints-vllm.txt
+$(VLLM)/.installed: constraints/vllm.txt
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/python -m pip install --quiet --no-deps --extra-index-url $(TORCH_INDEX) \
-		"$$(grep '^torch==' constraints-vllm.txt)"
-	$(VLLM)/bin/python -m pip install --quiet --no-deps -r constraints-vllm.txt
+		"$$(grep '^torch==' constraints/vllm.txt)"
+	$(VLLM)/bin/python -m pip install --quiet --no-deps -r constraints/vllm.txt
 	@touch $@
 
 # Trainers that bring learners and servers of their own, each beside our base install.
-$(VERL)/.installed $(AREAL)/.installed: .venv-%/.installed: pyproject.toml constraints-%.txt
+$(VERL)/.installed $(AREAL)/.installed: .venv-%/.installed: pyproject.toml constraints/%.txt
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --no-deps --extra-index-url $(TORCH_INDEX) \
-		"$$(grep '^torch==' constraints-$*.txt)"
-	.venv-$*/bin/python -m pip install --quiet --no-deps -r constraints-$*.txt
+		"$$(grep '^torch==' constraints/$*.txt)"
+	.venv-$*/bin/python -m pip install --quiet --no-deps -r constraints/$*.txt
 	.venv-$*/bin/python -m pip install --quiet --no-deps -e .
 	@touch $@
 
@@ -144,10 +144,10 @@ test-verl test-areal: test-%: .venv-%/.installed
 	.venv-$*/bin/python -m pytest -m $* tests/interop/test_$*.py
 
 # verifiers pins an older SDK of OpenAI's. Its programs are run by uv, which has to be on PATH.
-$(VERIFIERS)/.installed: pyproject.toml constraints-verifiers.txt
+$(VERIFIERS)/.installed: pyproject.toml constraints/verifiers.txt
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(VERIFIERS)
-	$(VERIFIERS)/bin/python -m pip install --quiet --no-deps -r constraints-verifiers.txt
+	$(VERIFIERS)/bin/python -m pip install --quiet --no-deps -r constraints/verifiers.txt
 	$(VERIFIERS)/bin/python -m pip install --quiet --no-deps -e .
 	@touch $@
 
@@ -158,10 +158,10 @@ test-vllm: $(VENV)/.installed-dev $(VLLM)/.installed
 	$(BIN)/python -m pytest -m vllm tests/serving_vllm
 
 # The site's own environment: nothing of ours is imported to build it, and nothing is fetched.
-$(DOCS)/.installed: constraints-docs.txt
+$(DOCS)/.installed: constraints/docs.txt
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet --no-deps -r constraints-docs.txt
+	$(DOCS)/bin/python -m pip install --quiet --no-deps -r constraints/docs.txt
 	@touch $@
 
 docs: $(DOCS)/.installed
