@@ -105,6 +105,16 @@ def of_step(update: int, step: int, process: int) -> int:
     return update + step + _BETWEEN_PROCESSES * process
 
 
+def of_games(
+    draws: np.random.Generator, games: int, group_size: int = 1
+) -> tuple[list[int], list[int]]:
+    """(seeds of environments, seeds of policies) of so many games, of which `group_size` in a row
+    have the same start."""
+    starts = draws.integers(2**31, size=-(-games // group_size)).tolist()
+    policies = draws.integers(2**63, size=games).tolist()
+    return [start for start in starts for _ in range(group_size)][:games], policies
+
+
 def of_agents(policy_seed: int, count: int) -> list[int]:
     """The seeds of a game's agents; `policy_seed` is a number that one of the streams gave."""
     return [

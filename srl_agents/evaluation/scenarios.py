@@ -19,7 +19,7 @@ from srl_agents.evaluation.solved import Solved, asked, solved
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many, policy_name
 from srl_agents.scripted.registry import classic_policy
-from srl_agents.seeding import MOST, generator
+from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.errors import EnvConfigError
 from srl_envs.scenarios.scenario import Scenario
 from srl_envs.validation import whole_number
@@ -171,9 +171,7 @@ def play_scenario(
             f"background has policies for {', '.join(background) or 'nobody'}: give one for each "
             f"of {', '.join(scenario.background) or 'nobody'}"
         )
-    rng = generator(seed, "scenario")
-    env_seeds = np.repeat(rng.integers(2**31, size=episodes), samples).tolist()
-    policy_seeds = rng.integers(2**63, size=episodes * samples).tolist()
+    seeds, policy_seeds = of_games(generator(seed, "scenario"), episodes * samples, samples)
     seats = len(scenario.focal)
     by_shift: dict[int, list[int]] = {}
     for number in range(episodes * samples):
@@ -186,7 +184,7 @@ def play_scenario(
         together = play_many(
             scenario.make,
             dealt,
-            [env_seeds[number] for number in numbers],
+            [seeds[number] for number in numbers],
             policy_seeds=[policy_seeds[number] for number in numbers],
             reset_options=[{"episode": LONG_AFTER}] * len(numbers),
             names={agent: policy_name(policy) for agent, policy in dealt.items()}

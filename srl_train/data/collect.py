@@ -10,11 +10,12 @@ from typing import Any
 
 from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
+from srl_agents.evaluation.scenarios import LONG_AFTER
 from srl_agents.policy import AgentObservation, Policy, SyncPolicy, waits
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_agents.scripted.registry import POLICIES, classic_policy
 from srl_agents.scripted.registry import names as policy_names
-from srl_agents.seeding import generator
+from srl_agents.seeding import generator, of_games
 from srl_envs.errors import UntrustedError
 from srl_envs.loading import references
 from srl_envs.text.view import TextView
@@ -112,10 +113,7 @@ def starts_of(
     changes over training is in its last phase.
     """
     rng = generator(seed, "collecting") if stage is None else generator(seed, "stage", stage)
-    env_seeds = [int(s) for s in rng.integers(2**31, size=-(-games // group_size))]
-    seeds = [start for start in env_seeds for _ in range(group_size)][:games]
-    policy_seeds = [int(s) for s in rng.integers(2**63, size=games)]
-    return seeds, policy_seeds, [{"episode": 2**31}] * games
+    return *of_games(rng, games, group_size), [{"episode": LONG_AFTER}] * games
 
 
 def filtered(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from torch import Tensor
 
 from srl_agents.episode import Episode
 from srl_agents.llm.backends.chat_backend import Usage
-from srl_agents.rollout import Branching, PlaySettings, play_many, play_many_async
+from srl_agents.rollout import PlaySettings, play_many, play_many_async
 from srl_train.config.learning.offline import OfflineConfig
-from srl_train.data.collect import all_in_words
+from srl_train.data.planned_games import PlannedGames
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed import processes
 from srl_train.engine.state import Run
@@ -26,51 +26,20 @@ T = TypeVar("T")
 class Engine:
     """The heavy work of rounds, stages and evaluations, done in this process."""
 
-    def rollout(
-        self,
-        run: Run,
-        env_seeds: Sequence[int],
-        policy_seeds: Sequence[int],
-        options: Sequence[Mapping[str, Any]],
-        seatings: Sequence[Mapping[str, str]],
-        *,
-        extra: Mapping[str, Any] | None = None,
-        record_states: bool = False,
-        in_words: bool = False,
-        branching: Branching | None = None,
-    ) -> list[Episode]:
-        """One episode per entry of `env_seeds`, played by the run's policies.
-
-        env_seeds, policy_seeds, options, seatings: each episode's reset seed, the seed of its
-        policies, its reset options, and who plays which agent. `in_words`: scripted policies say
-        their actions, for models to learn from. `branching`: what is tried at every turn.
-        """
-        settings = _settings(run, policy_seeds, options, seatings, extra, record_states)
-        settings["branching"] = branching
-        settings["in_flight"] = run.config.engine.in_flight
-        policies = [run.policies_of(seats) for seats in seatings]
-        if in_words:
-            policies = [all_in_words(own, run.view) for own in policies]
-        return play_many(run.make_env, policies, env_seeds, **settings)
+    def rollout(self, run: Run, games: PlannedGames) -> list[Episode]:
+        """The games' episodes, played by the run's policies."""
+        policies = games.policies(run.policies_of, run.view)
+        settings = _settings(run, games, run.config.engine.in_flight)
+        return play_many(run.make_env, policies, games.env_seeds, **settings)
 
     async def rollout_async(
-        self,
-        run: Run,
-        env_seeds: Sequence[int],
-        policy_seeds: Sequence[int],
-        options: Sequence[Mapping[str, Any]],
-        seatings: Sequence[Mapping[str, str]],
-        *,
-        extra: Mapping[str, Any] | None = None,
-        record_states: bool = False,
-        in_flight: asyncio.Semaphore | None = None,
+        self, run: Run, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
         """What `rollout` gives, to be awaited in an event loop in which other rounds are played at
         the same time; `in_flight` bounds the games of all of them."""
-        settings = _settings(run, policy_seeds, options, seatings, extra, record_states)
-        settings["in_flight"] = in_flight
-        policies = [run.policies_of(seats) for seats in seatings]
-        return await play_many_async(run.make_env, policies, env_seeds, **settings)
+        policies = games.policies(run.policies_of, run.view)
+        settings = _settings(run, games, in_flight)
+        return await play_many_async(run.make_env, policies, games.env_seeds, **settings)
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
         """Model -> what `function` gives for it: one model after another."""
@@ -116,45 +85,28 @@ class ProcessesEngine(Engine):
     Updates need nothing here: learners average gradients over the processes themselves (DDP, FSDP).
     """
 
-    def rollout(
-        self,
-        run: Run,
-        env_seeds: Sequence[int],
-        policy_seeds: Sequence[int],
-        options: Sequence[Mapping[str, Any]],
-        seatings: Sequence[Mapping[str, str]],
-        **recorded: Any,
-    ) -> list[Episode]:
+    def rollout(self, run: Run, games: PlannedGames) -> list[Episode]:
         """See Engine; every process gets all episodes.
 
         Each plays its share and hands it round, except under fsdp, where no process has a whole
         model: there all play everything, in step. Raises TrainingError where they part.
         """
         if run.config.parallel == "fsdp":
-            played = super().rollout(run, env_seeds, policy_seeds, options, seatings, **recorded)
+            played = super().rollout(run, games)
             processes.check_same("what was played", [_course(episode) for episode in played])
             return played
-        share = processes.share_of
-        own = share(env_seeds), share(policy_seeds), share(options), share(seatings)
-        return processes.gather(super().rollout(run, *own, **recorded))
+        own = games.part(processes.share_of(range(len(games))))
+        return processes.gather(super().rollout(run, own))
 
 
 def _settings(
-    run: Run,
-    policy_seeds: Sequence[int],
-    options: Sequence[Mapping[str, Any]],
-    seatings: Sequence[Mapping[str, str]],
-    extra: Mapping[str, Any] | None,
-    record_states: bool,
+    run: Run, games: PlannedGames, in_flight: int | asyncio.Semaphore | None
 ) -> PlaySettings:
     return {
-        "policy_seeds": policy_seeds,
+        **games.settings(),
         "speaks_first": run.speaks_first,
-        "reset_options": options,
-        "names": seatings,
-        "extra": extra,
-        "record_states": record_states,
         "timeout": run.config.rollout.timeout,
+        "in_flight": in_flight,
         "spectator": None if run.playing is None else run.playing.spectator(),
     }
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.evaluation import episode_stats
 from srl_agents.evaluation.scenarios import LONG_AFTER
-from srl_agents.seeding import generator
+from srl_train.data.planned_games import PlannedGames
 from srl_train.engine.games import grow_pools
 from srl_train.engine.state import Run
 
@@ -25,13 +26,11 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     {agent: its mean}, "by_environment": of multitask_v0, see episode_stats}, the episodes). Every
     turn of every agent counts alike, in long games and short ones.
     """
-    rng = generator(run.config.seed, "evaluation", episodes)
-    env_seeds = [int(s) for s in rng.integers(2**31, size=episodes)]
-    policy_seeds = [int(s) for s in rng.integers(2**63, size=episodes)]
+    seeds = seeding.of_games(seeding.generator(run.config.seed, "evaluation", episodes), episodes)
     grow_pools(run, run.next_round)
     run.seat_first_opponents()
     options, seatings = [{"episode": LONG_AFTER}] * episodes, run.matchmaking.evaluated(episodes)
-    played = run.engine.rollout(run, env_seeds, policy_seeds, options, seatings)
+    played = run.engine.rollout(run, PlannedGames(*seeds, options, seatings))
     good = [episode for episode in played if episode.failure is None]
     steps = [step for episode in good for turn in episode.turns for step in turn]
     earned = [[s.reward for turn in e.turns for s in turn] for e in good]

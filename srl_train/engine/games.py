@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.evaluation.scenarios import LONG_AFTER
 from srl_agents.rollout import Branching
 from srl_train.advantages.returns import discounted_return
+from srl_train.data.planned_games import PlannedGames
 from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
 from srl_train.players.opponent_pool import OpponentPool
-
-
-class Settings(TypedDict):
-    """What some games play, as the engine's rollouts take it."""
-
-    env_seeds: list[int]
-    policy_seeds: list[int]
-    options: list[Mapping[str, Any]]
-    seatings: list[Mapping[str, str]]
-    extra: Mapping[str, Any]
-    record_states: bool
 
 
 @dataclass(frozen=True)
@@ -32,14 +21,9 @@ class Games:
     """What a round plays, group after group."""
 
     number: int
-    env_seeds: Sequence[int]
-    policy_seeds: Sequence[int]
-    options: Sequence[Mapping[str, Any]]
-    seatings: Sequence[Mapping[str, str]]
-    """Per game, agent -> who plays it."""
+    planned: PlannedGames
     opponents: Sequence[Mapping[str, str]]
     """Per game, pool -> the snapshot that plays its agents."""
-    record_states: bool
 
     def by_opponents(self, numbers: Iterable[int]) -> list[list[int]]:
         """These games, those together that meet the same opponents."""
@@ -48,20 +32,11 @@ class Games:
             found.setdefault(tuple(self.opponents[number].values()), []).append(number)
         return list(found.values())
 
-    def settings(self, numbers: Sequence[int]) -> Settings:
-        """Of these games, which meet the same opponents."""
+    def part(self, numbers: Sequence[int]) -> PlannedGames:
+        """These games, which meet the same opponents, and say so."""
         opponents = self.opponents[numbers[0]]
-        return {
-            "env_seeds": [self.env_seeds[number] for number in numbers],
-            "policy_seeds": [self.policy_seeds[number] for number in numbers],
-            "options": [self.options[number] for number in numbers],
-            "seatings": [self.seatings[number] for number in numbers],
-            "extra": {
-                "round": self.number,
-                **({"opponents": dict(opponents)} if opponents else {}),
-            },
-            "record_states": self.record_states,
-        }
+        met = {"opponents": dict(opponents)} if opponents else {}
+        return self.planned.part(numbers, extra={"round": self.number, **met})
 
 
 def play_groups(run: Run, number: int) -> list[Episode]:
@@ -71,12 +46,10 @@ def play_groups(run: Run, number: int) -> list[Episode]:
 
 def play(run: Run, games: Games, numbers: range) -> list[Episode]:
     """These of the round's games, in their order; with each draw of opponents, all that met it."""
-    branching = _branching(run)
     played: dict[int, Episode] = {}
     for alike in games.by_opponents(numbers):
         run.seat_opponents(games.opponents[alike[0]])
-        episodes = run.engine.rollout(run, **games.settings(alike), branching=branching)
-        played |= zip(alike, episodes, strict=True)
+        played |= zip(alike, run.engine.rollout(run, games.part(alike)), strict=True)
     return [played[number] for number in numbers]
 
 
@@ -84,15 +57,12 @@ def games_of(run: Run, number: int) -> Games:
     """The round's games."""
     rollout = run.config.rollout
     rng = seeding.generator(run.config.seed, "round", number)
-    env_seeds = [int(s) for s in rng.integers(2**31, size=rollout.groups_per_round)]
-    seeds = [seed for seed in env_seeds for _ in range(rollout.per_start)]
-    policy_seeds = [int(s) for s in rng.integers(2**63, size=len(seeds))]
+    seeds, policy_seeds = seeding.of_games(rng, rollout.episodes, rollout.per_start)
     first = number * rollout.groups_per_round
     seated = run.matchmaking.seatings(range(first, first + rollout.groups_per_round))
     grow_pools(run, number)
     drawn = run.draw_opponents(seeding.generator(run.config.seed, "opponents", number))
-    return Games(
-        number,
+    planned = PlannedGames(
         seeds,
         policy_seeds,
         # A whole group is in the same phase of a staged game: compared members share their rules.
@@ -101,9 +71,11 @@ def games_of(run: Run, number: int) -> Games:
             for index in range(len(seeds))
         ],
         [seats for seats in seated for _ in range(rollout.per_start)],
-        [opponents for opponents in drawn for _ in range(rollout.per_start)],
-        run.config.records_states,
+        record_states=run.config.records_states,
+        branching=_branching(run),
     )
+    opponents = [opponents for opponents in drawn for _ in range(rollout.per_start)]
+    return Games(number, planned, opponents)
 
 
 def grow_pools(run: Run, rounds: int) -> None:
@@ -135,20 +107,19 @@ def play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
     `max_failed_fraction` of two snapshots' games failed, or all of them in one of their places.
     """
     rng = seeding.generator(run.config.seed, "pool_games", rounds)
-    env_seeds = rng.integers(2**31, size=pool.nash_games).tolist()
-    policy_seeds = rng.integers(2**63, size=pool.nash_games).tolist()
+    env_seeds, policy_seeds = seeding.of_games(rng, pool.nash_games)
     for place, newer in enumerate(pool.snapshots):
         for older in pool.snapshots[:place] if newer.round == rounds else ():
             run.seat_opponents({pool.name: older.name})
             own, other = run.seatings_between(newer.model, pool.name)
-            played = run.engine.rollout(
-                run,
+            games = PlannedGames(
                 env_seeds * 2,
                 policy_seeds * 2,
                 [{"episode": LONG_AFTER}] * 2 * pool.nash_games,
                 [own] * pool.nash_games + [other] * pool.nash_games,
                 extra={"opponents": {name: own.seated for name, own in run.pools.items()}},
             )
+            played = run.engine.rollout(run, games)
             check_failures(run, played)
             halves = played[: pool.nash_games], played[pool.nash_games :]
             good = [[one for one in half if one.failure is None] for half in halves]

@@ -203,10 +203,8 @@ class PlayAhead:
     async def _rollout(self, number: int, games: Games) -> list[Episode]:
         span = self._activity.begin(PLAY, number)
         try:
-            settings = games.settings(range(len(games.env_seeds)))
-            return await self._run.engine.rollout_async(
-                self._run, **settings, in_flight=self._in_flight
-            )
+            whole = games.part(range(len(games.planned)))
+            return await self._run.engine.rollout_async(self._run, whole, self._in_flight)
         finally:
             self._activity.end(span)
 

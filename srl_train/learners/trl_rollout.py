@@ -27,7 +27,7 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many
-from srl_agents.seeding import generator
+from srl_agents.seeding import generator, of_games
 from srl_train.advantages.estimate import shaped_game
 from srl_train.data.samples import sample_of
 from srl_train.errors import ConfigError
@@ -95,13 +95,12 @@ class _Rollout:
         rng = self._generator(trainer.state.global_step)
         seats = [self.trained_seat] if self.trained_seat else rng.permutation(own).tolist()
         groups = len(prompts) // size
-        env_seeds = [int(s) for s in rng.integers(2**31, size=ceil(groups / len(seats)))]
-        policy_seeds = [int(s) for s in rng.integers(2**63, size=len(env_seeds) * size)]
+        env_seeds, policy_seeds = of_games(rng, ceil(groups / len(seats)) * size, size)
         model = TextPolicy(self._backend_of(trainer), view, sampling=self._sampling(trainer))
         games = play_many(
             self.make_env,
             {**dict.fromkeys(own, model), **self.others},
-            [seed for seed in env_seeds for _ in range(size)],
+            env_seeds,
             policy_seeds=policy_seeds,
         )
         columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}

@@ -14,7 +14,7 @@ from srl_agents.evaluation.population.arena import Arena
 from srl_agents.evaluation.scenarios import DRAWN, LONG_AFTER
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many
-from srl_agents.seeding import MOST, generator
+from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.validation import whole_number
 
 
@@ -63,9 +63,7 @@ def play_cross(
         raise ValueError(f"cross-play of {len(players)} player(s): give two or more")
     episodes = whole_number("episodes", episodes, low=1)
     seed = whole_number("seed", seed, low=0, high=MOST)
-    rng = generator(seed, "cross_play")
-    env_seeds = rng.integers(2**31, size=episodes).tolist()
-    policy_seeds = rng.integers(2**63, size=episodes).tolist()
+    env_seeds, policy_seeds = of_games(generator(seed, "cross_play"), episodes)
     with closing(arena.make()) as env:
         teams = getattr(env.unwrapped, "teams", None) or {}
     games = []

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from srl_agents.episode import Episode
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import Usage
-from srl_agents.rollout import Branching
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
+from srl_train.data.planned_games import PlannedGames
 from srl_train.distributed.processes import Rank
 from srl_train.distributed.ray_engine.player import PlayerWorker
 from srl_train.distributed.ray_engine.publisher import RayPublisher
@@ -61,25 +61,10 @@ class RayEngine(Engine):
         self._close, self._check = close, check
         self._threads = ThreadPoolExecutor(max(1, len(learners)), thread_name_prefix="each")
 
-    def rollout(
-        self,
-        run: Run,
-        env_seeds: Sequence[int],
-        policy_seeds: Sequence[int],
-        options: Sequence[Mapping[str, Any]],
-        seatings: Sequence[Mapping[str, str]],
-        *,
-        extra: Mapping[str, Any] | None = None,
-        record_states: bool = False,
-        in_words: bool = False,
-        branching: Branching | None = None,
-    ) -> list[Episode]:
+    def rollout(self, run: Run, games: PlannedGames) -> list[Episode]:
         """See Engine; each player plays a contiguous share, and none branches (RunConfig refuses
         it)."""
-        assert branching is None
-        asked = self._asked(
-            run, env_seeds, policy_seeds, options, seatings, extra, record_states, in_words
-        )
+        asked = self._asked(run, games)
         waiting: Collection[Future[list[Episode]]] = asked
         while waiting:
             done, waiting = concurrent.futures.wait(waiting, CHECKED_EVERY, FIRST_EXCEPTION)
@@ -87,20 +72,11 @@ class RayEngine(Engine):
         return [episode for played in asked for episode in played.result()]
 
     async def rollout_async(
-        self,
-        run: Run,
-        env_seeds: Sequence[int],
-        policy_seeds: Sequence[int],
-        options: Sequence[Mapping[str, Any]],
-        seatings: Sequence[Mapping[str, str]],
-        *,
-        extra: Mapping[str, Any] | None = None,
-        record_states: bool = False,
-        in_flight: asyncio.Semaphore | None = None,
+        self, run: Run, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
         """See Engine; a player plays its share of one round after that of another, and bounds the
         games under way by itself, so that there is nothing to do for `in_flight`."""
-        asked = self._asked(run, env_seeds, policy_seeds, options, seatings, extra, record_states)
+        asked = self._asked(run, games)
         waiting: Collection[asyncio.Future[list[Episode]]] = [*map(asyncio.wrap_future, asked)]
         while waiting:
             done, waiting = await asyncio.wait(
@@ -109,32 +85,13 @@ class RayEngine(Engine):
             self._check_play(done)
         return [episode for share in asked for episode in share.result()]
 
-    def _asked(
-        self,
-        run: Run,
-        env_seeds: Sequence[int],
-        policy_seeds: Sequence[int],
-        options: Sequence[Mapping[str, Any]],
-        seatings: Sequence[Mapping[str, str]],
-        extra: Mapping[str, Any] | None,
-        record_states: bool,
-        in_words: bool = False,
-    ) -> list[Future[list[Episode]]]:
+    def _asked(self, run: Run, games: PlannedGames) -> list[Future[list[Episode]]]:
         """The games' parts, in order, as the players are asked for them."""
-        group = run.config.rollout.group_size
-        shares = shares_of(len(env_seeds), len(self.players), group)
+        shares = shares_of(len(games), len(self.players), run.config.rollout.group_size)
         return [
-            player.play(
-                env_seeds[own],
-                policy_seeds[own],
-                options[own],
-                seatings[own],
-                extra,
-                record_states,
-                in_words,
-            )
+            player.play(games.part(own))
             for player, own in zip(self.players, shares, strict=True)
-            if own.start < own.stop
+            if own
         ]
 
     def _check_play(self, done: Iterable[Any]) -> None:
@@ -173,13 +130,13 @@ class RayEngine(Engine):
         self._close()
 
 
-def shares_of(episodes: int, players: int, group: int) -> list[slice]:
-    """Contiguous parts of a rollout, one for each player, as equal as whole groups allow; by single
-    episodes where there are fewer groups than players, or no whole groups."""
+def shares_of(episodes: int, players: int, group: int) -> list[range]:
+    """Contiguous parts of a rollout by their games' numbers, one for each player, as equal as whole
+    groups allow; by single episodes where there are fewer groups than players, or no whole ones."""
     unit = group if episodes % group == 0 and episodes // group >= players else 1
     units = episodes // unit
     cuts = [unit * (units * number // players) for number in range(players + 1)]
-    return [slice(start, stop) for start, stop in pairwise(cuts)]
+    return [range(start, stop) for start, stop in pairwise(cuts)]
 
 
 def start_engine(

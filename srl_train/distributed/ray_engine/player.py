@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,10 @@ from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.vllm import VLLMBackend
-from srl_agents.rollout import play_many
+from srl_agents.rollout import PlaySettings, play_many
 from srl_train.advantages.reward_modes import MODES
 from srl_train.config.run import RunConfig
-from srl_train.data.collect import all_in_words
+from srl_train.data.planned_games import PlannedGames
 from srl_train.engine.builders.players import (
     ModelText,
     build_backends,
@@ -92,34 +92,17 @@ class PlayerWorker:
         """From now on nobody answers for `name`, until it is served again."""
         self._asking(name).withdraw(name if name in self._players.adapters else None)
 
-    def play(
-        self,
-        env_seeds: Sequence[int],
-        policy_seeds: Sequence[int],
-        options: Sequence[Mapping[str, Any]],
-        seatings: Sequence[Mapping[str, str]],
-        extra: Mapping[str, Any] | None,
-        record_states: bool,
-        in_words: bool,
-    ) -> tuple[list[Episode], dict[str, Usage]]:
-        """(one episode per entry, as `Engine.rollout` takes them; frozen model behind an API ->
-        what this worker has asked it so far)."""
-        policies = [self._seated(seats) for seats in seatings]
-        if in_words:
-            policies = [all_in_words(own, self._view) for own in policies]
-        episodes = play_many(
-            self._make_env,
-            policies,
-            env_seeds,
-            policy_seeds=policy_seeds,
-            speaks_first=self._speaks_first,
-            reset_options=options,
-            names=seatings,
-            extra=extra,
-            record_states=record_states,
-            in_flight=self._in_flight,
-            timeout=self._timeout,
-        )
+    def play(self, games: PlannedGames) -> tuple[list[Episode], dict[str, Usage]]:
+        """(the games' episodes; frozen model behind an API -> what this worker has asked it so
+        far)."""
+        settings: PlaySettings = {
+            **games.settings(),
+            "speaks_first": self._speaks_first,
+            "timeout": self._timeout,
+            "in_flight": self._in_flight,
+        }
+        policies = games.policies(self._seated, self._view)
+        episodes = play_many(self._make_env, policies, games.env_seeds, **settings)
         return episodes, {name: one.usage for name, one in self._players.chat_models.items()}
 
     def _asking(self, name: str) -> VLLMBackend:

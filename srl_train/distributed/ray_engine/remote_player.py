@@ -8,6 +8,7 @@ from typing import Any
 
 from srl_agents.episode import Episode
 from srl_agents.llm.backends.chat_backend import Usage
+from srl_train.data.planned_games import PlannedGames
 from srl_train.distributed.ray_engine.player import Introduction
 from srl_train.distributed.ray_engine.standing import StandingWorker, Worker
 
@@ -57,9 +58,9 @@ class RemotePlayer:
         self._queue.submit(wait).add_done_callback(give_up)
         return reached
 
-    def play(self, *arguments: Any) -> Future[list[Episode]]:
-        """The games, as `PlayerWorker.play` takes them."""
-        return self._queue.submit(self._play, *arguments)
+    def play(self, games: PlannedGames) -> Future[list[Episode]]:
+        """The games' episodes."""
+        return self._queue.submit(self._play, games)
 
     def close(self) -> None:
         """End the worker; what waits is not done any more."""
@@ -74,10 +75,10 @@ class RemotePlayer:
             raise
         self._held[name] = told
 
-    def _play(self, *arguments: Any) -> list[Episode]:
+    def _play(self, games: PlannedGames) -> list[Episode]:
         if self._failed is not None:
             raise self._failed
-        episodes, self.usages[-1] = self.worker.call("play", *arguments)
+        episodes, self.usages[-1] = self.worker.call("play", games)
         found: list[Episode] = episodes
         return found
 

@@ -28,6 +28,7 @@ from srl_train.data.demonstrations import (
     parts_of,
     read_episodes,
 )
+from srl_train.data.planned_games import PlannedGames
 from srl_train.data.preferences import (
     References,
     is_preference_file,
@@ -248,8 +249,8 @@ class Stage:
             own = which["group_size"]
             groups = run.matchmaking.evaluated(-(-games // own))
             seatings = [seats for seats in groups for _ in range(own)][:games]
-            starts = starts_of(games, seed, **which)
-            played = run.engine.rollout(run, *starts, seatings, in_words=True)
+            planned = PlannedGames(*starts_of(games, seed, **which), seatings, in_words=True)
+            played = run.engine.rollout(run, planned)
         else:  # of several processes each plays the same
             with closing(run.make_env()) as env:
                 policies = dict.fromkeys(run.seats, scripted_player(who, env))

@@ -49,10 +49,10 @@ class Watched(Engine):
         self.began = {}
         self.over = [threading.Event() for _ in range(8)]
 
-    async def rollout_async(self, run, *games, **settings):
-        number = settings["extra"]["round"]
+    async def rollout_async(self, run, games, in_flight):
+        number = games.extra["round"]
         self.began[number] = dict(run.versions)
-        episodes = await super().rollout_async(run, *games, **settings)
+        episodes = await super().rollout_async(run, games, in_flight)
         self.over[number].set()
         return episodes
 

@@ -242,7 +242,7 @@ def test_groups_meet_opponents_of_their_own(adapters):
             assert episode.steps_of(agent)[0].decision.tokens.model.version == name
     assert {s.name: s.games for s in run.pools["past"].snapshots} == Counter(met)
     seeds = [episode.seed for episode in result.episodes]
-    assert seeds == games_of(assemble(from_tree(tree)), 0).env_seeds, "in their order"
+    assert seeds == games_of(assemble(from_tree(tree)), 0).planned.env_seeds, "in their order"
 
 
 def test_a_frozen_model_plays_and_keeps_its_weights():

@@ -135,14 +135,14 @@ def test_play_goes_ahead_of_learning(short_run, monkeypatch, staleness, oldest):
 
 
 def test_games_are_shared_out_in_whole_groups():
-    assert shares_of(16, 2, 4) == [slice(0, 8), slice(8, 16)]
-    assert shares_of(12, 2, 4) == [slice(0, 4), slice(4, 12)]
+    assert shares_of(16, 2, 4) == [range(0, 8), range(8, 16)]
+    assert shares_of(12, 2, 4) == [range(0, 4), range(4, 12)]
     assert shares_of(8, 3, 4) == [
-        slice(0, 2),
-        slice(2, 5),
-        slice(5, 8),
+        range(0, 2),
+        range(2, 5),
+        range(5, 8),
     ]  # fewer groups than players
-    assert shares_of(5, 2, 4) == [slice(0, 2), slice(2, 5)]  # of an evaluation
+    assert shares_of(5, 2, 4) == [range(0, 2), range(2, 5)]  # of an evaluation
 
 
 def test_a_call_that_kills_worker_after_worker_ends_the_run(short_run, monkeypatch):
@@ -218,12 +218,13 @@ def test_a_player_takes_no_trl(tiny_folder):
     code = (
         "import sys, functools\n"
         "from srl_train.config.yaml_file import from_tree\n"
+        "from srl_train.data.planned_games import PlannedGames\n"
         "from srl_train.distributed.ray_engine import engine, player\n"
         "from srl_train.engine.builders.environment import build_env\n"
         f"config = from_tree({{'models': {{'base': {tiny_folder!r}}}}})\n"
         "worker = player.PlayerWorker(config, functools.partial(build_env, config))\n"
         "seats = {f'agent_{n}': f'model_{n}' for n in range(4)}\n"
-        "[episode], _ = worker.play([1], [2], [{}], [seats], None, False, False)\n"
+        "[episode], _ = worker.play(PlannedGames([1], [2], [{}], [seats]))\n"
         "assert episode.failure is None and len(episode.turns) == 8\n"
         "print('TRL' if 'trl' in sys.modules else 'none')"
     )
