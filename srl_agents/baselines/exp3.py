@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.baselines.simple_pg import Uniforms
+from srl_agents.baselines.simple_pg import Uniforms, drawn
 
 
 class EXP3Runs:
@@ -33,9 +33,7 @@ class EXP3Runs:
 
     def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
         """Actions and their chances: (N,) each."""
-        drawn_N = self._uniforms.take(1)[0]
-        below_NK = drawn_N[:, None] > self._chance_NK.cumsum(axis=1)[:, :-1]
-        action_N = below_NK.sum(axis=1).astype(np.int8)
+        action_N = drawn(self._chance_NK, self._uniforms.take(1)[0]).astype(np.int8)
         return action_N, self._chance_NK[self._row, action_N]
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:

@@ -29,7 +29,7 @@ from srl_agents.baselines.handshake import CALL, COINS, Handshake
 from srl_agents.baselines.maximin import maximin
 from srl_agents.baselines.opponent_model import COUNTED, PartnerModel
 from srl_agents.baselines.payoff_estimates import PayoffTable
-from srl_agents.baselines.simple_pg import Uniforms
+from srl_agents.baselines.simple_pg import Uniforms, drawn
 from srl_agents.scripted.memory_one import START
 
 TYPES = ("own kind", "stationary", "changing", "conditional", "reactive", "learner")
@@ -193,7 +193,7 @@ class OurMethodRuns:
 
     def _response(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
         """What to play with strangers this round, and its chance."""
-        drawn_N = self._uniforms.take(1)[0]
+        uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
         if self._plan_NTC is None:  # nothing is known: every action twice, and again
             action_N = np.full(self._row.size, self._rounds // 2 % self._actions, np.int8)
@@ -205,8 +205,7 @@ class OurMethodRuns:
                 place_N = 1 + self._actions * self._own[-1].astype(int) + self._other[-1]
             action_N = self._plan_NTC[self._row, t, place_N]
         if self._guarded_N.any():
-            cumulated_NK = self._maximin_NK.cumsum(axis=1)
-            mixed_N = (drawn_N[:, None] > cumulated_NK[:, :-1]).sum(axis=1)
+            mixed_N = drawn(self._maximin_NK, uniform_N)
             action_N = np.where(self._guarded_N, mixed_N, action_N).astype(np.int8)
             mixed_chance_N = self._maximin_NK[self._row, action_N]
             chance_N = np.where(self._guarded_N, mixed_chance_N, chance_N)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.baselines.maximin import maximin
-from srl_agents.baselines.simple_pg import Uniforms
+from srl_agents.baselines.simple_pg import Uniforms, drawn
 
 EPOCH = 4  # rounds: a cycle of two joint actions, twice
 PUNISHED = 16  # rounds after which a leader may be left even while it punishes
@@ -79,8 +79,8 @@ class SPlusPlusRuns:
         modelled_N = self._best_NJ[self._row, self._last_N]
         own_N = np.where(is_cycle_N, part_N, modelled_N)
         attacks_N = leads_N & (self._guilt_N > 1e-9)
-        own_N = np.where(attacks_N, _drawn(self._attack_NK, drawn_N), own_N)
-        own_N = np.where(self._expert_N == SAFE, _drawn(self._safe_NK, drawn_N), own_N)
+        own_N = np.where(attacks_N, drawn(self._attack_NK, drawn_N), own_N)
+        own_N = np.where(self._expert_N == SAFE, drawn(self._safe_NK, drawn_N), own_N)
         self._own_N = own_N.astype(np.int8)
         return self._own_N, np.ones(self._row.size)
 
@@ -144,11 +144,6 @@ class SPlusPlusRuns:
         allowed_NE = self._potential_NE >= self._aspiration_N[:, None] - 1e-9
         allowed_NE[~allowed_NE.any(axis=1), MODEL] = True
         chance_NE = allowed_NE / allowed_NE.sum(axis=1, keepdims=True)
-        chosen_N = _drawn(chance_NE, self._uniforms.take(1)[0])
+        chosen_N = drawn(chance_NE, self._uniforms.take(1)[0])
         self._guilt_N = np.where(who_N, 0.0, self._guilt_N)
         return np.where(who_N, chosen_N, current_N)
-
-
-def _drawn(chance_NK: NDArray[np.float64], uniform_N: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Draws from N distributions: (N,)."""
-    return np.asarray((uniform_N[:, None] > chance_NK.cumsum(axis=1)[:, :-1]).sum(axis=1))

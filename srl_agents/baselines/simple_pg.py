@@ -27,6 +27,11 @@ class Uniforms:
         return taken
 
 
+def drawn(chance_NK: NDArray[np.float64], uniform_N: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Draws from N distributions by uniform numbers: (N,)."""
+    return np.asarray((uniform_N[:, None] > chance_NK.cumsum(axis=1)[:, :-1]).sum(axis=1))
+
+
 class SimplePGRuns:
     """N independent SimplePG learners, one per seed; see SimplePG."""
 

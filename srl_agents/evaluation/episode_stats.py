@@ -24,11 +24,10 @@ def parse_failures(steps: Iterable[AgentStep]) -> float:
 def success(episodes: Iterable[Episode]) -> float | None:
     """Share of agents that reached their goal; None for a game that has none to reach."""
     ends = [
-        bool(step.info["success"])
+        bool(end["success"])
         for episode in episodes
-        for agent in episode.seats
-        for step in episode.steps_of(agent)[-1:]
-        if "success" in step.info
+        for end in map(episode.end_of, episode.seats)
+        if "success" in end
     ]
     return sum(ends) / len(ends) if ends else None
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.episode import Decision, Episode
+from srl_agents.episode import Episode
 from srl_agents.errors import PolicyError, RolloutError
 from srl_agents.evaluation.bootstrap import bootstrap_interval
+from srl_agents.evaluation.episode_stats import cooperation_rate, parse_failures
 from srl_agents.evaluation.solved import Solved, asked, solved
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many, policy_name
@@ -209,14 +210,7 @@ def scored(
             f"every episode of {scenario.name} failed; the first: {played[0].failure}"
         )
     good = [episode for episode in played if episode.failure is None]
-    decided = [
-        (step.decision, "cooperation_ratio" in step.info)
-        for episode in good
-        for agent in scenario.focal
-        for step in episode.steps_of(agent)
-    ]
-    unread = [decision.parse_failure is not None for decision, _ in decided if _writes(decision)]
-    cooperates = [int(decision.action) for decision, about in decided if about]
+    steps = [s for episode in good for agent in scenario.focal for s in episode.steps_of(agent)]
     background = [one.background_return for one in scores if one.background_return is not None]
     reported = {name for one in scores for name in one.outcomes}
     focal = {episode.seats[agent]: None for episode in played for agent in scenario.focal}
@@ -234,8 +228,8 @@ def scored(
             [asked(end, episode.seed) for end, episode in zip(ends, good, strict=True)],
         ),
         background_return=_mean(background),
-        parse_failures=_mean(unread) or 0.0,
-        cooperation_rate=_mean(cooperates),
+        parse_failures=parse_failures(steps),
+        cooperation_rate=cooperation_rate(steps),
         outcomes={
             name: float(np.mean([one.outcomes[name] for one in scores if name in one.outcomes]))
             for name in (*AT_THE_END, *SUMMED, *JUDGED)
@@ -243,10 +237,6 @@ def scored(
         },
         solved=solved(scenario, played, seed, pass_at) if is_task or pass_at else None,
     )
-
-
-def _writes(decision: Decision) -> bool:
-    return decision.text is not None
 
 
 def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:

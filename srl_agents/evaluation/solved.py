@@ -63,11 +63,8 @@ class Solved:
         """Everything as plain data for JSON."""
         return {
             "share": self.share,
-            "interval": None if self.interval is None else list(self.interval),
-            "pass_at": [
-                {**asdict(one), "interval": None if one.interval is None else list(one.interval)}
-                for one in self.pass_at
-            ],
+            "interval": self.interval,
+            "pass_at": [asdict(one) for one in self.pass_at],
             **{f"by_{kind}": shares for kind in KINDS if (shares := self.by(kind))},
             "problems": [
                 {"seed": one.seed, "problem": one.problem, **one.kinds, "n": one.n, "c": one.c}

@@ -98,37 +98,18 @@ class Game:
         self.memories = started({agent: self.seats[agent] for agent in agents}, seeds)
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Add the decisions of the leaders, or of the others: every policy is asked once."""
-        asked: dict[int, tuple[Policy, list[str]]] = {}
+        """Add the decisions of the leaders, or of the others."""
+        seen: dict[str, AgentObservation] = {}
         for agent in self.env.agents:
             if (agent in self.speaks_first) is leaders:
                 forced = self.without_say(agent)
                 if forced is not None:
                     decisions[agent] = forced
-                    continue
-                policy = self.seats[agent]
-                asked.setdefault(id(policy), (policy, []))[1].append(agent)
-        answers: dict[str, Any] = {}
-        waited = []
-        for policy, own in asked.values():
-            if own[0] in self.waiting:
-                waited.append((self.waiting[own[0]], own))
-            else:
-                answers[own[0]] = policy.act(*self.shown(own, decisions))
-        if waited:
-            calls = [policy.act(*self.shown(own, decisions)) for policy, own in waited]
-            for (_, own), answer in zip(waited, await together(*calls), strict=True):
-                answers[own[0]] = answer
-        for _, own in asked.values():
-            for agent, decision, memory in zip(own, *answers[own[0]], strict=True):
-                decisions[agent], self.memories[agent] = decision, memory
-
-    def shown(
-        self, agents: Sequence[str], decisions: Mapping[str, Decision]
-    ) -> tuple[list[AgentObservation], list[Any]]:
-        """What these agents see, and their memories."""
-        seen = [self.see(one, messages_to(one, decisions, self.speaks_first)) for one in agents]
-        return seen, [self.memories[one] for one in agents]
+                else:
+                    seen[agent] = self.see(agent, messages_to(agent, decisions, self.speaks_first))
+        answers = await asked(self.seats, seen, self.memories)
+        for agent, (decision, memory) in answers.items():
+            decisions[agent], self.memories[agent] = decision, memory
 
     def without_say(self, agent: str) -> Decision | None:
         """What an agent plays that has no say in this turn; None for all others, which are
@@ -216,6 +197,31 @@ def started(policies: Mapping[str, Policy], seeds: Mapping[str, int]) -> dict[st
         else:
             memories[agent] = policy.start(seeds[agent])
     return memories
+
+
+async def asked(
+    policies: Mapping[str, Policy],
+    seen: Mapping[str, AgentObservation],
+    memories: Mapping[str, Any],
+) -> dict[str, tuple[Decision, Any]]:
+    """Agent -> its decision and its memory after it, for those in `seen`: every policy is asked
+    once, first those that decide at once."""
+    groups: dict[int, list[str]] = {}
+    for agent in seen:
+        groups.setdefault(id(policies[agent]), []).append(agent)
+
+    def shown(agents: Sequence[str]) -> tuple[list[AgentObservation], list[Any]]:
+        return [seen[agent] for agent in agents], [memories[agent] for agent in agents]
+
+    of_groups = [(policies[own[0]], own) for own in groups.values()]
+    answers: dict[int, Any] = {id(p): p.act(*shown(own)) for p, own in of_groups if not waits(p)}
+    calls = {id(p): p.act(*shown(own)) for p, own in of_groups if waits(p)}
+    answers |= zip(calls, await together(*calls.values()), strict=True)
+    return {
+        agent: (decision, memory)
+        for key, own in groups.items()
+        for agent, decision, memory in zip(own, *answers[key], strict=True)
+    }
 
 
 def messages_to(agent: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Messages:

@@ -13,8 +13,8 @@ from pettingzoo.utils import BaseParallelWrapper
 
 from srl_agents.errors import PolicyError
 from srl_agents.policy import AgentObservation, Policy, waits
-from srl_agents.rollout.event_loop import finished, run, together
-from srl_agents.rollout.game import played_action, started
+from srl_agents.rollout.event_loop import finished, run
+from srl_agents.rollout.game import asked, played_action, started
 from srl_agents.seeding import of_agents
 from srl_envs.validation import Step
 
@@ -68,9 +68,10 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         game."""
         if not self.agents:
             return self.env.step(actions) if not self.env.agents else ({}, {}, {}, {}, {})
-        asked = self._asked()
+        # Where none of them waits no event loop is needed.
         waiting = any(waits(self._partners[agent]) for agent in self._seen)
-        outcome = self.env.step({**actions, **(run(asked) if waiting else finished(asked))})
+        played = (run if waiting else finished)(self._asked())
+        outcome = self.env.step({**actions, **played})
         self._keep(outcome[0], outcome[4])
         observations, rewards, terminations, truncations, infos = map(self._left, outcome)
         return observations, rewards, terminations, truncations, infos
@@ -81,29 +82,10 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         self.env.close()
 
     async def _asked(self) -> dict[str, Any]:
-        """The partners' actions; each policy is asked once for all its agents."""
-        groups: dict[int, list[str]] = {}
-        for agent in self._seen:
-            groups.setdefault(id(self._partners[agent]), []).append(agent)
-
-        async def ask(agents: list[str]) -> dict[str, Any]:
-            policy = self._partners[agents[0]]
-            seen = [self._seen[agent] for agent in agents]
-            memories = [self._memories[agent] for agent in agents]
-            if waits(policy):
-                decisions, memories = await policy.act(seen, memories)
-            else:
-                decisions, memories = policy.act(seen, memories)
-            self._memories.update(zip(agents, memories, strict=True))
-            return dict(zip(agents, map(played_action, decisions), strict=True))
-
-        asked = list(map(ask, groups.values()))
-        played: dict[str, Any] = {}
-        # Where none of them waits there may be no event loop, which asking at once takes.
-        waiting = any(waits(self._partners[agent]) for agent in self._seen)
-        for answers in await together(*asked) if waiting else [await one for one in asked]:
-            played |= answers
-        return played
+        """The partners' actions."""
+        answers = await asked(self._partners, self._seen, self._memories)
+        self._memories |= {agent: memory for agent, (_, memory) in answers.items()}
+        return {agent: played_action(decision) for agent, (decision, _) in answers.items()}
 
     def _keep(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
         """What the partners see before their next actions."""

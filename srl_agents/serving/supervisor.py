@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from types import TracebackType
 
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.serving.process import loopback
@@ -54,18 +53,6 @@ class Supervisor:
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = {gpu: asyncio.Lock() for server in self.servers for gpu in _gpus(server)}
         """Machine and GPU -> held by the server that starts on it."""
-
-    async def __aenter__(self) -> Supervisor:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     async def start(self) -> None:
         """Start the servers, wait until they are ready, and watch them from then on.

@@ -19,7 +19,7 @@ import numpy as np
 
 from srl_agents.episode import Decision
 from srl_agents.evaluation.interactions.graph import MEASURES, Graph, Pair, mean_edges
-from srl_agents.policy import AgentObservation, AsyncPolicy, Policy, SyncPolicy, waits
+from srl_agents.policy import AgentObservation, Policy, waits
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_agents.seeding import of_agents
 from srl_envs.games.cheap_talk import SAYS, spoken
@@ -44,7 +44,7 @@ def heeded(
     """
     with closing(make_env()) as env:
         agents, view = list(env.possible_agents), env.unwrapped.text_view
-    probes = {id(policy): _probe(policy, view) for policy in players.values()}
+    probes = {id(policy): _Probe(policy, view) for policy in players.values()}
     episodes = play_many(
         make_env,
         {agent: probes[id(policy)] for agent, policy in players.items()},
@@ -87,6 +87,23 @@ class _Probe:
         self.changes[seed] = []
         return _Memory(seed, self._policy.start(seed))
 
+    async def act(
+        self, seen: Sequence[AgentObservation], states: Sequence[_Memory]
+    ) -> tuple[list[Decision], list[_Memory]]:
+        """The policy's decisions."""
+        silenced = self._silenced(seen, states)
+        instead, _ = await self._decided([s[2] for s in silenced], [s[3] for s in silenced])
+        decisions, own = await self._decided(seen, [state.own for state in states])
+        for (place, speaker, *_), other in zip(silenced, instead, strict=True):
+            changed = not np.array_equal(other.action, decisions[place].action)
+            self.changes[states[place].seed].append((speaker, changed))
+        return decisions, [replace(s, own=one) for s, one in zip(states, own, strict=True)]
+
+    def leave(self, state: _Memory) -> None:
+        """The episode is over."""
+        if waits(self._policy):
+            self._policy.leave(state.own)
+
     def _silenced(
         self, seen: Sequence[AgentObservation], memories: Sequence[_Memory]
     ) -> list[tuple[int, str, AgentObservation, Any]]:
@@ -97,54 +114,14 @@ class _Probe:
             for speaker in dict([*spoken(one.observation), *one.messages])
         ]
 
-    def _told(
-        self,
-        asked: Sequence[tuple[int, str, AgentObservation, Any]],
-        instead: Sequence[Decision],
-        decisions: Sequence[Decision],
-        memories: Sequence[_Memory],
-    ) -> None:
-        for (place, speaker, *_), other in zip(asked, instead, strict=True):
-            changed = not np.array_equal(other.action, decisions[place].action)
-            self.changes[memories[place].seed].append((speaker, changed))
-
-
-class _SyncProbe(_Probe):
-    _policy: SyncPolicy
-
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[_Memory]
-    ) -> tuple[list[Decision], list[_Memory]]:
-        """The policy's decisions."""
-        asked = self._silenced(seen, states)
-        instead, _ = self._policy.act([a[2] for a in asked], [a[3] for a in asked])
-        decisions, own = self._policy.act(seen, [state.own for state in states])
-        self._told(asked, instead, decisions, states)
-        return decisions, [replace(s, own=one) for s, one in zip(states, own, strict=True)]
-
-
-class _AsyncProbe(_Probe):
-    _policy: AsyncPolicy
-
-    async def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[_Memory]
-    ) -> tuple[list[Decision], list[_Memory]]:
-        """The policy's decisions."""
-        asked = self._silenced(seen, states)
-        instead: list[Decision] = []
-        if asked:
-            instead, _ = await self._policy.act([a[2] for a in asked], [a[3] for a in asked])
-        decisions, own = await self._policy.act(seen, [state.own for state in states])
-        self._told(asked, instead, decisions, states)
-        return decisions, [replace(s, own=one) for s, one in zip(states, own, strict=True)]
-
-    def leave(self, state: _Memory) -> None:
-        """The episode is over."""
-        self._policy.leave(state.own)
-
-
-def _probe(policy: Policy, view: TextView) -> _SyncProbe | _AsyncProbe:
-    return _AsyncProbe(policy, view) if waits(policy) else _SyncProbe(policy, view)
+    async def _decided(
+        self, seen: Sequence[AgentObservation], memories: Sequence[Any]
+    ) -> tuple[list[Decision], list[Any]]:
+        if not seen:
+            return [], []
+        if waits(self._policy):
+            return await self._policy.act(seen, memories)
+        return self._policy.act(seen, memories)
 
 
 def without(seen: AgentObservation, speaker: str, view: TextView) -> AgentObservation:

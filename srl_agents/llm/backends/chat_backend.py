@@ -73,17 +73,9 @@ class Usage:
 
     def add(self, answer: ChatAnswer) -> None:
         """Count one more."""
-        self.answers += 1
-        self.prompt_tokens += answer.prompt_tokens or 0
-        self.completion_tokens += answer.completion_tokens or 0
-        self.responses_without_usage += (
-            answer.prompt_tokens is None or answer.completion_tokens is None
-        )
-        for counts, what in (
-            (self.finish_reasons, answer.finish_reason),
-            (self.models, answer.model),
-        ):
-            counts[what] = counts.get(what, 0) + 1
+        tokens = answer.prompt_tokens, answer.completion_tokens
+        by_kind = {answer.finish_reason: 1}, {answer.model: 1}
+        self.add_usage(Usage(1, tokens[0] or 0, tokens[1] or 0, int(None in tokens), *by_kind))
 
     def add_usage(self, other: Usage) -> None:
         """Count what another one counted."""

@@ -96,7 +96,8 @@ class VLLMBackend:
         self.refused = 0
         """Answers that came from another model than the one that was asked, and were not used."""
         self._scheduler, self._seeded = scheduler, seeded
-        self._chat = ChatFormat(tokenizer, stop_ids, chat_template_kwargs)
+        self.chat = ChatFormat(tokenizer, stop_ids, chat_template_kwargs)
+        """How conversations become tokens for this model."""
         self._batcher: Batcher[_Asked, tuple[_Call, int]] = Batcher(self._calls)
         # Publications come from other threads than requests.
         self._lock = threading.Lock()
@@ -105,14 +106,9 @@ class VLLMBackend:
         self._resumed: Future[None] | None = None
 
     @property
-    def chat(self) -> ChatFormat:
-        """How conversations become tokens for this model."""
-        return self._chat
-
-    @property
     def stop_ids(self) -> frozenset[int]:
         """What ends an answer."""
-        return self._chat.stop_ids
+        return self.chat.stop_ids
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
         """From now on `adapter` (None: the base) means this version, which every server of the base
@@ -160,11 +156,11 @@ class VLLMBackend:
         check_room(request, self.positions, self.name)
         trie = None
         if request.answers is not None:
-            trie = known_trie(request.answers, self._chat.end_of_turn)
+            trie = known_trie(request.answers, self.chat.end_of_turn)
         async with self._counted(request) as served:
             if trie is not None and trie.answers == 1:
                 [answer] = request.answers or ()
-                ids = (*answer, self._chat.end_of_turn)
+                ids = (*answer, self.chat.end_of_turn)
                 sampled = Sampled(ids, (0.0,) * len(ids), ended=True)
             else:
                 call, place = await self._batcher.submit(_Asked(request, served))
@@ -245,10 +241,10 @@ class VLLMBackend:
     async def _ask(self, group: Sequence[_Asked]) -> list[Sampled]:
         """One call."""
         first, served = group[0].request, group[0].served
-        answers, stop_ids = None, self._chat.stop_ids
+        answers, stop_ids = None, self.chat.stop_ids
         if first.answers is not None:
-            answers = tuple((*answer, self._chat.end_of_turn) for answer in first.answers)
-            stop_ids = frozenset({self._chat.end_of_turn})
+            answers = tuple((*answer, self.chat.end_of_turn) for answer in first.answers)
+            stop_ids = frozenset({self.chat.end_of_turn})
 
         async def call(endpoint: Endpoint) -> list[Sampled]:
             return await endpoint.complete(

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -39,12 +40,18 @@ class Told:
                 await asyncio.sleep(0.02)
 
 
-def supervised(servers, told, **settings):
-    return Supervisor(
+@asynccontextmanager
+async def supervised(servers, told, **settings):
+    supervisor = Supervisor(
         servers, on_up=told.on_up, on_down=told.on_down,
         on_lost=told.on_lost, first_wait=0.01, start_timeout=20,
         **settings,
     )  # fmt: skip
+    await supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        await supervisor.stop()
 
 
 def test_servers_that_share_a_gpu_start_one_after_another(new_server, monkeypatch):
@@ -128,8 +135,13 @@ def test_after_the_last_restart_it_says_so(new_server, monkeypatch):
 
 def test_one_that_does_not_start_ends_all(new_server):
     good, bad = new_server(), new_server(dies="no such model")
+
+    async def course():
+        async with supervised([good, bad], Told()):
+            pass
+
     with pytest.raises(ServingError, match="no such model"):
-        asyncio.run(supervised([good, bad], Told()).start())
+        asyncio.run(course())
     assert not good.alive
 
 

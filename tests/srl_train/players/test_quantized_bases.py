@@ -8,7 +8,7 @@ import torch
 from bitsandbytes.functional import dequantize_4bit
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.quantization import shared_states, weight_bytes
+from srl_agents.llm.backends.huggingface.quantization import shared_states
 from srl_train.config.models import AdapterConfig, ModelsConfig
 from srl_train.engine.assemble import assemble
 from srl_train.engine.builders.environment import build_env
@@ -37,6 +37,16 @@ def held(module):
     """Every tensor of the base by where it is, scales and their scales included."""
     found = {n: t for n, t in module.state_dict().items() if "lora_" not in n}
     return {n: t.clone() for n, t in found.items() if isinstance(t, torch.Tensor)}
+
+
+def weight_bytes(model):
+    """Bytes of all that a model's layers hold: parameters, buffers and scales, each once."""
+    tensors = [*model.parameters(), *model.buffers()]
+    for state in shared_states(model):
+        for part in (state, getattr(state, "state2", None)):
+            tensors += [t for t in vars(part).values() if torch.is_tensor(t)] if part else []
+    sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+    return sum(sizes.values())
 
 
 def logits(model, ids=IDS, **settings):

@@ -82,11 +82,12 @@ class HuggingFaceBackend:
         """Held while a batch is sampled, and by whoever changes the weights in another thread."""
         generation = getattr(model, "generation_config", None)
         stops = getattr(generation, "eos_token_id", None)
-        self._chat = ChatFormat(
+        self.chat = ChatFormat(
             tokenizer,
             stops if isinstance(stops, list) else () if stops is None else (stops,),
             chat_template_kwargs,
         )
+        """How conversations become tokens for this model."""
         text = model.config.get_text_config()
         self.positions: int | None = getattr(text, "max_position_embeddings", None)
         """The longest context in tokens; None where the model names none."""
@@ -169,11 +170,6 @@ class HuggingFaceBackend:
         made._batcher, made.caches = Batcher(made.sample), KeptCaches()
         return made
 
-    @property
-    def chat(self) -> ChatFormat:
-        """How conversations become tokens for this model."""
-        return self._chat
-
     def identity(self, adapter: str | None = None) -> ModelVersion:
         """The weights that answer now."""
         version = self.weights_version
@@ -206,7 +202,7 @@ class HuggingFaceBackend:
             return [self._sampled([request])[0] for request in requests]
 
     def _sampled(self, requests: Sequence[Request]) -> list[Completion]:
-        rows = [_Row(request, self._chat) for request in requests]
+        rows = [_Row(request, self.chat) for request in requests]
         adapters = self._adapter_names(requests)
         models = [self.identity(request.adapter) for request in requests]
         contexts = [request.context for request in requests]

@@ -68,16 +68,6 @@ def shared_states(model: Any) -> Iterator[Any]:
                 yield state
 
 
-def weight_bytes(model: Any) -> int:
-    """Bytes of all that a model's layers hold: parameters, buffers and scales, each once."""
-    tensors: list[Tensor] = [*model.parameters(), *model.buffers()]
-    for state in shared_states(model):
-        for part in (state, getattr(state, "state2", None)):
-            tensors += [t for t in vars(part).values() if isinstance(t, Tensor)] if part else []
-    sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
-    return sum(sizes.values())
-
-
 @functools.cache
 def _weight_only_8bit() -> type:
     """Linear8bitLt with the arithmetic that it uses itself when it trains on a CPU.
