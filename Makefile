@@ -71,10 +71,8 @@ demo: $(VENV)/.installed-run
 	$(BIN)/srl train examples/configs/demo.yaml --seed $(SEED) --out $(DEMO)
 	$(BIN)/srl report $(DEMO)
 
-# Bytecode is kept, whatever the surroundings say: without it every process compiles us anew, and
-# every worker rewrites the assertions of all tests.
 test: $(VENV)/.installed-dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow

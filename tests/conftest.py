@@ -10,6 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+# Bytecode is kept, whatever the surroundings say: without it every process compiles us anew, and
+# every worker rewrites the assertions of all tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # accelerate reads a package's metadata each time that it asks whether PEFT is there: a sixth of the
 # time of a short training.
 importlib.metadata.metadata = cache(importlib.metadata.metadata)

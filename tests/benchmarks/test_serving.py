@@ -2,14 +2,12 @@ import pytest
 
 from benchmarks import serving
 from benchmarks.repeats import Repeats
-from srl_agents.llm import tiny
 from tests.servers.vllm_stub import stub_server
 
 
-def test_both_ways_are_measured_against_a_server(monkeypatch):
-    folder = tiny.folder(serving.game)  # the one that other tests have made
+def test_both_ways_are_measured_against_a_server(monkeypatch, tiny_folder):
     monkeypatch.setattr(serving, "TURNS", 2)
-    with stub_server(folder) as stub:
+    with stub_server(tiny_folder) as stub:
         speeds = serving.measure(stub.url, stub.folder, episodes=2, repeats=1)
     assert set(speeds) == {serving.GROUPED, serving.SINGLE} and all(min(own) > 0 for own in
                                                                    speeds.values())  # fmt: skip

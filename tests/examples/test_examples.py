@@ -90,10 +90,10 @@ def test_custom_update_strategy(run_example, in_small, tiny_folder):
 
 @pytest.mark.usefixtures("one_model")
 def test_one_file_grpo(run_example):
-    said = run_example("one_file_grpo.py", "3")
-    rewards = [float(value) for value in re.findall(r"round \d: (0\.\d+) a turn", said)]
-    assert rewards[0] == pytest.approx(0.7625, abs=0.02)
-    assert rewards[2] > 0.8  # more than a third of the way to the optimum, 0.85
+    said = run_example("one_file_grpo.py", "2")
+    first, second = map(float, re.findall(r"round \d: (0\.\d+) a turn", said))
+    assert first == pytest.approx(0.7625, abs=0.02)
+    assert second > 0.785  # more than a quarter of the way to the optimum, 0.85
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.fleet import Fleet
 from srl_envs import coop_compete_v0
 
+HERE = f"{Path(__file__).parent}/"
 PYTHON = Path(__file__).parents[2] / ".venv-vllm/bin/python"
 START = 600.0  # seconds; 40 to 150 were seen
 SLOTS = 4
@@ -18,7 +19,7 @@ BASE = "base"
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(HERE):
             item.add_marker(pytest.mark.vllm)
             # PEFT asks transformers for a name that it will drop.
             ours = "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"

@@ -1,4 +1,4 @@
-"""The embedded model, built once for all tests here."""
+"""The embedded model, and a game of four that it plays too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs import registry
 
@@ -27,8 +26,8 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def tiny_folder(embedded_models: None) -> Path:
-    return tiny.folder(make_env)
+def tiny_folder(tiny_folder: str) -> Path:
+    return Path(tiny_folder)
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[3] / "docs" / "agents" / "language_models.md"
 
 
-def test_the_pages_example_runs(tiny_folder, monkeypatch):
-    monkeypatch.setenv("CORE_SRL_CACHE", str(tiny_folder.parents[1]))
+@pytest.mark.usefixtures("one_model")
+def test_the_pages_example_runs():
     [block] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     exec(compile(block, str(PAGE), "exec"), {})

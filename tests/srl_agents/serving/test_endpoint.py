@@ -6,14 +6,12 @@ import pytest
 import torch
 
 from srl_agents.errors import BackendError, ServerUnavailable
-from srl_agents.llm import tiny
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run
 from srl_agents.serving.endpoint import Endpoint, WrongModel
-from srl_envs import registry
 from tests.servers.faulty_http import Handler, serving
 from tests.servers.prompt_logprobs import prompt_logprobs
 from tests.servers.three_tries import THREE_TRIES
@@ -25,28 +23,19 @@ SOON = RetryPolicy(deadline=3.0, unreachable=0.3, first_wait=0.01, longest_wait=
 IDS = [5, 9, 12, 7, 20, 11]
 
 
-def make_env():
-    return registry.make("coop_compete_v0", num_agents=4, max_cycles=8)
+@pytest.fixture
+def here(tiny_folder):
+    return HuggingFaceBackend.load(tiny_folder, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def folder():
-    return tiny.folder(make_env)
+def stop_ids(tiny_folder):
+    return HuggingFaceBackend.load(tiny_folder, device="cpu").chat.stop_ids
 
 
 @pytest.fixture
-def here(folder):
-    return HuggingFaceBackend.load(folder, device="cpu")
-
-
-@pytest.fixture(scope="module")
-def stop_ids(folder):
-    return HuggingFaceBackend.load(folder, device="cpu").chat.stop_ids
-
-
-@pytest.fixture
-def stub(folder):
-    with stub_server(folder) as running:
+def stub(tiny_folder):
+    with stub_server(tiny_folder) as running:
         yield running
 
 

@@ -9,7 +9,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from srl_agents.errors import BackendError, RolloutError
-from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.scripted import Always
 from srl_envs import make
@@ -47,17 +46,12 @@ class Recorder:
         return env
 
 
-@pytest.fixture(scope="module")
-def folder():
-    return tiny.folder(game)
-
-
 @pytest.fixture
-def trainer_of(folder, tmp_path):
+def trainer_of(tiny_folder, tmp_path):
     def build(rollout_func, rows=4 * GROUP, **arguments):
         return GRPOTrainer(
-            model=AutoModelForCausalLM.from_pretrained(folder),
-            processing_class=AutoTokenizer.from_pretrained(folder),
+            model=AutoModelForCausalLM.from_pretrained(tiny_folder),
+            processing_class=AutoTokenizer.from_pretrained(tiny_folder),
             reward_funcs=episode_return_reward,
             rollout_func=rollout_func,
             train_dataset=Dataset.from_list([{"prompt": "a game"}] * 4),

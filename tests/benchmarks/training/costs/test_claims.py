@@ -127,6 +127,7 @@ def test_an_update_at_a_vocabulary_is_measured_on_all_sides(small, in_this_proce
     assert "\n| ours, constrained |" in claims.VOCABULARY.markdown(result, request)
 
 
+@pytest.mark.usefixtures("one_model")
 def test_rounds_are_measured_where_the_configuration_says(small, in_this_process):
     request = small(**{"models.device": "cpu", "rounds": 2, "rollout.group_size": 2})
     cases = [accelerator.Case(1, 64, count, "float32", adapters=True) for count in (1, 2)]

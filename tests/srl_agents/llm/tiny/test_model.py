@@ -18,9 +18,15 @@ from tests.fakes import plain_env
 from tests.srl_agents.llm.conftest import make_env
 
 
+@pytest.fixture(scope="module")
+def tiny_folder(embedded_models):
+    return tiny_model.folder(make_env)
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
+    monkeypatch.setattr(tiny_model, "ROUNDS", 1)
     return tmp_path
 
 
@@ -78,7 +84,8 @@ def loaded(folder, known={}):  # noqa: B006  # kept across hypothesis examples
     return known[folder]
 
 
-def test_the_same_inputs_give_the_same_bytes(cache):
+def test_the_same_inputs_give_the_same_bytes(cache, monkeypatch):
+    monkeypatch.setattr(tiny_model, "ROUNDS", 2)
     first = quick()
     weights = (first / "model.safetensors").read_bytes()
     words = (first / "tokenizer.json").read_bytes()

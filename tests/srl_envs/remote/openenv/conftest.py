@@ -7,11 +7,12 @@ import pytest
 
 if importlib.util.find_spec("openenv") is None:
     collect_ignore_glob = ["test_*.py"]
+HERE = f"{Path(__file__).parent}/"
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(HERE):
             item.add_marker(pytest.mark.openenv)
             # What OpenEnv's release, and the server under it, have not caught up with.
             for theirs in (
