@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
@@ -22,9 +23,11 @@ from srl_train.engine.evaluation import evaluate
 from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learned, Learner
-from srl_train.players.publisher import VersionedPublisher
 from srl_train.updates import RoundContext, Tensors, unchanged
 from srl_train.updates.averaging import not_finite
+
+if TYPE_CHECKING:
+    from srl_train.players.served.publisher import ServedPublisher
 
 
 @dataclass
@@ -189,11 +192,11 @@ def publish_update(run: Run, model: str) -> None:
 
     Weights that sample in this process are the learner's own, and every update counts at once.
     """
-    backend, publisher = run.config.backend, run.players.publisher
+    backend = run.config.backend
     if not isinstance(backend, VLLMBackendConfig):
         run.engine.publish(run, model)
         return
-    assert isinstance(publisher, VersionedPublisher)
+    publisher = cast("ServedPublisher", run.players.publisher)
     rule, current = backend.publish, publisher.current(model)
     behind = run.versions[model] - int(current.version) if current else 0
     if isinstance(rule, PublishUpdatesConfig):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from srl_agents.episode import ModelVersion
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 
 DIGESTED_BYTES = 1 << 30
@@ -21,24 +20,9 @@ DIGESTED_BYTES = 1 << 30
 class WeightPublisher(Protocol):
     """Brings weights to whoever samples from a model."""
 
-    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> ModelVersion:
-        """From now on `name`, a model or an opponent pool, answers with these weights; returns what
-        its answers are marked with. `tensors` are all its weights that train, by parameter name.
-        """
-        ...
-
-
-@runtime_checkable
-class VersionedPublisher(WeightPublisher, Protocol):
-    """One whose servers keep past versions."""
-
-    def current(self, name: str) -> ModelVersion | None:
-        """What answers for `name` are marked with now; None before the first publication."""
-        ...
-
-    def roll_back(self, name: str) -> None:
-        """From now on the version before the newest answers. Raises BackendError where none is
-        left."""
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
+        """From now on `name`, a model or an opponent pool, answers with these weights, and its
+        answers are marked so. `tensors` are all its weights that train, by parameter name."""
         ...
 
 
@@ -55,7 +39,7 @@ class InProcessPublisher:
     adapters: frozenset[str]
     """Those that are adapters of their backend's model, by their own name."""
 
-    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> ModelVersion:
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
         """See WeightPublisher. Waits for a batch that is being sampled."""
         backend, adapter = self.backends[name], name if name in self.adapters else None
         digest = weights_digest(tensors)
@@ -73,7 +57,6 @@ class InProcessPublisher:
                 backend.digests.pop(adapter, None)
             else:
                 backend.digests[adapter] = digest
-            return backend.identity(adapter)
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str | None:

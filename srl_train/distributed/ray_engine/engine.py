@@ -22,9 +22,8 @@ from srl_train.config.run import RunConfig
 from srl_train.data.planned_games import PlannedGames
 from srl_train.distributed.processes import Rank
 from srl_train.distributed.ray_engine.player import PlayerWorker
-from srl_train.distributed.ray_engine.publisher import RayPublisher
 from srl_train.distributed.ray_engine.remote_learner import RemoteLearner, RemoteModel
-from srl_train.distributed.ray_engine.remote_player import RemotePlayer
+from srl_train.distributed.ray_engine.remote_player import RayPublisher, RemotePlayer
 from srl_train.distributed.ray_engine.standing import Places
 from srl_train.engine.builders.players import Players
 from srl_train.engine.engine import Engine
@@ -250,7 +249,7 @@ def _players_of(
     if serving is not None:
         publisher = serving.publisher(engine.players, engine.learners)
     else:
-        publisher = RayPublisher(engine.players, known.identities, put)
+        publisher = RayPublisher(engine.players, put)
     return Players(
         backends={},
         modules={},

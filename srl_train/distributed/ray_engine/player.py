@@ -12,7 +12,6 @@ from torch import Tensor
 
 from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
-from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.rollout import PlaySettings, play_many
 from srl_train.advantages.reward_modes import MODES
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 class Introduction:
     """What a run needs to know of models that others hold."""
 
-    identities: Mapping[str, ModelVersion]
-    """Model, frozen model or pool that is loaded -> what its answers are marked with."""
     texts: Mapping[str, ModelText]
     """Model, frozen model or pool -> how it reads and writes."""
     adapters: frozenset[str]
@@ -69,16 +66,7 @@ class PlayerWorker:
 
     def introduction(self) -> Introduction:
         """Whom it plays with."""
-        players = self._players
-        return Introduction(
-            {
-                name: backend.identity(name if name in players.adapters else None)
-                for name, backend in players.backends.items()
-                if isinstance(backend, HuggingFaceBackend)
-            },
-            players.texts,
-            players.adapters,
-        )
+        return Introduction(self._players.texts, self._players.adapters)
 
     def publish(self, name: str, version: int | str, weights: Mapping[str, Tensor]) -> None:
         """From now on `name` plays with these weights."""

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+
+from torch import Tensor
 
 from srl_agents.episode import Episode
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_train.data.planned_games import PlannedGames
 from srl_train.distributed.ray_engine.player import Introduction
 from srl_train.distributed.ray_engine.standing import StandingWorker, Worker
+from srl_train.learners.critics import without_critic
+
+
+class RayPublisher:
+    """Brings weights to all players of a run, which take them over before their next game."""
+
+    def __init__(self, players: Sequence[RemotePlayer], put: Callable[[Any], Any]) -> None:
+        """`put` lays the weights, once, where all players take them from."""
+        self._players, self._put = players, put
+
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
+        """See WeightPublisher."""
+        laid = self._put(without_critic(tensors))
+        for player in self._players:
+            player.tell(name, "publish", name, version, laid)
 
 
 class RemotePlayer:

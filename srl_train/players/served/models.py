@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from srl_agents.episode import ModelVersion
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.text_policy import turn_of
@@ -31,7 +30,6 @@ from srl_train.players.served.publications import (
     TOLERANCES,
     Answering,
     Publications,
-    Servers,
 )
 from srl_train.players.served.publisher import ServedPublisher, write_weights
 from srl_train.players.served.server_specs import (
@@ -98,7 +96,7 @@ class AskedServers:
 class PublishedElsewhere:
     """In the place of a publisher where somebody else publishes."""
 
-    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> ModelVersion:
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
         """Raises TrainingError."""
         raise TrainingError(f"{name} is published by whoever runs its servers, and not from here")
 
@@ -225,14 +223,14 @@ def publications_of(
     config: RunConfig,
     backend: VLLMBackendConfig,
     backends: Mapping[str, Answering],
-    servers: Servers,
+    fleet: Fleet,
     probe: Sequence[int],
 ) -> Publications:
     """What the servers of a run hold, as its configuration says."""
     tolerance = TOLERANCES.get(config.models.dtype, OTHER_TOLERANCE)
     return Publications(
         backends,
-        servers,
+        fleet,
         probe=probe,
         tolerance=backend.probe_tolerance or tolerance,
         deadline=backend.deadline,

@@ -18,6 +18,7 @@ from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends.vllm import check_vocabulary
 from srl_agents.llm.sampling import Sampling
 from srl_agents.serving.endpoint import Endpoint
+from srl_agents.serving.fleet import Fleet
 
 PROBES = 8
 """Beginnings of the probe after which a token is sampled."""
@@ -30,26 +31,6 @@ OTHER_TOLERANCE = 0.5
 """Of types with fewer digits."""
 PAUSE = 0.2
 """Seconds between two looks for a server that is being restarted."""
-
-
-class Servers(Protocol):
-    """Running servers."""
-
-    def endpoints(self, base: str) -> Sequence[Endpoint]:
-        """Those of this base that take requests now."""
-        ...
-
-    def check(self) -> None:
-        """Raise ServingError where one was given up."""
-        ...
-
-    async def lay(self, endpoint: Endpoint, folder: Path) -> Path:
-        """Where the server finds the files of a folder of this machine."""
-        ...
-
-    async def clear(self, endpoint: Endpoint, folder: Path) -> None:
-        """Remove what was laid for that folder."""
-        ...
 
 
 class Answering(Protocol):
@@ -112,7 +93,7 @@ class Publications:
     def __init__(
         self,
         backends: Mapping[str, Answering],
-        servers: Servers,
+        servers: Fleet,
         *,
         probe: Sequence[int],
         tolerance: float,
@@ -228,7 +209,7 @@ class Publications:
                     for endpoint in there:
                         await self._hold(endpoint, one)
                 except ServerUnavailable:
-                    there = ()  # its supervisor restarts it
+                    there = []  # its supervisor restarts it
             if there:
                 return
             self._servers.check()

@@ -43,7 +43,7 @@ class ServedPublisher:
         self._servers, self._write = publications, write
         self._folder, self._adapters = folder, adapters
 
-    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> ModelVersion:
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
         """See WeightPublisher. Raises BackendError where the servers' log-probabilities are not
         the learner's, and where no server takes the weights in time; the version before goes on
         answering then."""
@@ -51,12 +51,10 @@ class ServedPublisher:
         digest = weights_digest(weights)
         current = self.current(name)
         if current and (current.version, current.digest) == (version, digest):
-            return current
+            return
         adapter = name if self._adapters else None
         made = ModelVersion(self._servers.backends[name].name, version, adapter, digest)
-        one = self._written(name, made, weights)
-        background_loop.run(self._servers.publish(name, one))
-        return made
+        background_loop.run(self._servers.publish(name, self._written(name, made, weights)))
 
     def current(self, name: str) -> ModelVersion | None:
         """The version that answers for `name`; None where none was published."""

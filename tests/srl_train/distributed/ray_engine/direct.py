@@ -8,6 +8,7 @@ from srl_train.distributed.ray_engine.engine import engine_on
 from srl_train.distributed.ray_engine.player import PlayerWorker
 from srl_train.distributed.ray_engine.server import ServerWorker
 from srl_train.distributed.ray_engine.standing import WorkerLost
+from srl_train.players.served.models import PublishedElsewhere
 
 ONE_AT_A_TIME = threading.Lock()
 """What separate processes have for themselves is one here: generators, torch's default device."""
@@ -19,7 +20,8 @@ class Direct:
     def __init__(self, held, dies):
         self._held, self._dies, self._dead = held, dies, False
         # Others wait for servers, and whoever asks servers for them.
-        asks = isinstance(held, PlayerWorker) and not held.introduction().identities
+        plays = isinstance(held, PlayerWorker)
+        asks = plays and isinstance(held._players.publisher, PublishedElsewhere)
         self._alone = not isinstance(held, ServerWorker) and not asks
 
     def call(self, method, *arguments):
