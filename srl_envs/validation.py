@@ -73,10 +73,12 @@ def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
 
 
 def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
-    """`value` as a tuple where it lists some of `allowed`, at least one; raises EnvConfigError
-    otherwise."""
+    """`value` as a tuple where it is one or lists some of `allowed`, at least one; all of them for
+    None. Raises EnvConfigError otherwise."""
     choices = tuple(allowed)
-    chosen = entries_of(name, value)
+    if value is None:
+        return choices
+    chosen = (value,) if isinstance(value, str) else entries_of(name, value)
     for one in chosen:
         if not isinstance(one, str) or one not in choices:
             raise EnvConfigError(

@@ -17,8 +17,10 @@ from srl_envs.games import rendering
 from srl_envs.games.round_game import FLOAT, RoundGame, Row, metadata_of
 from srl_envs.validation import Step, asks_nothing, number_between
 
-__all__ = ["NOISE_LIMIT", "Row", "SimultaneousGame", "metadata_of", "vector_of"]
+__all__ = ["HIDDEN", "NOISE_LIMIT", "Row", "SimultaneousGame", "metadata_of", "vector_of"]
 
+HIDDEN = -1.0
+"""Stands in an observation vector for what the agents are not shown."""
 NOISE_LIMIT = 8.0  # standard deviations; clipped there so that observed rewards have a true bound
 
 NOISE_BLOCK = 256  # numbers that are drawn at a time

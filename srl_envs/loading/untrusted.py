@@ -80,14 +80,14 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -
     return content
 
 
-def check_nesting(value: Any, limit: int = MAX_NESTING) -> None:
-    """Raise DocumentError where mappings and lists stand more than `limit` deep in `value`.
+def check_nesting(value: Any) -> None:
+    """Raise DocumentError where mappings and lists stand more than MAX_NESTING deep in `value`.
 
     A container is looked at once a level, so that a document whose parts are shared (YAML's
     aliases) costs little more than what it holds, and one that holds itself is refused.
     """
     level: dict[int, Any] = {0: value}
-    for _ in range(limit):
+    for _ in range(MAX_NESTING):
         inner: dict[int, Any] = {}
         for part in level.values():
             if isinstance(part, Mapping):
@@ -97,25 +97,25 @@ def check_nesting(value: Any, limit: int = MAX_NESTING) -> None:
         if not inner:
             return
         level = inner
-    raise DocumentError(f"nested deeper than {limit}")
+    raise DocumentError(f"nested deeper than {MAX_NESTING}")
 
 
 def _holds_others(value: Any) -> bool:
     return isinstance(value, Mapping | list | tuple | set)
 
 
-def check_brackets(text: str, opening: str = "([{", closing: str = ")]}") -> None:
+def check_brackets(text: str) -> None:
     """Raise DocumentError where `text` opens more than MAX_NESTING brackets without closing them.
 
     For recursive parsers, before they start: it counts, and does not match kinds.
     """
     depth = 0
     for sign in text:
-        if sign in opening:
+        if sign in "([{":
             depth += 1
             if depth > MAX_NESTING:
                 raise DocumentError(f"nested deeper than {MAX_NESTING}")
-        elif sign in closing:
+        elif sign in ")]}":
             depth = max(0, depth - 1)
 
 

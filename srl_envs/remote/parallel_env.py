@@ -6,7 +6,7 @@ import sys
 import weakref
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pettingzoo import ParallelEnv
@@ -24,6 +24,7 @@ from srl_envs.text.spaces import SpacesOfAgents
 from srl_envs.text.view import TextView
 from srl_envs.validation import Step, asks_nothing, reset_arguments
 
+Outcome = TypeVar("Outcome", Reset, Step)
 OF_THE_GAME = frozenset(
     {
         "height", "keyword_rewards", "messages", "network", "obs_mode", "rules", "split", "task",
@@ -181,22 +182,19 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     def reset_of(self, frame: pb.Frame) -> Reset:
         """What reset() returns. Raises WireError for another frame."""
-        outcome = from_reset(frame)
-        self._check(outcome[0])
-        return outcome
+        return self._checked(from_reset(frame))
 
     def step_of(self, frame: pb.Frame) -> Step:
         """What step() returns. Raises WireError for another frame."""
-        outcome = from_step(frame)
-        self._check(outcome[0])
-        return outcome
+        return self._checked(from_step(frame))
 
-    def _check(self, observations: Mapping[str, Any]) -> None:
-        """Raise WireError for observations of another shape than their space's."""
-        for agent, seen in observations.items():
+    def _checked(self, outcome: Outcome) -> Outcome:
+        """The outcome; raises WireError for observations of another shape than their space's."""
+        for agent, seen in outcome[0].items():
             shape = self.observation_spaces[agent].shape
             if shape is not None and (np.shape(seen) != shape or isinstance(seen, str)):
                 raise WireError(f"an observation of {agent} is not of the shape {shape}")
+        return outcome
 
     def _open(self, opened: tuple[str, pb.Environment] | None = None) -> pb.Environment:
         """Take a session, a new one unless it was opened already, and what it tells of itself."""

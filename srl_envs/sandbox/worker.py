@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -135,28 +135,17 @@ class Running:
         """Wait for the end, and read what is left in the pipes."""
         while self.status is None:
             self._pump()
-        while ready := self._readable():
+        while ready := _ready(self._open):
             self._read(ready)
 
     def _pump(self, writing: int | None = None) -> None:
-        poll = select.poll()
-        for descriptor in (*self._open, self.worker.control.fileno()):
-            poll.register(descriptor, select.POLLIN)
-        if writing is not None:
-            poll.register(writing, select.POLLOUT)
-        left = self._until - time.monotonic()
-        ready = [descriptor for descriptor, _ in poll.poll(max(0.0, left) * 1000)]
+        left = max(0.0, self._until - time.monotonic())
+        ready = _ready((*self._open, self.worker.control.fileno()), left, writing)
         if not ready:
             raise WorkerLostError("the worker no longer answers")
         self._read([each for each in ready if each in self._open])
         if self.worker.control.fileno() in ready:
             self._end()
-
-    def _readable(self) -> list[int]:
-        poll = select.poll()
-        for descriptor in self._open:
-            poll.register(descriptor, select.POLLIN)
-        return [descriptor for descriptor, _ in poll.poll(0)]
 
     def _read(self, ready: list[int]) -> None:
         limits = self.worker.limits
@@ -229,9 +218,7 @@ class Worker:
 
     def idle(self) -> bool:
         """Whether it waits for a run; not so once it has ended."""
-        poll = select.poll()
-        poll.register(self.control, select.POLLIN)
-        return not poll.poll(0)
+        return not _ready([self.control.fileno()])
 
     def start(self, request: bytes, stdin: bytes, wall: float) -> Running:
         """Begin a run; the one before must have finished. Raises WorkerLostError."""
@@ -286,6 +273,16 @@ def _code() -> bytes:
         sources[name] = Path(root, *name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
     code = {name: compile(text, f"<{name}>", "exec") for name, text in sources.items()}
     return marshal.dumps((code, _PACKAGES))
+
+
+def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = None) -> list[int]:
+    """Those of the descriptors that are ready for it, or at their end, once one is."""
+    poll = select.poll()
+    for descriptor in reading:
+        poll.register(descriptor, select.POLLIN)
+    if writing is not None:
+        poll.register(writing, select.POLLOUT)
+    return [descriptor for descriptor, _ in poll.poll(seconds * 1000)]
 
 
 def _file(name: str, content: bytes) -> int:

@@ -7,6 +7,7 @@ those of the test split, which training refuses.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from srl_envs.scenarios.scenario import Scenario
@@ -26,10 +27,16 @@ def all_of_them() -> Sequence[Scenario]:
 
 
 def _task(
-    game: str, special: str, description: str, options: dict[str, Any], *, unseen: bool = False
+    game: str,
+    special: str,
+    description: str,
+    options: dict[str, Any],
+    *,
+    unseen: bool = False,
+    focal: tuple[str, ...] = ("agent_0",),
 ) -> Scenario:
     return Scenario(
-        f"{game}.{special}", game, description, ("agent_0",),
+        f"{game}.{special}", game, description, focal,
         options={**options, **({"split": "test"} if unseen else {})},
         held_out_options=("split",) if unseen else (),
     )  # fmt: skip
@@ -98,24 +105,14 @@ def _tool_use() -> Sequence[Scenario]:
 
 def _debates() -> Sequence[Scenario]:
     # Quality: in a zero-sum game that one plays against oneself there is nothing to be earned.
-    game, agents = "debate_v0", ("pro_0", "con_0")
-    quality, unseen = {"scoring": "quality"}, {"split": "test"}
+    debate, quality = partial(_task, "debate_v0", focal=("pro_0", "con_0")), {"scoring": "quality"}
     return (
-        Scenario(
-            f"{game}.both_sides", game, "both sides are focal, on motions that training has",
-            agents, options={**quality, "debate_rounds": 2},
-        ),
-        Scenario(
-            f"{game}.both_sides_unseen", game, "both sides are focal, on new motions",
-            agents, options={**quality, "debate_rounds": 2, **unseen}, held_out_options=("split",),
-        ),
-        Scenario(
-            f"{game}.one_round_unseen", game, "both sides speak once, and hear nothing before",
-            agents, options={**quality, "debate_rounds": 1, **unseen}, held_out_options=("split",),
-        ),
-        Scenario(
-            f"{game}.alternating_unseen", game, "con hears pro before it answers, three times",
-            agents, options={**quality, "order": "alternating", **unseen},
-            held_out_options=("split",),
-        ),
+        debate("both_sides", "both sides are focal, on motions that training has",
+               {**quality, "debate_rounds": 2}),
+        debate("both_sides_unseen", "both sides are focal, on new motions",
+               {**quality, "debate_rounds": 2}, unseen=True),
+        debate("one_round_unseen", "both sides speak once, and hear nothing before",
+               {**quality, "debate_rounds": 1}, unseen=True),
+        debate("alternating_unseen", "con hears pro before it answers, three times",
+               {**quality, "order": "alternating"}, unseen=True),
     )  # fmt: skip

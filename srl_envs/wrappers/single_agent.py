@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium import spaces
 
 from srl_envs import registry
@@ -48,8 +47,7 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
 
     def render(self) -> Any:
         """As the game's render mode wants it."""
-        shown: np.ndarray | str | None = self.game.render()
-        return shown
+        return self.game.render()
 
     def close(self) -> None:
         """Close the game."""

@@ -19,7 +19,6 @@ from srl_envs.validation import number_between, parallel_form, true_or_false, wh
 ANSWERS = ("left", "right")
 """In action order: arm 0, arm 1."""
 WIN, LOSS = 1.0, 0.0
-HIDDEN = -1.0  # stands in the observation for what is not shown
 
 OBSERVATION_FIELDS = (
     "first_round",  # 1 before anyone has pulled, else 0
@@ -65,7 +64,7 @@ class Bandit(base.SimultaneousGame):
         super().__init__(
             [f"agent_{index}" for index in range(agents)],
             ANSWERS,
-            low=(0.0,) * 6 + (HIDDEN,),
+            low=(0.0,) * 6 + (base.HIDDEN,),
             high=(1.0,) * 7,
             reward_ceiling=WIN,
             max_cycles=max_cycles,
@@ -124,7 +123,7 @@ class Bandit(base.SimultaneousGame):
         return rows, rewards, [{"phase": phase, "regret": best - chances[arm]} for arm in chosen]
 
     def _switched(self) -> float:
-        return float(self.played >= self.switch_pull) if self.observe_switch else HIDDEN
+        return float(self.played >= self.switch_pull) if self.observe_switch else base.HIDDEN
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ class BanditView(FixedChoices):
             if company:
                 right, won = round(others * company), round(their_reward * company)
                 parts.append(f"Of the {company} others {right} pulled right; {won} won.")
-        if switched != HIDDEN:
+        if switched != base.HIDDEN:
             parts.append(f"The right arm has {'' if switched else 'not '}changed.")
         return " ".join(parts)
 

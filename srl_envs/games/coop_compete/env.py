@@ -22,8 +22,6 @@ from srl_envs.games.coop_compete.payoffs import VARIANTS, CoopCompeteRules
 from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import check_choice, number_between, parallel_form, true_or_false
 
-HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
-
 OBSERVATION_FIELDS = (
     "first_round",  # 1 before anyone has chosen, else 0
     "own_cooperated",  # 1 if this agent cooperated last round, else 0
@@ -86,14 +84,14 @@ class CoopCompete(base.SimultaneousGame):
         self._parameters = (
             (self.rules.cooperation_level, self.rules.difficulty)
             if self.observe_parameters
-            else (HIDDEN, HIDDEN)
+            else (base.HIDDEN, base.HIDDEN)
         )
         noise = number_between("noise_std", noise_std, 0.0)
         ceiling = self.rules.greatest() + base.NOISE_LIMIT * noise
         super().__init__(
             [f"agent_{i}" for i in range(num_agents)],
             BINARY_ANSWERS,
-            low=(0.0, 0.0, 0.0, 0.0, 0.0, HIDDEN, HIDDEN),
+            low=(0.0, 0.0, 0.0, 0.0, 0.0, base.HIDDEN, base.HIDDEN),
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0),
             reward_ceiling=ceiling,
             noise_std=noise,

@@ -169,16 +169,11 @@ def _around_or_outside(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _open_loops(free: list[bool], width: int, share: float, generator: np.random.Generator) -> None:
-    near = _neighbours(width, len(free) // width)
+    near = around(width, len(free) // width)
     between = [
         cell
         for cell, is_free in enumerate(free)
-        if not is_free and sum(free[neighbour] for neighbour in near[cell]) >= 2
+        if not is_free and sum(free[beside] for beside in near[cell] if beside >= 0) >= 2
     ]
     for chosen in generator.permutation(len(between))[: round(share * len(between))].tolist():
         free[between[chosen]] = True
-
-
-@cache
-def _neighbours(width: int, height: int) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(i for i in around if i >= 0) for around in around(width, height))

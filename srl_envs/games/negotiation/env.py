@@ -113,7 +113,7 @@ class SocialNegotiation(TalkingGame):
             (reservation / POINTS, *(entry / POINTS for issue in own for entry in issue))
             for own, reservation in zip(points, reservations, strict=True)
         ]
-        self._acted: list[int] = []
+        self._acted: list[int | None] = [None] * rules.num_agents
         return self._look()
 
     def play_round(
@@ -181,7 +181,7 @@ class SocialNegotiation(TalkingGame):
         return rendering.Scene(
             headline=self.headline(),
             agents=tuple(self.possible_agents),
-            choices=tuple(self._acted or [None] * self.rules.num_agents),
+            choices=tuple(self._acted),
             rewards=tuple(self._shown[1]),
             answers=self.text_view.answers(self.possible_agents[0]),
             ceiling=self.reward_ceiling,
@@ -190,13 +190,14 @@ class SocialNegotiation(TalkingGame):
     def drawn_in_pixels(self) -> np.ndarray:
         """The deadline, every agent's points and latest proposal per issue, and what it did."""
         said = self.text_view.answers(self.possible_agents[0])
-        acted: Sequence[int | None] = self._acted or [None] * self.rules.num_agents
         return negotiation_rendering.rgb_array(
             negotiation_rendering.NegotiationPicture(
                 headline=self.headline(),
                 agents=tuple(self.possible_agents),
                 bargain=self.bargain,
-                said=tuple("-" if act is None else said[act].partition(" ")[0] for act in acted),
+                said=tuple(
+                    "-" if act is None else said[act].partition(" ")[0] for act in self._acted
+                ),
                 rewards=tuple(self._shown[1]),
                 played=self.played,
                 rounds=self.rounds,

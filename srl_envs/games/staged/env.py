@@ -24,8 +24,6 @@ from srl_envs.games.staged.payoffs import PREY, StagedRules
 from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import number_between, parallel_form, true_or_false, whole_number
 
-HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
-
 OBSERVATION_FIELDS = (
     "first_round",  # 1 before anyone has chosen, else 0
     "own_cooperated",  # 1 if this agent cooperated last round, else 0
@@ -73,7 +71,7 @@ class Staged(base.SimultaneousGame):
         names = ("adversary" if bad else "player" for bad in self._kinds)
         self.roles = {f"agent_{agent}": name for agent, name in enumerate(names)}
         """Agent -> what it is: only agents of one role are paid alike."""
-        self._difficulty = self.rules.difficulty if self.observe_parameters else HIDDEN
+        self._difficulty = self.rules.difficulty if self.observe_parameters else base.HIDDEN
         self._episode = -1  # none begun yet
         self._warmup = True
         self._ramp = 0.0
@@ -84,7 +82,7 @@ class Staged(base.SimultaneousGame):
         super().__init__(
             [f"agent_{index}" for index in range(self.rules.num_agents)],
             BINARY_ANSWERS,
-            low=(0.0,) * 8 + (HIDDEN,),
+            low=(0.0,) * 8 + (base.HIDDEN,),
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0, 1.0),
             reward_ceiling=ceiling,
             noise_std=noise_std,

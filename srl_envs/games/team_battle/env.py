@@ -27,7 +27,6 @@ from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, roun
 from srl_envs.validation import number_between, parallel_form, true_or_false, whole_number
 
 DRAW = 1e-9  # difference in mean reward per member that still counts as equal
-HIDDEN = -1.0  # stands in the observation for a parameter that is not shown
 
 TEAM_A, TEAM_B = "team_a", "team_b"
 
@@ -78,7 +77,7 @@ class TeamBattle(base.SimultaneousGame):
         self._payoffs = self.rules.payoffs()
         red, blue = self.rules.team_sizes
         self._red = red
-        self._difficulty = self.rules.difficulty if self.observe_parameters else HIDDEN
+        self._difficulty = self.rules.difficulty if self.observe_parameters else base.HIDDEN
         self._episode = -1  # none begun yet
         self._warmup = True
         self._score = [0.0, 0.0]  # of red and blue: sum of rewards per member, noise left out
@@ -89,7 +88,7 @@ class TeamBattle(base.SimultaneousGame):
         super().__init__(
             agents,
             BINARY_ANSWERS,
-            low=(0.0,) * 8 + (HIDDEN,),
+            low=(0.0,) * 8 + (base.HIDDEN,),
             high=(1.0, 1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0),
             reward_ceiling=ceiling,
             noise_std=noise_std,

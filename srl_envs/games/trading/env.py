@@ -99,7 +99,7 @@ class SocialTrading(TalkingGame):
         if "stocks" in options:
             stocks = self.rules.table("stocks", options["stocks"], market_rules.LARGEST_STOCK)
         self.market = Market(self.rules, values, stocks)
-        self._acted: list[int] = []
+        self._acted: list[int | None] = [None] * self.rules.num_agents
         self._own_offers = [self._own_offer(agent) for agent in range(self.rules.num_agents)]
         self._public = [self._public_part(agent) for agent in range(self.rules.num_agents)]
         return self._look([0.0] * self.rules.num_agents)
@@ -224,18 +224,17 @@ class SocialTrading(TalkingGame):
     def _scene(self) -> rendering.Scene:
         """The last round: each agent with its goods, what it did and what that brought."""
         agents = self.possible_agents
-        acted: Sequence[int | None] = tuple(self._acted or [None] * len(agents))
         widest = max(map(len, self.text_view.answers(agents[0])))
         words = [
             ("-" if act is None else self.text_view.answers(agent)[act]).ljust(widest)
-            for agent, act in zip(agents, acted, strict=True)
+            for agent, act in zip(agents, self._acted, strict=True)
         ]
         holdings = [" ".join(f"{units:>3}" for units in stock) for stock in self.market.stocks]
         return rendering.Scene(
             headline=self.headline(),
             agents=tuple(f"{agent} {held}" for agent, held in zip(agents, holdings, strict=True)),
             # By agent, so that each has its colour.
-            choices=tuple(None if act is None else agent for agent, act in enumerate(acted)),
+            choices=tuple(None if act is None else agent for agent, act in enumerate(self._acted)),
             rewards=tuple(self._shown[1]),
             answers=tuple(words),
             ceiling=self.reward_ceiling,

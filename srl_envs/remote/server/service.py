@@ -15,7 +15,7 @@ from srl_envs.remote.server.refusals import Refused
 from srl_envs.remote.server.sessions import Session, Sessions
 from srl_envs.remote.server.settings import ServerSettings
 from srl_envs.remote.server.threads import Hung, Threads
-from srl_envs.remote.server.turns import Turn, picture, played, resets, state, steps
+from srl_envs.remote.server.turns import Turn, looked, played, resets, steps
 from srl_envs.remote.server.work import Pieces
 
 T = TypeVar("T")
@@ -105,12 +105,13 @@ class Service:
 
     async def look(self, request: pb.LookRequest, client: str) -> pb.Value:
         """The joint state, or a picture."""
-        looks = {pb.LookRequest.STATE: state, pb.LookRequest.PICTURE: picture}
+        looks = {pb.LookRequest.STATE: "state", pb.LookRequest.PICTURE: "render"}
         if request.thing not in looks:
             raise WireError(f"thing {request.thing} is none to look at")
         session = self.sessions.find(request.session, client)
         await _idle([session])
-        [value] = await self._finish(self._work([session], [lambda: looks[request.thing](session)]))
+        look = partial(looked, session, looks[request.thing])
+        [value] = await self._finish(self._work([session], [look]))
         return _given(value)
 
     async def play(self, request: pb.PlayRequest, client: str) -> AsyncIterator[pb.PlayedGame]:

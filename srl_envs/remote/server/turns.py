@@ -34,18 +34,11 @@ def steps(request: pb.StepRequest) -> list[Turn]:
     return [Turn(one.session, one.turn, partial(_step, asked=one)) for one in request.sessions]
 
 
-def state(session: Session) -> pb.Value:
-    """The joint state of its agents."""
+def looked(session: Session, method: str) -> pb.Value:
+    """What the environment's `method` gives: "state" or "render"."""
     if not session.turn:
-        raise EnvError("state() before the first reset(): call reset() first")
-    return to_value(session.env.state())
-
-
-def picture(session: Session) -> pb.Value:
-    """The last round, as its render mode has it."""
-    if not session.turn:
-        raise EnvError("render() before the first reset(): call reset() first")
-    return to_value(session.env.render())
+        raise EnvError(f"{method}() before the first reset(): call reset() first")
+    return to_value(getattr(session.env, method)())
 
 
 def played(turn: Turn, session: Session) -> pb.Frame:

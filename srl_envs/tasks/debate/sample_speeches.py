@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from srl_envs.tasks.debate.heuristic_judge import SHORTEST, content_words, words_of
+from srl_envs.tasks.debate.heuristic_judge import SHORTEST, STEM, content_words, words_of
 from srl_envs.tasks.debate.judging import PRO
 
 OPENINGS = {
@@ -27,7 +27,7 @@ def sample_speeches(
 ) -> tuple[str, ...]:
     """Up to `count` different speeches: an opening or none, and up to three sentences."""
     stems = content_words(motion)
-    words = [word for word in words_of(motion) if len(word) >= SHORTEST and word[:5] in stems]
+    words = [word for word in words_of(motion) if len(word) >= SHORTEST and word[:STEM] in stems]
     stock = [*SENTENCES, *(ABOUT.format(word=word) for word in words[:2])]
     speeches: dict[str, None] = {}
     for _ in range(count):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.games.maze.level import SPLITS, TEST_SHARE
 from srl_envs.loading.data_files import read_rows
+from srl_envs.tasks.problem import Problem
 from srl_envs.validation import entries_of
 
 SHIPPED = Path(__file__).with_name("topics.jsonl")
@@ -49,5 +48,4 @@ def checked(motion: object) -> str:
 
 def split_of(motion: str) -> str:
     """ "train" or "test": one motion in five is held out, decided by its words alone."""
-    digest = blake2b(motion.casefold().encode("utf-8", "backslashreplace"), digest_size=8)
-    return SPLITS[int.from_bytes(digest.digest(), "big") % TEST_SHARE == 0]
+    return Problem(motion.casefold()).split

@@ -107,8 +107,6 @@ class _Reader:
 
     def sum(self, depth: int) -> Tree:
         """Terms joined by + and -."""
-        if depth > DEEPEST:
-            raise Unreadable("it is nested too deep")
         tree = self._product(depth)
         while self._is("+") or self._is("-"):
             operator = self._next()[1]

@@ -10,6 +10,7 @@ so that `9**9**9**9` costs nothing.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -204,16 +205,12 @@ def _evaluated(tree: Tree, numbers: _Numbers, at: Mapping[str, Any]) -> Any:
     right = _evaluated(tree[2], numbers, at)
     if kind == "^":
         return numbers.checked(numbers.power(left, right))
-    value = (
-        left + right
-        if kind == "+"
-        else left - right
-        if kind == "-"
-        else left * right
-        if kind == "*"
-        else left / right
-    )
-    return numbers.checked(value)
+    return numbers.checked(_OPERATIONS[kind](left, right))
+
+
+_OPERATIONS = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv
+}  # fmt: skip
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction:

@@ -17,7 +17,7 @@ from typing import Any
 from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import check_brackets
 from srl_envs.tasks.grading import expressions
-from srl_envs.tasks.grading.expressions import Tree, Unreadable
+from srl_envs.tasks.grading.expressions import Unreadable, same
 
 PLACES = 4  # decimals that an answer must give where the truth has more, or never ends
 LONGEST = 1000  # characters of an answer
@@ -134,8 +134,8 @@ def same_reading(truth: Reading, said: Reading) -> bool:
         return said.kind == "number" and _same_number(truth.content, said)
     if truth.kind == "expression":
         if said.kind == "number":
-            return _same_tree(truth.content, ("number", said.content))
-        return said.kind == "expression" and _same_tree(truth.content, said.content)
+            return same(truth.content, ("number", said.content))
+        return said.kind == "expression" and same(truth.content, said.content)
     if truth.kind == "values":
         return said.kind == "values" and _same_collection(truth.content, said.content)
     if truth.kind == "set":
@@ -305,24 +305,18 @@ def _span(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
 
 
 def _related(parts: list[str]) -> tuple[Any, bool, Any, bool] | None:
-    signs = [_RELATIONS[sign] for sign in parts[1::2]]
-    terms = parts[::2]
-    middle = [place for place, term in enumerate(terms) if re.fullmatch(r"[A-Za-z]", term)]
-    if middle != [1] and not (len(terms) == 2 and len(middle) == 1):
-        return None
-    if len(terms) == 2:
-        left = middle == [0]
-        sign = signs[0] if left else _FLIPPED[signs[0]]
-        bound = _bound(terms[1] if left else terms[0])
-        closed = "=" in sign
-        if sign[0] == "<":
-            return f"-{INFINITY}", False, bound, closed
-        return bound, closed, INFINITY, False
-    if {sign[0] for sign in signs} == {"<"}:
-        return _bound(terms[0]), "=" in signs[0], _bound(terms[2]), "=" in signs[1]
+    """The span that a < x < b says, x <= b and the like as one without an end."""
+    terms, signs = parts[::2], [_RELATIONS[sign] for sign in parts[1::2]]
     if {sign[0] for sign in signs} == {">"}:
-        return _bound(terms[2]), "=" in signs[1], _bound(terms[0]), "=" in signs[0]
-    return None
+        terms, signs = terms[::-1], [_FLIPPED[sign] for sign in signs[::-1]]
+    middle = [place for place, term in enumerate(terms) if re.fullmatch(r"[A-Za-z]", term)]
+    if len(terms) == 2 and middle == [0]:
+        terms, signs, middle = [f"-{INFINITY}", *terms], ["<", *signs], [1]
+    elif len(terms) == 2:
+        terms, signs = [*terms, INFINITY], [*signs, "<"]
+    if middle != [1] or {sign[0] for sign in signs} != {"<"}:
+        return None
+    return _bound(terms[0]), "=" in signs[0], _bound(terms[2]), "=" in signs[1]
 
 
 def _bound(text: str) -> Any:
@@ -333,7 +327,7 @@ def _bound(text: str) -> Any:
 def _same_spans(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     def equal(a: Any, b: Any) -> bool:
         return all(
-            (x == y) if isinstance(x, str | bool) or isinstance(y, str | bool) else _same_tree(x, y)
+            (x == y) if isinstance(x, str | bool) or isinstance(y, str | bool) else same(x, y)
             for x, y in zip(a, b, strict=True)
         )
 
@@ -346,10 +340,6 @@ def _same_collection(truths: tuple[Reading, ...], said: tuple[Reading, ...]) -> 
     return len(truths) == len(said) and all(
         any(same_reading(truth, reading) for reading in said) for truth in truths
     )
-
-
-def _same_tree(one: Tree, other: Tree) -> bool:
-    return expressions.same(one, other)
 
 
 def _same_number(truth: Fraction, said: Reading) -> bool:

@@ -52,7 +52,7 @@ class Mathematics(Task):
 
     def __init__(
         self,
-        families: Sequence[str] | None = None,
+        families: Sequence[str] | str | None = None,
         problems: Sequence[Problem] | None = None,
         grader: str = "exact",
     ) -> None:
@@ -64,8 +64,7 @@ class Mathematics(Task):
                     "a path, or grader='exact'"
                 )
             math_verify_answers.same_answer("1", "1")  # says so where it is missing
-        chosen = tuple(FAMILIES) if families is None else families
-        self.families = some_of("families", chosen, FAMILIES)
+        self.families = some_of("families", families, FAMILIES)
         self.problems = None if problems is None else tuple(problems)
         if self.problems is not None:
             levels = [problem.difficulty for problem in self.problems]
@@ -163,6 +162,5 @@ def parallel_env(
         raise EnvConfigError(
             f"families are generated and path is a file, got {families!r} and {path!r}: give one"
         )
-    chosen = [families] if isinstance(families, str) else families
     problems = None if path is None else datasets.load(references.place(path, "path"))
-    return TaskEnv(Mathematics(chosen, problems, grader), **settings)
+    return TaskEnv(Mathematics(families, problems, grader), **settings)

@@ -115,7 +115,7 @@ class Multitask(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     @property
     def agents(self) -> list[str]:
         """The agents now in play."""
-        return [] if self.environment is None else list(self._on.agents)
+        return [] if self.environment is None else list(self.environments[self.environment].agents)
 
     @property
     def max_cycles(self) -> int:
@@ -144,27 +144,23 @@ class Multitask(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
             self.environment = (
                 drawn if named is None else check_choice("environment", named, self._labels)
             )
-            observations, infos = self._on.reset(seed=own_seed, options=given)
+            observations, infos = self._on("reset").reset(seed=own_seed, options=given)
         return self._seen(observations), self._told(infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
         """One turn of the environment that is on."""
-        if self.environment is None:
-            raise EnvError("step() without a running episode: call reset() first")
-        observations, rewards, terminations, truncations, infos = self._on.step(actions)
+        observations, rewards, terminations, truncations, infos = self._on("step").step(actions)
         return self._seen(observations), rewards, terminations, truncations, self._told(infos)
 
     def state(self) -> np.ndarray:
         """The state of the environment that is on, padded, and which one it is (float32)."""
-        if self.environment is None:
-            raise EnvError("state() before the first reset(): call reset() first")
-        return self._padded(self._on.state(), self._state_length)
+        return self._padded(self._on("state").state(), self._state_length)
 
     def sample_answers(
         self, agent: str, rng: np.random.Generator, count: int
     ) -> tuple[str, ...] | None:
         """What the environment that is on offers for the embedded model's warm start."""
-        offer = getattr(self._on.unwrapped, "sample_answers", None)
+        offer = getattr(self._on("sample_answers").unwrapped, "sample_answers", None)
         found: tuple[str, ...] | None = None if offer is None else offer(agent, rng, count)
         return found
 
@@ -174,9 +170,7 @@ class Multitask(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     def render(self) -> str | None:
         """The picture of the environment that is on."""
-        if self.environment is None:
-            raise EnvError("render() before the first reset(): call reset() first")
-        picture: str | None = self._on.render()
+        picture: str | None = self._on("render").render()
         return picture
 
     def close(self) -> None:
@@ -188,10 +182,10 @@ class Multitask(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     def _all(self) -> list[Any]:
         return list(self.environments.values())
 
-    @property
-    def _on(self) -> Any:
+    def _on(self, call: str) -> Any:
+        """The environment that is on, for that call."""
         if self.environment is None:
-            raise EnvError("no environment is on: call reset() first")
+            raise EnvError(f"{call}() before the first reset(): call reset() first")
         return self.environments[self.environment]
 
     def _seen(self, observations: Mapping[str, Any]) -> dict[str, Any]:

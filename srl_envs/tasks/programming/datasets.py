@@ -50,12 +50,10 @@ def _problem(row: Any, number: int) -> Problem | str:
     if not isinstance(row, dict):
         raise EnvConfigError(f"it must be an object, got {row!r:.40}")
     if "entry_point" in row:
-        found = _human_eval(row, number)
-    elif "test_list" in row:
-        found = _mbpp(row, number)
-    else:
-        raise EnvConfigError(f"it is of neither layout: give lines of {LAYOUTS}")
-    return found
+        return _human_eval(row, number)
+    if "test_list" in row:
+        return _mbpp(row, number)
+    raise EnvConfigError(f"it is of neither layout: give lines of {LAYOUTS}")
 
 
 def _human_eval(row: Mapping[str, Any], number: int) -> Problem | str:

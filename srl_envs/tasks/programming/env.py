@@ -50,12 +50,11 @@ class Programming(Task):
     def __init__(
         self,
         sandbox: Sandbox,
-        families: Sequence[str] | None = None,
+        families: Sequence[str] | str | None = None,
         problems: Sequence[Problem] | None = None,
     ) -> None:
         self.sandbox = sandbox
-        chosen = tuple(FAMILIES) if families is None else families
-        self.families = some_of("families", chosen, FAMILIES)
+        self.families = some_of("families", families, FAMILIES)
         self.problems = None if problems is None else tuple(problems)
         if self.problems is not None:
             self.difficulties = 1, 1
@@ -234,6 +233,5 @@ def parallel_env(
     minimum = check_choice("sandbox_minimum", sandbox_minimum, LEVELS)
     if references.is_closed():  # who reads a record is protected as he is by default
         minimum = max(minimum, MINIMUM, key=LEVELS.index)
-    chosen = [families] if isinstance(families, str) else families
     problems = None if path is None else datasets.load(references.place(path, "path"))
-    return TaskEnv(Programming(_sandbox(minimum, seconds), chosen, problems), **settings)
+    return TaskEnv(Programming(_sandbox(minimum, seconds), families, problems), **settings)

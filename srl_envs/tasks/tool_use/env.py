@@ -68,7 +68,7 @@ class ToolUse(Task):
 
     def __init__(
         self,
-        families: Sequence[str] | None = None,
+        families: Sequence[str] | str | None = None,
         *,
         tools: Sequence[str | Tool] = WITHOUT_SANDBOX,
         problems: Sequence[Problem] | None = None,
@@ -285,7 +285,7 @@ def _counts(session: Session) -> dict[str, Any]:
     }
 
 
-def _families(families: Sequence[str] | None, tools: Sequence[str]) -> tuple[str, ...]:
+def _families(families: Sequence[str] | str | None, tools: Sequence[str]) -> tuple[str, ...]:
     if families is None:
         return tuple(name for name, one in FAMILIES.items() if set(one.tools) <= set(tools))
     chosen = some_of("families", families, FAMILIES)
@@ -320,7 +320,7 @@ def parallel_env(
     told again. Raises EnvConfigError for wrong arguments.
     """
     task = ToolUse(
-        [families] if isinstance(families, str) else families,
+        families,
         tools=tools,
         problems=problems,
         search=search,
