@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from core_srl.arguments import whole
+from core_srl.config.game_rounds import minibatches
 from core_srl.factors import CompetenceFactor, CooperationFactor, factor_settings
 from srl_train.config import yaml_file
 from srl_train.config.bounds import within
@@ -76,16 +77,8 @@ class RLConfig:
         return yaml_file.from_tree({**tree, "algorithms": {}}, dotted)
 
     def _minibatches(self, config: RunConfig) -> int:
-        """The fewest parts of at most batch_size samples, that divide a group."""
         with closing(build_env(config)) as env:
             matchmaking = matchmaking_of(config, env)
         held = max(map(matchmaking.most_held, config.models.names))
-        samples = config.rollout.episodes * held
-        size = config.rollout.group_size
-        for parts in (number for number in range(1, size + 1) if size % number == 0):
-            if samples <= parts * self.batch_size:
-                return parts
-        raise ConfigError(
-            f"batch_size is {self.batch_size}: the {samples} samples that a model brings per round "
-            f"are split into {size} steps at most; give {-(-samples // size)} or more"
-        )
+        rollout = config.rollout
+        return minibatches(rollout.episodes * held, self.batch_size, rollout.group_size)

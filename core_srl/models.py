@@ -36,13 +36,13 @@ def player_name(kind: str, name: str) -> str:
     return f"{_APIS[kind][0]}:{name}" if kind in API_MODELS else name
 
 
-def lacks(kind: str, name: str, environment: Mapping[str, str] = os.environ) -> str | None:
+def lacks(kind: str, name: str) -> str | None:
     """Why the model cannot be had here without a download or a key; None where it can."""
     if kind in API_MODELS:
         package, key = _APIS[kind]
         if importlib.util.find_spec(package) is None:
             return f"the package {package} is not installed"
-        return None if environment.get(key) else f"no {key}"
+        return None if os.environ.get(key) else f"no {key}"
     if name == TINY or os.path.isdir(name) or folder_for(name) is not None or _is_cached(name):
         return None
     return "not on this machine"

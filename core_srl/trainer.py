@@ -278,15 +278,12 @@ class MultiModelTrainer(trainer.Trainer):
     def _assemble(self) -> Run:
         config = self.config
         self._paid_by = self._shown.reward_function if self._shown is not None else None
-        make_env = None
-        if self._maker is not None:
-            make_env = _one_more(self._maker, self._paid_by, config.episode_length)
-        elif self._paid_by is not None:
-            make_env = _one_more(
-                partial(copy.deepcopy, self.environment), self._paid_by, config.episode_length
-            )
-        agents = None
-        if make_env is not None:
+        maker = self._maker
+        if maker is None and self._paid_by is not None:
+            maker = partial(copy.deepcopy, self.environment)
+        make_env = agents = None
+        if maker is not None:
+            make_env = _one_more(maker, self._paid_by, config.episode_length)
             with closing(make_env()) as env:
                 agents = list(env.possible_agents)
         run_config = config.to_run_config(agents)

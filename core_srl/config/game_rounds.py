@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import NamedTuple
 
 from srl_train.errors import ConfigError
@@ -59,6 +60,17 @@ def largest_group(games: int) -> int | None:
     return max((d for d in range(2, LARGEST_GROUP + 1) if games % d == 0), default=None)
 
 
-def divisors(number: int) -> list[int]:
-    """Those of a positive number, the smallest first."""
-    return [d for d in range(1, number + 1) if number % d == 0]
+def minibatches(samples: int, batch_size: int, group: int) -> int:
+    """The fewest parts of at most batch_size samples, that divide a group: so they still divide
+    what is left of a round's samples where other groups failed.
+
+    Raises ConfigError where no number of parts does.
+    """
+    for parts in range(1, group + 1):
+        if group % parts == 0 and samples <= parts * batch_size:
+            return parts
+    raise ConfigError(
+        f"batch_size is {batch_size}: the {samples} samples that a model brings per round are "
+        f"split into {group} steps at most; give {ceil(samples / group)} or more, or play fewer "
+        "games per round (update_frequency)"
+    )

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from core_srl.config.game_rounds import Rounds, divisors, rounds_of
+from core_srl.config.game_rounds import Rounds, minibatches, rounds_of
 from core_srl.managers.llm_config import LLMBackend
 from core_srl.models import (
     API_MODELS,
@@ -297,7 +297,7 @@ class MultiModelConfig(Section):
                 },
                 "algorithm": {
                     "learning_rate": self.learning_rate,
-                    "minibatches": self._minibatches(rounds, held),
+                    "minibatches": minibatches(rounds.games * held, self.batch_size, rounds.group),
                 },
                 "checkpoints": {
                     "every": max(1, self.save_interval // rounds.games),
@@ -375,21 +375,6 @@ class MultiModelConfig(Section):
         return {"name": name} | {
             own: getattr(self, own) for own, is_read in read.items() if is_read
         }
-
-    def _minibatches(self, rounds: Rounds, seats: int) -> int:
-        """The fewest parts of at most batch_size samples.
-
-        They divide a group, so that they still divide what is left where other groups failed.
-        """
-        samples = rounds.games * seats
-        for parts in divisors(rounds.group):
-            if samples <= parts * self.batch_size:
-                return parts
-        raise ConfigError(
-            f"batch_size is {self.batch_size}: the {samples} samples that a model with {seats} "
-            f"agent(s) brings per round are split into {rounds.group} steps at most; give "
-            f"{ceil(samples / rounds.group)} or more, or lower update_frequency"
-        )
 
 
 def _agents(number: int) -> list[str]:

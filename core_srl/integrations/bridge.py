@@ -81,7 +81,9 @@ class AReaLVERLBridge:
         steps = _Steps(self._cache, config.rollout.episodes)
         make_env = partial(_prompted, _Prompts(prompts), self._reward_function)
         trainer = Trainer(config, folder, make_env=make_env, sinks=(steps,))
-        await asyncio.to_thread(lambda: [*map(self._cache.manage, _backends(trainer))])
+        run = await asyncio.to_thread(lambda: trainer.run)  # which loads the model
+        for backend in run.players.backends.values():
+            self._cache.manage(backend)
         with trainer:
             await trainer.train()
         self.model_name = str(folder / "models" / "model_0")
@@ -160,10 +162,6 @@ class _Steps:
 
 def _prompted(task: _Prompts, reward_function: RewardFunction) -> CustomRewards:
     return CustomRewards(TaskEnv(task), reward_function)
-
-
-def _backends(trainer: Trainer) -> list[Any]:
-    return list(trainer.run.players.backends.values())
 
 
 def create_areal_verl_bridge(

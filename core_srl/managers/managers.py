@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from core_srl.arguments import text
+from core_srl.managers.api_conversations import ApiConversations
 from core_srl.managers.llm_config import (
     LLMBackend,
     LLMConfig,
@@ -16,42 +17,11 @@ from core_srl.managers.llm_config import (
     node_settings,
     overridden,
 )
-from srl_agents.llm.sampling import Sampling
 from srl_envs.loading.extras import needed_by
 from srl_train.errors import ConfigError
 
-
-class Conversations(Protocol):
-    """One model that holds conversations."""
-
-    backend: Any
-    """The HuggingFaceBackend or ChatModel that answers."""
-
-    @property
-    def name(self) -> str:
-        """The model's."""
-        ...
-
-    @property
-    def version(self) -> int | None:
-        """How often its weights were updated; None where they are out of reach."""
-        ...
-
-    def start(self, settings: NodeSettings) -> Any:
-        """A conversation that has not begun."""
-        ...
-
-    def answer(self, state: Any, prompt: str, sampling: Sampling) -> tuple[LLMResponse, Any]:
-        """The next answer, and the conversation with it."""
-        ...
-
-    def leave(self, state: Any) -> None:
-        """The conversation is over."""
-        ...
-
-    def update(self, gradients: Mapping[str, Any], learning_rate: float) -> dict[str, Any]:
-        """Apply gradients; what was done."""
-        ...
+if TYPE_CHECKING:
+    from core_srl.managers.shared_weights import SharedWeights
 
 
 @dataclass
@@ -82,7 +52,13 @@ class SharedLLMManager:
         if not isinstance(config, LLMConfig):
             raise ConfigError(f"config is a {type(config).__name__}: give a LLMConfig")
         self.config = config
-        self._model = _OPENED[config.backend](config)
+        self._model: SharedWeights | ApiConversations
+        if config.backend is LLMBackend.HUGGINGFACE:
+            with needed_by("a manager of a Hugging Face model"):
+                from core_srl.managers.shared_weights import SharedWeights
+            self._model = SharedWeights(config)
+        else:
+            self._model = ApiConversations(config)
         self._nodes: dict[str, _Node] = {}
 
     @property
@@ -166,26 +142,6 @@ class SharedLLMManager:
             **total,
             "node_usage_stats": usage,
         }
-
-
-def _of_this_process(config: LLMConfig) -> Conversations:
-    with needed_by("a manager of a Hugging Face model"):
-        from core_srl.managers.shared_weights import SharedWeights
-    return SharedWeights(config)
-
-
-def _behind_an_api(config: LLMConfig) -> Conversations:
-    from core_srl.managers.api_conversations import ApiConversations
-
-    return ApiConversations(config)
-
-
-_OPENED: Mapping[LLMBackend, Callable[[LLMConfig], Conversations]] = {
-    LLMBackend.HUGGINGFACE: _of_this_process,
-    LLMBackend.OPENAI_API: _behind_an_api,
-    LLMBackend.ANTHROPIC: _behind_an_api,
-    LLMBackend.VLLM: _behind_an_api,
-}
 
 
 def create_qwen3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -163,14 +163,7 @@ class UnifiedMonitor:
         found = graphs(own.games)
         self.latest_interactions[run] = found
         edges = [
-            {
-                "measure": graph.measure.name,
-                "source": edge.source,
-                "target": edge.target,
-                "value": edge.value,
-                "interval": edge.interval,
-                "games": edge.games,
-            }
+            {"measure": graph.measure.name, **asdict(edge)}
             for graph in found.graphs
             for edge in graph.edges
         ]

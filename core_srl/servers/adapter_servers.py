@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,6 +38,7 @@ from srl_agents.serving.server import logs_folder
 from srl_train.checkpoints.adapter_folders import UNREADABLE
 from srl_train.errors import ConfigError
 from srl_train.players.publisher import weights_digest
+from srl_train.players.served.models import TokenFacts
 from srl_train.players.served.publications import (
     OTHER_TOLERANCE,
     PROBES,
@@ -58,18 +59,6 @@ SLOTS_PER_ADAPTER = 2
 """The version that answers, and the next one or the last one whose answers are under way."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """What is known of a base without its weights."""
-
-    tokenizer: Any
-    positions: int | None
-    vocabulary: int
-    stop_ids: frozenset[int]
-    dtype: str
-    """As the weights were saved."""
 
 
 class DistributedLoRAScheduler:
@@ -151,24 +140,16 @@ class DistributedLoRAScheduler:
             log.warning("num_gpus is %d, %d are here: servers %s", self._num_gpus, len(gpus), where)
         self._folder = TemporaryDirectory(prefix="core-srl-adapters-", ignore_cleanup_errors=True)
         try:
-            reading = await asyncio.to_thread(self._reading)
+            facts, dtype = await asyncio.to_thread(self._reading)
             specs = [
-                self._spec(port, tuple(self._gpus[i : i + 1]), reading.dtype)
+                self._spec(port, tuple(self._gpus[i : i + 1]), dtype)
                 for i, port in enumerate(self._ports)
             ]
             self._fleet = await asyncio.to_thread(
                 Fleet.managed, specs, concurrency=CONCURRENCY, deadline=DEADLINE
             )
             self._backends = {
-                port: VLLMBackend(
-                    self._fleet.scheduler,
-                    reading.tokenizer,
-                    base=self._served_name(port),
-                    name=Path(self.base).name,
-                    positions=reading.positions,
-                    vocabulary=reading.vocabulary,
-                    stop_ids=reading.stop_ids,
-                )
+                port: facts.asking(self._fleet.scheduler, self._served_name(port))
                 for port in self._ports
             }
             if self._configs:
@@ -179,7 +160,7 @@ class DistributedLoRAScheduler:
                     own,
                     self._fleet,
                     probe=_probe(next(iter(own.values()))),
-                    tolerance=TOLERANCES.get(reading.dtype, OTHER_TOLERANCE),
+                    tolerance=TOLERANCES.get(dtype, OTHER_TOLERANCE),
                     deadline=DEADLINE,
                     keep=0,
                 )
@@ -348,12 +329,13 @@ class DistributedLoRAScheduler:
     def _served_name(self, port: int) -> str:
         return f"base-{port}"
 
-    def _reading(self) -> _Reading:
+    def _reading(self) -> tuple[TokenFacts, str]:
+        """What is known of the base, and the type that its weights have."""
         if self._manager is None:
             return _read(self.base)
         held = self._manager.backend
-        dtype = str(held.model.dtype).removeprefix("torch.")
-        return _Reading(held.tokenizer, held.positions, held.vocabulary, held.chat.stop_ids, dtype)
+        named = replace(TokenFacts.of(held), name=Path(self.base).name)
+        return named, str(held.model.dtype).removeprefix("torch.")
 
     def _running(self) -> Fleet:
         if self._fleet is None:
@@ -366,7 +348,7 @@ class DistributedLoRAScheduler:
         return self._configs[lora_id]
 
 
-def _read(base: str) -> _Reading:
+def _read(base: str) -> tuple[TokenFacts, str]:
     """Of a model's folder or hub name, without its weights."""
     try:
         source, revised = reachable_source_of(base)
@@ -379,13 +361,14 @@ def _read(base: str) -> _Reading:
     except OSError:  # many models come without one
         stops = None
     text = config.get_text_config()
-    return _Reading(
+    facts = TokenFacts(
+        Path(base).name,
         tokenizer,
         getattr(text, "max_position_embeddings", None),
         text.vocab_size,
         frozenset(stops if isinstance(stops, list) else () if stops is None else (stops,)),
-        str(config.dtype or "auto").removeprefix("torch."),
     )
+    return facts, str(config.dtype or "auto").removeprefix("torch.")
 
 
 def _probe(backend: VLLMBackend) -> list[int]:

@@ -63,6 +63,19 @@ class TokenFacts:
         """That of a model that is loaded here."""
         return cls(own.name, own.tokenizer, own.positions, own.vocabulary, own.chat.stop_ids)
 
+    def asking(self, scheduler: Scheduler[Endpoint], base: str, **settings: Any) -> VLLMBackend:
+        """What asks the servers that have it as `base`; further `settings` are VLLMBackend's."""
+        return VLLMBackend(
+            scheduler,
+            self.tokenizer,
+            base=base,
+            name=self.name,
+            positions=self.positions,
+            vocabulary=self.vocabulary,
+            stop_ids=self.stop_ids,
+            **settings,
+        )
+
 
 @dataclass(frozen=True)
 class ServedModels:
@@ -176,18 +189,9 @@ def asking(
     known: Mapping[str, TokenFacts],
 ) -> dict[str, VLLMBackend]:
     """Served base -> what asks its servers."""
+    template = config.models.chat_template_kwargs
     return {
-        base: VLLMBackend(
-            scheduler,
-            own.tokenizer,
-            base=base,
-            name=own.name,
-            seeded=backend.seeded,
-            positions=own.positions,
-            vocabulary=own.vocabulary,
-            stop_ids=own.stop_ids,
-            chat_template_kwargs=config.models.chat_template_kwargs,
-        )
+        base: own.asking(scheduler, base, seeded=backend.seeded, chat_template_kwargs=template)
         for base, own in known.items()
     }
 

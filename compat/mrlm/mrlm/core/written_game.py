@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,34 +13,11 @@ from srl_envs.games.round_game import metadata_of
 from srl_envs.tasks.free_text_game import RENDER_MODES, FreeTextGame, FreeTextView, Outcome
 from srl_envs.text.spaces import TEXT_LENGTH
 
+if TYPE_CHECKING:
+    from mrlm.core.environment import SimulatedEnvironment
+
 AGENT = "agent_0"
 RULES = "You are given a task. What you write is your answer."
-
-
-class InMessages(Protocol):
-    """What is needed of an environment."""
-
-    max_turns: int
-
-    def seed(self, seed: int) -> None:
-        """Begin the randomness anew."""
-        ...
-
-    def reset(self) -> Observation:
-        """Start an episode."""
-        ...
-
-    def step(self, action: Message) -> tuple[Observation, Reward]:
-        """One answer."""
-        ...
-
-    def sample_answers(self, rng: np.random.Generator, count: int) -> Sequence[str]:
-        """Answers in the right form."""
-        ...
-
-    def close(self) -> None:
-        """Let go of what is held."""
-        ...
 
 
 class WrittenGame(FreeTextGame):
@@ -52,7 +29,7 @@ class WrittenGame(FreeTextGame):
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("mrlm_v0", render_modes=RENDER_MODES)
 
-    def __init__(self, environment: InMessages) -> None:
+    def __init__(self, environment: SimulatedEnvironment) -> None:
         self.environment = environment
         self.metadata = {**type(self).metadata, "name": type(environment).__name__}  # type: ignore[misc]
         self._told = ""

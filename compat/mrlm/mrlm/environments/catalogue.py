@@ -7,40 +7,36 @@ from types import MappingProxyType
 from typing import Any
 
 from mrlm.core.environment import SimulatedEnvironment
+from mrlm.environments.code import CodeExecutionEnvironment
+from mrlm.environments.debate import DebateEnvironment
+from mrlm.environments.math import MathReasoningEnvironment
+from mrlm.environments.tools import ToolUseEnvironment
+from mrlm.environments.tools.builtin_tools import create_default_tool_registry
 from srl_envs.errors import EnvConfigError
 from srl_envs.validation import nearest
 
 
-def _code(**settings: Any) -> SimulatedEnvironment:
-    from mrlm.environments.code import CodeExecutionEnvironment
-
-    return CodeExecutionEnvironment(**settings)
-
-
-def _math(**settings: Any) -> SimulatedEnvironment:
-    from mrlm.environments.math import MathReasoningEnvironment
-
-    return MathReasoningEnvironment(**settings)
-
-
-def _debate(**settings: Any) -> SimulatedEnvironment:
-    from mrlm.environments.debate import DebateEnvironment
-
-    return DebateEnvironment(**settings)
-
-
 def _tools(**settings: Any) -> SimulatedEnvironment:
-    from mrlm.environments.tools import ToolUseEnvironment
-    from mrlm.environments.tools.builtin_tools import create_default_tool_registry
-
     return ToolUseEnvironment(create_default_tool_registry(), **settings)
 
 
 ENVIRONMENTS: Mapping[str, tuple[str, str, Callable[..., SimulatedEnvironment]]] = MappingProxyType(
     {
-        "code": ("code_v0", "programs to write, run against tests in a sandbox", _code),
-        "math": ("math_v0", "questions of mathematics with one right answer", _math),
-        "debate": ("debate_v0", "argue for or against a motion; a judge decides", _debate),
+        "code": (
+            "code_v0",
+            "programs to write, run against tests in a sandbox",
+            CodeExecutionEnvironment,
+        ),
+        "math": (
+            "math_v0",
+            "questions of mathematics with one right answer",
+            MathReasoningEnvironment,
+        ),
+        "debate": (
+            "debate_v0",
+            "argue for or against a motion; a judge decides",
+            DebateEnvironment,
+        ),
         "tool": ("tool_use_v0", "questions that need tools", _tools),
     }
 )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from mrlm.core.environment import EnvironmentMode, frozen_only
-from mrlm.environments.problems import ProblemGenerator
-from mrlm.environments.task import TaskEnvironment
+from mrlm.environments.task import ProblemGenerator, TaskEnvironment, problems
 
 __all__ = ["CodeExecutionEnvironment", "CodeProblemGenerator"]
 
@@ -32,6 +31,5 @@ class CodeExecutionEnvironment(TaskEnvironment):
         mode: EnvironmentMode | str = EnvironmentMode.CLIENT,
     ) -> None:
         frozen_only(mode)
-        options = {"max_cycles": max_attempts, "wall": timeout}
-        options |= generator.options() if generator else {}
-        super().__init__("code_v0", options | ({"path": dataset} if dataset is not None else {}))
+        options = {"max_cycles": max_attempts, "wall": timeout, **problems(generator, dataset)}
+        super().__init__("code_v0", options)

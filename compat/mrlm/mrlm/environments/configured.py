@@ -8,9 +8,10 @@ from typing import Any
 from mrlm.config.experiment import EnvironmentConfig
 from mrlm.core.environment import SimulatedEnvironment
 from mrlm.environments.catalogue import make
-from mrlm.environments.code import CodeExecutionEnvironment, CodeProblemGenerator
-from mrlm.environments.math import MathProblemGenerator, MathReasoningEnvironment
+from mrlm.environments.code import CodeProblemGenerator
+from mrlm.environments.math import MathProblemGenerator
 from mrlm.environments.remote import RemoteEnvironment
+from mrlm.environments.task import ProblemGenerator, problems
 from srl_envs.loading import references
 from srl_train.errors import ConfigError
 
@@ -22,6 +23,7 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
     "remote": ("code", "math", "debate", "tool"),
 }
 """Setting -> the types of environment that read it."""
+GENERATORS = {"code": CodeProblemGenerator, "math": MathProblemGenerator}
 
 
 def configured(section: EnvironmentConfig, place: str) -> SimulatedEnvironment:
@@ -44,34 +46,24 @@ def configured(section: EnvironmentConfig, place: str) -> SimulatedEnvironment:
                 f"{place}.{said}: it is read by {', '.join(READ_BY[name])}, and env_type is "
                 f"{section.env_type!r}: leave it out"
             )
-    kind = section.env_type
-    limits: dict[str, Any] = {"max_attempts": turns, "timeout": section.timeout}
-    limits = {name: value for name, value in limits.items() if value is not None}
+    kind, server = section.env_type, section.server_address
     if kind == "custom":
         return _own(section, place)
     if kind == "debate":
-        limit = {} if turns is None else {"max_turns": turns}
-        return make("debate", server_address=section.server_address, **limit)
-    if section.server_address is not None:
-        return _remote(section, turns)
-    if kind == "code":
-        programs = CodeProblemGenerator(section.difficulty_range)
-        return CodeExecutionEnvironment(programs, section.dataset, **limits)
-    if kind == "math":
-        questions = MathProblemGenerator(section.difficulty_range)
-        return MathReasoningEnvironment(questions, section.dataset, **limits)
-    return make("tool", **({} if turns is None else {"max_turns": turns}))
+        return make(kind, server_address=server, **_given(max_turns=turns))
+    own = problems(ProblemGenerator(section.difficulty_range), section.dataset)
+    if server is not None:
+        limits = _given(max_cycles=turns, wall=section.timeout)
+        return RemoteEnvironment(kind, server, **limits, **own)
+    if kind == "tool":
+        return make(kind, **_given(max_turns=turns))
+    limits = _given(max_attempts=turns, timeout=section.timeout)
+    generator = GENERATORS[kind](section.difficulty_range)
+    return make(kind, generator=generator, dataset=section.dataset, **limits)
 
 
-def _remote(section: EnvironmentConfig, turns: int | None) -> SimulatedEnvironment:
-    settings: dict[str, Any] = {
-        "max_cycles": turns,
-        "difficulty": section.difficulty_range,
-        "wall": section.timeout,
-        "path": section.dataset,
-    }
-    options = {name: value for name, value in settings.items() if value is not None}
-    return RemoteEnvironment(section.env_type, str(section.server_address), **options)
+def _given(**settings: Any) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _own(section: EnvironmentConfig, place: str) -> SimulatedEnvironment:

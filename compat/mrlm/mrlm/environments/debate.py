@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mrlm.core.environment import EnvironmentMode, SimulatedEnvironment, frozen_only
 from mrlm.core.language_model import LLMEnvironment
 from mrlm.core.types import Message, MessageRole, Observation, Reward
-from mrlm.environments.task import opening
+from mrlm.environments.task import opening, told
 from srl_agents.llm.judge import LLMJudge
 from srl_envs import registry
 from srl_envs.errors import EnvError
@@ -81,14 +81,10 @@ class DebateEnvironment(SimulatedEnvironment):
             raise EnvError("step() without a running debate: call reset() first")
         answer = self._opponent()
         spoken = {self._side: action.content, self._other: answer.content}
-        texts, rewards, ended, cut, infos = self._debate.step(spoken)
-        self._said += [action, Message(MessageRole.ENVIRONMENT, texts[self._side])]
-        self._heard += [answer, Message(MessageRole.ENVIRONMENT, texts[self._other])]
-        done = bool(ended[self._side] or cut[self._side])
-        info = dict(infos[self._side])
-        components = {} if "score" not in info else {"score": float(info["score"])}
-        reward = Reward(float(rewards[self._side]), components)
-        return Observation(list(self._said), done=done, info=info), reward
+        outcome = self._debate.step(spoken)
+        self._said.append(action)
+        self._heard += [answer, Message(MessageRole.ENVIRONMENT, outcome[0][self._other])]
+        return told(self._said, self._side, outcome)
 
     def close(self) -> None:
         """Close the debate."""

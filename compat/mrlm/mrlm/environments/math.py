@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from mrlm.core.environment import EnvironmentMode, frozen_only
-from mrlm.environments.problems import ProblemGenerator
-from mrlm.environments.task import TaskEnvironment
+from mrlm.environments.task import ProblemGenerator, TaskEnvironment, problems
 
 __all__ = ["MathProblemGenerator", "MathReasoningEnvironment"]
 
@@ -30,5 +29,4 @@ class MathReasoningEnvironment(TaskEnvironment):
         mode: EnvironmentMode | str = EnvironmentMode.CLIENT,
     ) -> None:
         frozen_only(mode)
-        options = {"max_cycles": max_attempts} | (generator.options() if generator else {})
-        super().__init__("math_v0", options | ({"path": dataset} if dataset is not None else {}))
+        super().__init__("math_v0", {"max_cycles": max_attempts, **problems(generator, dataset)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mrlm.core.environment import EnvironmentMode, frozen_only
+from mrlm.environments.catalogue import registered_name
 from mrlm.environments.task import TaskEnvironment
 from srl_envs.registry import SERVED
 
@@ -24,7 +25,5 @@ class RemoteEnvironment(TaskEnvironment):
         mode: EnvironmentMode | str = EnvironmentMode.CLIENT,
         **options: Any,
     ) -> None:
-        from mrlm.environments.catalogue import registered_name  # which imports this module
-
         frozen_only(mode)
         super().__init__(f"{SERVED}{server_address}/{registered_name(environment_id)}", options)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mrlm.core.environment import SimulatedEnvironment
@@ -10,6 +12,26 @@ from mrlm.core.types import Message, MessageRole, Observation, Reward
 from srl_envs import registry
 from srl_envs.errors import EnvError
 from srl_envs.text.env import TextEnv
+from srl_envs.validation import Step
+
+
+@dataclass(frozen=True)
+class ProblemGenerator:
+    """Problems drawn anew for every episode, of difficulty `difficulty_range[0]` to `[1]`."""
+
+    difficulty_range: tuple[int, int] | None = None
+    """The easiest and the hardest, 1 to 5; all where not given."""
+    families: Sequence[str] | str | None = None
+    """Kinds of problems, by srl_envs' names; all where not given."""
+
+
+def problems(
+    generator: ProblemGenerator | None, dataset: str | os.PathLike[str] | None
+) -> dict[str, Any]:
+    """The arguments of srl_envs' environment that stand for a generator and a file."""
+    drawn = generator or ProblemGenerator()
+    given = {"difficulty": drawn.difficulty_range, "families": drawn.families, "path": dataset}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 class TaskEnvironment(SimulatedEnvironment):
@@ -52,14 +74,9 @@ class TaskEnvironment(SimulatedEnvironment):
         if not game.agents:
             raise EnvError("step() without a running episode: call reset() first")
         [agent] = game.possible_agents
-        texts, rewards, ended, cut, infos = game.step({agent: action.content})
-        self._said += [action, Message(MessageRole.ENVIRONMENT, texts[agent])]
-        done, info = bool(ended[agent] or cut[agent]), dict(infos[agent])
-        components = {"score": float(info["score"])} if "score" in info else {}
-        return (
-            Observation(list(self._said), done=done, info=info),
-            Reward(float(rewards[agent]), components),
-        )
+        outcome = game.step({agent: action.content})
+        self._said.append(action)
+        return told(self._said, agent, outcome)
 
     def close(self) -> None:
         """Let go of what the task holds; `reset` opens it again."""
@@ -79,5 +96,14 @@ class TaskEnvironment(SimulatedEnvironment):
 def opening(game: TextEnv, agent: str, texts: Mapping[str, str]) -> list[Message]:
     """The rules and the first situation, as a conversation begins."""
     rules = game.unwrapped.text_view.rules(agent)
-    told = texts[agent].removeprefix(rules).strip()
-    return [Message(MessageRole.SYSTEM, rules), Message(MessageRole.USER, told)]
+    start = texts[agent].removeprefix(rules).strip()
+    return [Message(MessageRole.SYSTEM, rules), Message(MessageRole.USER, start)]
+
+
+def told(said: list[Message], agent: str, outcome: Step) -> tuple[Observation, Reward]:
+    """What an agent observes after a step, all that was `said` to it, and what it earned."""
+    texts, rewards, ended, cut, infos = outcome
+    said.append(Message(MessageRole.ENVIRONMENT, texts[agent]))
+    done, info = bool(ended[agent] or cut[agent]), dict(infos[agent])
+    components = {"score": float(info["score"])} if "score" in info else {}
+    return Observation(list(said), done=done, info=info), Reward(float(rewards[agent]), components)
