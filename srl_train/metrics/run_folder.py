@@ -35,11 +35,11 @@ class Sample:
     path: Path
     episodes: tuple[Episode, ...]
 
-    @property
-    def label(self) -> str:
-        """'round 12' for round_00012.jsonl."""
-        name, _, number = self.path.stem.rpartition("_")
-        return f"{name} {int(number)}" if name and number.isdecimal() else self.path.stem
+
+def sample_label(path: Path) -> str:
+    """'round 12' for round_00012.jsonl."""
+    name, _, number = path.stem.rpartition("_")
+    return f"{name} {int(number)}" if name and number.isdecimal() else path.stem
 
 
 @dataclass(frozen=True)

@@ -15,19 +15,17 @@ from srl_train.metrics.report.document import (
     Cards,
     Document,
     Games,
-    Notes,
     Progress,
     RunLine,
     Runs,
     Section,
     Text,
     number,
-    share,
     table,
 )
 from srl_train.metrics.report.headline import edges
 from srl_train.metrics.report.transcript import newest
-from srl_train.metrics.run_folder import number_at
+from srl_train.metrics.run_folder import number_at, sample_label
 from srl_train.metrics.seeds import Entry
 
 MOST_COMPARED = 12
@@ -52,13 +50,13 @@ def of_run(
         Section("Who did what to whom", graphs),
         Section("What the learners measured", _curves(run, "learning")),
         Section("Learned from data", figures.figure(figures.stages(run), "Loss of each step.")),
-        Section("Configuration", [Text(run.config_text, "listing")] if run.config_text else []),
+        Section("Configuration", build.configuration(run)),
     ]  # fmt: skip
-    told = (("Warnings of the run.", run.warnings), ("What cannot be read.", run.notes))
+    notes = build.notes(run, partial="What cannot be read.")
     return Document(
         f"{run.environment}: {len(run.models) or 'no'} models",
         f"{name} · mode {run.mode} · updates {run.strategy} · seed {run.seed}",
-        [*(Notes(title, lines) for title, lines in told if lines), progress(run), _cards(run)],
+        [*notes, progress(run), _cards(run)],
         [part for part in parts if part.blocks],
     )
 
@@ -128,35 +126,19 @@ def _about(run: WatchedRun) -> str:
 
 
 def _cards(run: WatchedRun) -> Cards:
-    first, last = edges(run.series("environment", "raw_reward"))
     pace, total = run.pace, run.so_far
-    cards = [
+    return Cards([
         ("Time left", _time_left(run) or MISSING, f"{number(pace.seconds, 3)} s a round"),
-        ("Raw reward, first → last rounds", f"{number(first)} → {number(last)}",
-         _baselines(run) or "per agent and step"),
-        ("Throughput", f"{number(pace.games, 3)} games/s",
-         f"{number(pace.samples, 3)} samples/s"),
-        ("Cooperation rate", _ends(run, "cooperation_rate"), "first → last rounds"),
-        ("Parse failures", _ends(run, "parse_failures"), "of all answers"),
+        *build.measured(run),
+        ("Throughput", f"{number(pace.games, 3)} games/s", f"{number(pace.samples, 3)} samples/s"),
         ("Games", f"{total.episodes:.0f}", f"{total.failed:.0f} failed, kept out of training"),
-    ]  # fmt: skip
-    return Cards(cards)
-
-
-def _baselines(run: WatchedRun) -> str:
-    return " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
-
-
-def _ends(run: WatchedRun, key: str) -> str:
-    ends = edges(run.series("environment", key))
-    return " → ".join(map(share, ends)) if any(map(math.isfinite, ends)) else MISSING
+    ])  # fmt: skip
 
 
 def _curves(run: WatchedRun, name: str, caption: str = "") -> list[Block]:
-    rounds, stride = len(run.rounds), run.so_far.columns.stride
-    thinned = f" Each point is the mean of {stride} rounds." if stride > 1 else ""
-    drawn_as = f"{caption} {build.how_drawn(rounds)}{thinned}".strip()
-    return figures.figure(figures.FIGURES[name](run), drawn_as)
+    stride = run.so_far.columns.stride
+    thinned = f"Each point is the mean of {stride} rounds." if stride > 1 else ""
+    return build.curves(run, name, f"{caption} {thinned}".strip())
 
 
 def _playing(run: WatchedRun, trusted: bool) -> list[Block]:
@@ -170,14 +152,8 @@ def _playing(run: WatchedRun, trusted: bool) -> list[Block]:
 
 
 def _games(name: str, run: WatchedRun) -> list[Block]:
-    if not run.files:
-        return []
-    return [Games(name, [(path.name, _label(path)) for path in run.files])]
-
-
-def _label(path: Path) -> str:
-    word, _, digits = path.stem.partition("_")
-    return f"{word} {int(digits)}" if digits.isdecimal() else path.stem
+    files = [(path.name, sample_label(path)) for path in run.files]
+    return [Games(name, files)] if files else []
 
 
 def _models(run: WatchedRun) -> list[Block]:

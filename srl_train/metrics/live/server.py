@@ -6,7 +6,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +26,15 @@ with needed_by("the live page"):
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
-    from starlette.routing import Route
+    from starlette.routing import Mount, Route
+    from starlette.staticfiles import StaticFiles
     from starlette.types import ASGIApp
     from uvicorn import Config, Server
 
     from srl_train.metrics.live.guard import Guard
 
-ASSETS = {
-    "uPlot.min.css": "text/css",
-    "page.css": "text/css",
-    "live.css": "text/css",
-    "uPlot.iife.min.js": "text/javascript",
-    "graph.js": "text/javascript",
-    "page.js": "text/javascript",
-    "live.js": "text/javascript",
-}
+ASSETS = ("uPlot.min.css", "page.css", "live.css",
+          "uPlot.iife.min.js", "graph.js", "page.js", "live.js")  # fmt: skip
 PULSE = 5.0
 """Seconds after which a reader is told that there is nothing new, and for how long."""
 MOST_READERS = 64
@@ -122,13 +115,6 @@ def _app(hub: Hub, token: str | None, names: Sequence[str]) -> ASGIApp:
         ]
         return HTMLResponse(PAGE.format(links="\n".join(links)))
 
-    async def asset(request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in ASSETS:
-            raise HTTPException(404)
-        text = files("srl_train.metrics.report").joinpath("page_assets", name).read_bytes()
-        return Response(text, media_type=ASSETS[name])
-
     async def events(request: Request) -> Response:
         name = request.query_params.get("run") or hub.only_run or ""
         feed = hub.feed(name)
@@ -173,7 +159,7 @@ def _app(hub: Hub, token: str | None, names: Sequence[str]) -> ASGIApp:
 
     routes = [
         Route("/", page),
-        Route("/assets/{name}", asset),
+        Mount("/assets", StaticFiles(packages=[("srl_train.metrics.report", "page_assets")])),
         Route("/events", events),
         Route("/game", game),
     ]

@@ -13,6 +13,7 @@ from srl_train.metrics.report import figures, page, tables
 from srl_train.metrics.report.document import (
     MISSING,
     Block,
+    Card,
     Cards,
     Details,
     Document,
@@ -29,7 +30,7 @@ from srl_train.metrics.report.document import (
 from srl_train.metrics.report.headline import FOR_THE_OPTIMUM, Headline, ends, headline
 from srl_train.metrics.report.interactions import interactions
 from srl_train.metrics.report.transcript import transcript, view_of
-from srl_train.metrics.run_folder import Run, Sample, load, number_at
+from srl_train.metrics.run_folder import Run, Sample, load, number_at, sample_label
 
 
 def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = False) -> Path:
@@ -52,9 +53,9 @@ def report(run: Run, *, trusted: bool = False) -> Document:
         Section("How they played", _behaviour(run)),
         Section("Who did what to whom", interactions(run, trusted=trusted)),
         Section("Who updated when", _updates(run)),
-        Section("What the learners measured", _curves(run, "learning")),
+        Section("What the learners measured", curves(run, "learning")),
         Section("Sample episodes", _episodes(run, trusted)),
-        Section("Configuration", _configuration(run)),
+        Section("Configuration", configuration(run)),
     ]
     return Document(
         f"{run.environment}: {_who(run)}",
@@ -84,19 +85,21 @@ def how_drawn(rounds: int) -> str:
     )
 
 
-def notes(run: Run, label: str = "") -> list[Notes]:
+def notes(run: Run, label: str = "", partial: str = "This report is partial.") -> list[Notes]:
     """What was warned of and what is missing."""
-    told = (("Warnings of the run.", run.warnings), ("This report is partial.", run.notes))
+    told = (("Warnings of the run.", run.warnings), (partial, run.notes))
     before = f"{label}: " if label else ""
     return [Notes(before + title, lines) for title, lines in told if lines]
 
 
-def _curves(run: Run, name: str, caption: str = "") -> list[Block]:
-    drawn_as = how_drawn(len(run.rows))
-    return figures.figure(figures.FIGURES[name](run), f"{caption} {drawn_as}".strip())
+def curves(run: Run, name: str, caption: str = "") -> list[Block]:
+    """A figure of the run, with what its lines are."""
+    drawn_as = f"{caption} {how_drawn(len(run.rounds))}".strip()
+    return figures.figure(figures.FIGURES[name](run), drawn_as)
 
 
-def _cards(run: Run) -> Cards:
+def measured(run: Run) -> list[Card]:
+    """How well the models do."""
     head = headline(run)
     in_training = f"{number(head.start)} → {number(head.end)}" if run.rows else ""
     cards = [("Raw reward, first → last rounds", in_training or MISSING, "per agent and step")]
@@ -107,11 +110,16 @@ def _cards(run: Run) -> Cards:
         more += f" · in training {in_training}" if in_training else ""
         evaluated = f"{number(head.before)} → {number(head.after)}"
         cards = [("Raw reward, evaluation before → after", evaluated, more)]
-    cards += [
+    return [
+        *cards,
         _way(run, head),
         ("Cooperation rate", " → ".join(map(share, ends(run, "cooperation_rate"))), ""),
         ("Parse failures", " → ".join(map(share, ends(run, "parse_failures"))), "of all answers"),
     ]
+
+
+def _cards(run: Run) -> Cards:
+    cards = measured(run)
     if run.stages:
         passes = ", ".join(f"{stage.upper()} {len(rows)}" for stage, rows in run.stages.items())
         spent = sum(number_at(row, "seconds") for rows in run.stages.values() for row in rows)
@@ -126,7 +134,7 @@ def _cards(run: Run) -> Cards:
     return Cards(cards)
 
 
-def _way(run: Run, head: Headline) -> tuple[str, str, str]:
+def _way(run: Run, head: Headline) -> Card:
     """How far the models came, of a game whose optimum is known and trained for."""
     known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
     if not known:
@@ -164,9 +172,9 @@ def _stages(run: Run) -> list[Block]:
 
 
 def _reward(run: Run) -> list[Block]:
-    several = _curves(run, "environments", "Rounds that played the environment.")
+    several = curves(run, "environments", "Rounds that played the environment.")
     return [
-        *_curves(
+        *curves(
             run, "reward", "Raw: the environment's own, mean per agent and step. "
             "Shaped: after the mode's mixing."
         ),
@@ -181,7 +189,7 @@ def _models(run: Run) -> list[Block]:
     if not run.models:
         return []
     return [
-        *_curves(run, "returns"),
+        *curves(run, "returns"),
         tables.performance(run),
         Text(
             "Start and end are means over the first and the last tenth of the rounds; rewards are "
@@ -194,7 +202,7 @@ def _behaviour(run: Run) -> list[Block]:
     if not run.rows:
         return []
     failed = _headed("Failed episodes", tables.failed_episodes(run))
-    return [*_curves(run, "behaviour"), *(failed or [Text("No episode failed.")])]
+    return [*curves(run, "behaviour"), *(failed or [Text("No episode failed.")])]
 
 
 def _updates(run: Run) -> list[Block]:
@@ -209,8 +217,8 @@ def _updates(run: Run) -> list[Block]:
             figures.activity(run),
             "Filled: rounds were played, or the model learned or waited for its turn to.",
         ),
-        *_curves(run, "versions"),
-        *_curves(run, "weights", "Only rounds that changed a model's weights are joined."),
+        *curves(run, "versions"),
+        *curves(run, "weights", "Only rounds that changed a model's weights are joined."),
         tables.updates(run),
         Text(
             "Weight change: L2 norm of what a round added to the trainable weights. "
@@ -227,7 +235,7 @@ def _episodes(run: Run, trusted: bool) -> list[Block]:
 
 
 def _sample(run: Run, sample: Sample, trusted: bool) -> Sequence[Block]:
-    title = Text(sample.label.capitalize(), "heading")
+    title = Text(sample_label(sample.path).capitalize(), "heading")
     if not sample.episodes:
         return title, Text("The file is empty.")
     return title, *sample_episode(sample.episodes[0], run, trusted=trusted)
@@ -251,7 +259,8 @@ def sample_episode(
     return (drawn(episode, view),)
 
 
-def _configuration(run: Run) -> list[Block]:
+def configuration(run: Run) -> list[Block]:
+    """What the run was told, and the versions that it ran with."""
     versions = run.summary.get("versions")
     blocks: list[Block] = [Text(run.config_text, "listing")] if run.config_text else []
     if isinstance(versions, Mapping) and versions:

@@ -132,11 +132,15 @@ class HeatMap:
     """What more there is to say of each, shown on hovering."""
 
 
+Card = tuple[str, str, str]
+"""A name, a number and what more there is to say of it."""
+
+
 @dataclass(frozen=True)
 class Cards:
-    """The headline of a page: names, numbers and what more there is to say of them."""
+    """The headline of a page."""
 
-    cards: Sequence[tuple[str, str, str]]
+    cards: Sequence[Card]
 
 
 @dataclass(frozen=True)

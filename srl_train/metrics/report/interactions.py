@@ -31,7 +31,7 @@ from srl_train.metrics.report.document import (
     Notes,
     Period,
 )
-from srl_train.metrics.run_folder import Run, Sample
+from srl_train.metrics.run_folder import Run, sample_label
 
 PERIODS = 6
 """Stretches of rounds at most that graphs are drawn of; fewer where they had fewer than FILES."""
@@ -89,7 +89,7 @@ def _blocks(
             own, told = _observed(file, trusted)
             games += [_named(game, models) for game in own]
             notes += told
-        first, last = (Sample(files[place].path, ()).label for place in (0, -1))
+        first, last = (sample_label(files[place].path) for place in (0, -1))
         when = first if first == last else f"{first} to {last.rpartition(' ')[2]}"
         found.append((f"{when.capitalize()} · {len(games)} games", graphs(games)))
     notes += [why for _, one in found for why in one.not_replayed]
