@@ -59,8 +59,8 @@ class SimultaneousGame(RoundGame):
         reward_ceiling: float,
         noise_std: float = 0.0,
         max_cycles: int,
-        obs_mode: str,
-        render_mode: str | None,
+        obs_mode: str = "vector",
+        render_mode: str | None = None,
     ) -> None:
         self.noise_std = number_between("noise_std", noise_std, 0.0)
         self.reward_ceiling = reward_ceiling

@@ -31,8 +31,6 @@ class ColourGame(base.SimultaneousGame):
             high=(len(self.stakes), self.turns),
             reward_ceiling=max(self.stakes) * self.turns,
             max_cycles=self.turns,
-            obs_mode="vector",
-            render_mode=None,
         )
 
     def make_view(self) -> ColourView:

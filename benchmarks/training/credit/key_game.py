@@ -9,7 +9,6 @@ act has any influence on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,8 +45,6 @@ class KeyGame(base.SimultaneousGame):
             reward_ceiling=PRIZE + base.NOISE_LIMIT * WEATHER,
             noise_std=WEATHER,
             max_cycles=TURNS,
-            obs_mode="vector",
-            render_mode=None,
         )
 
     def baselines(self) -> dict[str, float]:
@@ -76,13 +73,12 @@ class KeyGame(base.SimultaneousGame):
         return [(agent / AGENTS, self.played / TURNS) for agent in range(AGENTS)]
 
 
-@dataclass(frozen=True)
 class KeyGameView(FixedChoices):
     """How the game reads and is answered."""
 
-    choices: ClassVar[tuple[str, ...]] = COLOURS
-    default_action: int = 0
-    parse_penalty: float = 0.0
+    choices = COLOURS
+    default_action = 0
+    parse_penalty = 0.0
 
     def rules(self, agent: str) -> str:
         """The game and how to answer."""

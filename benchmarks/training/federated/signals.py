@@ -8,7 +8,6 @@ nothing to an agent, and what is right for one signal says nothing about another
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from srl_envs.games import base
@@ -39,8 +38,6 @@ class Signals(base.SimultaneousGame):
             high=(1.0,),
             reward_ceiling=1.0,
             max_cycles=TURNS,
-            obs_mode="vector",
-            render_mode=None,
         )
 
     def baselines(self) -> dict[str, float]:
@@ -75,13 +72,12 @@ class Signals(base.SimultaneousGame):
         return [(signal / len(SIGNALS),) for signal in self._shown_now]
 
 
-@dataclass(frozen=True)
 class SignalsView(FixedChoices):
     """How the game reads and is answered."""
 
-    choices: ClassVar[tuple[str, ...]] = COLOURS
-    default_action: int = 0
-    parse_penalty: float = 0.0
+    choices = COLOURS
+    default_action = 0
+    parse_penalty = 0.0
 
     def rules(self, agent: str) -> str:
         """The game and how to answer."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,8 +59,6 @@ class KuhnPoker(base.SimultaneousGame):
             high=(len(CARDS) - 1.0, 1.0, float(len(OPEN))),
             reward_ceiling=2.0,
             max_cycles=3,
-            obs_mode="vector",
-            render_mode=None,
         )
 
     def baselines(self) -> dict[str, float]:
@@ -116,13 +113,12 @@ def observation(card: int, first: bool, history: History) -> base.Row:
     return (float(card), float(first), float(number))
 
 
-@dataclass(frozen=True)
 class PokerView(FixedChoices):
     """How the game reads and is answered."""
 
-    choices: ClassVar[tuple[str, ...]] = CHOICES
-    default_action: int = PASS
-    parse_penalty: float = 0.0
+    choices = CHOICES
+    default_action = PASS
+    parse_penalty = 0.0
 
     def rules(self, agent: str) -> str:
         """The game and how to answer."""

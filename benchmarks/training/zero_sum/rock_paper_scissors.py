@@ -8,7 +8,6 @@ rock, is 2/3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,8 +37,6 @@ class BiasedRockPaperScissors(base.SimultaneousGame):
             high=(1.0,),
             reward_ceiling=float(PAYOFFS.max()),
             max_cycles=1,
-            obs_mode="vector",
-            render_mode=None,
         )
 
     def baselines(self) -> dict[str, float]:
@@ -63,13 +60,12 @@ class BiasedRockPaperScissors(base.SimultaneousGame):
         return [(0.0,), (0.0,)], [won, -won], [{}, {}]
 
 
-@dataclass(frozen=True)
 class MovesView(FixedChoices):
     """How the game reads and is answered."""
 
-    choices: ClassVar[tuple[str, ...]] = MOVES
-    default_action: int = 0
-    parse_penalty: float = 0.0
+    choices = MOVES
+    default_action = 0
+    parse_penalty = 0.0
 
     def rules(self, agent: str) -> str:
         """The game and how to answer."""
