@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,8 +14,10 @@ from benchmarks.records import CONFIGS
 from benchmarks.training.claim import Request, Target
 from srl_agents.episode import Episode, read_jsonl
 from srl_train.config import yaml_file
+from srl_train.config.run import RunConfig
+from srl_train.engine.assemble import assemble
 from srl_train.engine.evaluation import evaluate
-from srl_train.engine.rounds import RoundResult
+from srl_train.engine.rounds import RoundResult, run_round
 from srl_train.engine.state import Run
 from srl_train.trainer import Trainer
 
@@ -75,6 +78,29 @@ def trained(
                     "cpu_seconds": time.process_time() - worked,
                     "out": str(out),
                 }
+
+
+@contextmanager
+def assembled(
+    settings: Settings | RunConfig, make_env: Callable[[], Any] | None = None
+) -> Iterator[Run]:
+    """A run of a configuration or of settings alone, which writes no files, in the configured game
+    or in another."""
+    if not isinstance(settings, RunConfig):
+        settings = yaml_file.from_tree({}, settings)
+    run = assemble(settings, make_env)
+    try:
+        yield run
+    finally:
+        run.players.close()
+
+
+def rounds_of(run: Run) -> Iterator[RoundResult]:
+    """All rounds of a run, each as soon as it is learned from."""
+    while run.next_round < run.config.rounds:
+        result = run_round(run, run.next_round)
+        run.next_round += 1
+        yield result
 
 
 def options_of(request: Request, example: str) -> dict[str, Any]:

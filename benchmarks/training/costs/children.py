@@ -20,11 +20,11 @@ from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 from benchmarks.training.costs.usage import largest
 from benchmarks.training.costs.vocabulary import update_cost
+from benchmarks.training.runs import rounds_of
 from srl_agents.llm import tiny
 from srl_train.config import yaml_file
 from srl_train.engine.assemble import assemble
 from srl_train.engine.builders.environment import build_env
-from srl_train.engine.rounds import run_round
 from srl_train.engine.state import Run
 from srl_train.trainer import Trainer
 from srl_train.updates import RoundContext
@@ -107,9 +107,8 @@ def tensor_bytes(settings: Mapping[str, Any]) -> dict[str, int]:
     run = assemble(config)
     gradients = {"gradients": 0}
     _watch_gradients(run, gradients)
-    for number in range(config.rounds):
-        run_round(run, number)
-        run.next_round = number + 1
+    for _ in rounds_of(run):
+        pass
     if not all(run.versions.values()):
         raise RuntimeError(f"a model never updated: {run.versions}")
     trainable = [t for learner in run.learners.values() for t in learner.weights().values()]

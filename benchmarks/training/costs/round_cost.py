@@ -8,12 +8,13 @@ arrive at the same weights, but for rounding.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -29,14 +30,11 @@ from srl_train.data.samples import TokenSample
 from srl_train.engine import rounds
 from srl_train.engine.assemble import assemble
 from srl_train.engine.games import play_groups
-from srl_train.engine.state import Run
 
 REPEATS = 7
 ROUNDING = 1e-5
 """Of a weight: our learner computes logits for the answers' tokens alone, TRL for all, and sums in
 another order. An update moves weights by about the learning rate, 3e-3."""
-PLAYS = play_groups.__name__
-"""What a round calls to play its episodes."""
 Weights = Mapping[str, Mapping[str, Tensor]]
 """Model -> parameter name -> tensor."""
 
@@ -140,18 +138,9 @@ def train_bare(config: RunConfig, recording: Recording) -> tuple[float, float, W
     return spent, loop, weights
 
 
-@contextlib.contextmanager
-def _played_already(episodes: list[Episode]) -> Iterator[None]:
+def _played_already(episodes: list[Episode]) -> AbstractContextManager[Any]:
     """Inside, a round finds these episodes instead of playing."""
-
-    def recorded(run: Run, number: int) -> list[Episode]:
-        return episodes
-
-    setattr(rounds, PLAYS, recorded)
-    try:
-        yield
-    finally:
-        setattr(rounds, PLAYS, play_groups)
+    return patch.object(rounds, "play_groups", lambda run, number: episodes)
 
 
 def _keep_updates(learner: Any, kept: list[Update]) -> None:

@@ -31,8 +31,8 @@ from benchmarks.training.credit.tabular import (
     dilemma,
     games_until_found,
 )
+from benchmarks.training.runs import assembled, rounds_of
 from srl_agents.episode import Episode
-from srl_train.config import yaml_file
 from srl_train.config.learning.credit import (
     AlignmentCredit,
     CounterfactualCredit,
@@ -40,9 +40,7 @@ from srl_train.config.learning.credit import (
     PlainCredit,
     ScaledCredit,
 )
-from srl_train.engine.assemble import assemble
 from srl_train.engine.evaluation import evaluate
-from srl_train.engine.rounds import run_round
 
 KEY_CREDIT: Mapping[str, CreditConfig | None] = {
     "per_agent": PlainCredit(),
@@ -134,21 +132,16 @@ def dilemmas(seeds: Sequence[int], updates: int = DILEMMA_UPDATES) -> list[dict[
 def with_the_model(settings: Mapping[str, Any]) -> dict[str, Any]:
     """One run of the embedded model: how often it opens, before and after."""
     began = time.process_time()
-    config = yaml_file.from_tree({}, settings)
-    run = assemble(config, KeyGame)
-    _, before = evaluate(run, 64)
-    steps = config.rounds * config.rollout.episodes * TURNS
-    for number in range(config.rounds):
-        steps += run_round(run, number).row.get("replayed_steps", 0)
-        run.next_round = number + 1
-    _, after = evaluate(run, 64)
+    with assembled(settings, KeyGame) as run:
+        _, before = evaluate(run, 64)
+        rounds, rollout = run.config.rounds, run.config.rollout
+        steps = rounds * rollout.episodes * TURNS
+        steps += sum(result.row.get("replayed_steps", 0) for result in rounds_of(run))
+        _, after = evaluate(run, 64)
     return {
         "part": "model",
-        "seed": config.seed,
-        "answers": config.rounds
-        * config.rollout.groups_per_round
-        * config.rollout.group_size
-        * TURNS,
+        "seed": run.config.seed,
+        "answers": rounds * rollout.groups_per_round * rollout.group_size * TURNS,
         "steps": steps,
         "before": opened(before),
         "after": opened(after),

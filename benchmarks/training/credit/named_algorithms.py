@@ -28,7 +28,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,14 +35,11 @@ from typing import Any
 from benchmarks.records import circumstances
 from benchmarks.training.claim import Claim, Intervals, Request, Result, Row, Table, Target
 from benchmarks.training.credit.colour_games import ColourGame, HowMuch, When, Whose
-from benchmarks.training.runs import Settings
+from benchmarks.training.runs import Settings, assembled, rounds_of
 from benchmarks.training.unseen.exam import HeldOut
 from srl_agents.episode import Decision, Episode
 from srl_agents.evaluation.aggregates import Estimate, interquartile_mean
 from srl_agents.rollout.branching import BranchedEpisode
-from srl_train.config import yaml_file
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
 from srl_train.engine.run_files import write_whole
 
 RATES = (1e-3, 3e-3, 1e-2)
@@ -176,16 +172,15 @@ def _read(file: Path, asked: Row) -> dict[str, Any] | None:
 
 def _trained(game: Game, settings: Settings, games: int) -> dict[str, Any]:
     began, worked = time.perf_counter(), time.process_time()
-    run = assemble(yaml_file.from_tree({}, settings), game.make)
-    with closing(run.players):
+    with assembled(settings, game.make) as run:
         curve: list[float | None] = []
         generated = left_out = 0
-        while generated < game.tokens:
-            result = run_round(run, run.next_round)
-            run.next_round += 1
+        for result in rounds_of(run):
             generated += answer_tokens(result.episodes)
             left_out += sum(own["steps_left_out"] for own in result.row["models"].values())
             curve.append(result.row["environment"]["raw_reward"])
+            if generated >= game.tokens:
+                break
         return {
             "after": game.exam(games)(run)["score"],
             "tokens": generated,
@@ -198,9 +193,7 @@ def _trained(game: Game, settings: Settings, games: int) -> dict[str, Any]:
 
 def _untrained(game: Game, request: Request) -> float:
     """The score of the embedded model as it starts, which is the same on every seed."""
-    settings = {**SHARED, **game.settings, **request.overrides}
-    run = assemble(yaml_file.from_tree({}, settings), game.make)
-    with closing(run.players):
+    with assembled({**SHARED, **game.settings, **request.overrides}, game.make) as run:
         score: float = game.exam(request.games)(run)["score"]
     return score
 

@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.training.claim import Claim, Request, Result, Table
+from benchmarks.training.runs import assembled, rounds_of
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, Policy
 from srl_agents.scripted.registry import classic_policy
-from srl_train.config import yaml_file
-from srl_train.engine.assemble import assemble
 from srl_train.engine.evaluation import evaluate
-from srl_train.engine.rounds import run_round
 
 SETTING: Mapping[str, Any] = {
     "environment.name": "coop_compete_v0",
@@ -127,19 +125,17 @@ def _against_repeating(pays: Sequence[Sequence[float]], rounds: int) -> float:
 
 def _trained(settings: Mapping[str, Any], partner: str, games: int) -> dict[str, Any]:
     named = PARTNERS[0] if partner == MIXTURE else partner
-    run = assemble(yaml_file.from_tree({}, {**settings, f"seats.{PARTNER_AGENT}": named}))
-    if partner == MIXTURE:
-        game = run.make_env()
-        drawn = DrawnPartner([classic_policy(name, game) for name in PARTNERS])
-        run.policies = {**run.policies, PARTNER_AGENT: drawn}
-    before, _ = evaluate(run, games)
-    during = []
-    for number in range(run.config.rounds):
-        episodes = run_round(run, number).episodes
-        steps = [step for episode in episodes for step in episode.steps_of(MODEL_SEAT)]
-        during.append(math.fsum(step.reward for step in steps) / len(steps))
-        run.next_round = number + 1
-    after, _ = evaluate(run, games)
+    with assembled({**settings, f"seats.{PARTNER_AGENT}": named}) as run:
+        if partner == MIXTURE:
+            game = run.make_env()
+            drawn = DrawnPartner([classic_policy(name, game) for name in PARTNERS])
+            run.policies = {**run.policies, PARTNER_AGENT: drawn}
+        before, _ = evaluate(run, games)
+        during = []
+        for result in rounds_of(run):
+            steps = [one for episode in result.episodes for one in episode.steps_of(MODEL_SEAT)]
+            during.append(math.fsum(step.reward for step in steps) / len(steps))
+        after, _ = evaluate(run, games)
     return {
         "before": before["per_model"]["model_0"],
         "after": after["per_model"]["model_0"],

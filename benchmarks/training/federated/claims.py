@@ -14,13 +14,11 @@ from torch import Tensor
 from benchmarks.records import CONFIGS
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.federated import signals
-from benchmarks.training.runs import Settings, trained
+from benchmarks.training.runs import Settings, assembled, rounds_of, trained
 from benchmarks.training.unseen.exam import HeldOut
 from srl_agents.episode import Episode
 from srl_agents.evaluation.bootstrap import mean_interval
 from srl_train.config import yaml_file
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
 from srl_train.metrics import read_metrics
 from srl_train.updates import RoundContext, Tensors
 
@@ -126,22 +124,19 @@ def _before_means(request: Request, settings: Settings) -> list[list[Mapping[str
     """The models' adapters as they were just before each mean of a run."""
     config = yaml_file.load(CONFIGS / EXAMPLE, {**settings, **request.overrides})
     found: list[list[Mapping[str, Tensor]]] = []
-    run = assemble(config)
-    merge = run.strategy.on_weights
+    with assembled(config) as run:
+        merge = run.strategy.on_weights
 
-    def on_weights(before: Tensors, after: Tensors, state: Any, context: RoundContext) -> Any:
-        own = [{n: t.double() for n, t in one.items()} for one in after.values() if one is not None]
-        taken, later = merge(before, after, state, context)
-        if later["rounds"] == 0:
-            found.append(own)
-        return taken, later
+        def on_weights(before: Tensors, after: Tensors, state: Any, context: RoundContext) -> Any:
+            own = [{n: t.double() for n, t in one.items()} for one in after.values() if one]
+            taken, later = merge(before, after, state, context)
+            if later["rounds"] == 0:
+                found.append(own)
+            return taken, later
 
-    run.strategy = run.strategy._replace(on_weights=on_weights)
-    try:
-        for number in range(config.rounds):
-            run_round(run, number)
-    finally:
-        run.players.close()
+        run.strategy = run.strategy._replace(on_weights=on_weights)
+        for _ in rounds_of(run):
+            pass
     return found
 
 

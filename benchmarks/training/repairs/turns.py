@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from benchmarks.training.claim import Request
-from benchmarks.training.repairs import sticks
-from srl_train.config import yaml_file
+from benchmarks.training.repairs.sticks import PLAYERS, game
+from benchmarks.training.runs import Settings, assembled, rounds_of
 from srl_train.data.samples import TokenSample, in_groups
-from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
-from srl_train.engine.state import Run
 
 Row = dict[str, Any]
 ENTROPY = "entropy as told / that of real choices"
 FORCED = "share of forced tokens among those trained on"
 NEVER_ASKED = "an agent that is never asked in some games"
 BUDGET = "a sample budget of a quarter of a round, four agents of one model"
-Settings = Mapping[str, Any]
 BUDGETED: Settings = {
     "environment.name": "coop_compete_v0",
     "environment.options": {"num_agents": 4, "max_cycles": 2},
@@ -61,7 +57,7 @@ def measure(request: Request) -> list[Row]:
 def budget(settings: Settings) -> Row:
     """Samples that each place's agent was trained on: least by most."""
     trained: Counter[str] = Counter()
-    with _assembled(settings) as run:
+    with assembled(settings) as run:
         learner = run.learners["model_0"]
         learn = learner.learn
 
@@ -70,8 +66,8 @@ def budget(settings: Settings) -> Row:
             return learn(samples, seed, version)
 
         learner.learn = counted  # type: ignore[method-assign]
-        for number in range(run.config.rounds):
-            run_round(run, number)
+        for _ in rounds_of(run):
+            pass
         numbers = [trained[agent] for agent in run.seats]
     return {
         "what": BUDGET,
@@ -83,10 +79,10 @@ def budget(settings: Settings) -> Row:
 
 def without_a_turn(algorithm: str, settings: Settings) -> Row:
     """Games of the third player that are left out, beyond the groups in which it was not asked."""
-    with _assembled({**settings, "algorithm.name": algorithm}, OFTEN_OVER) as run:
+    with assembled({**settings, "algorithm.name": algorithm}, partial(game, OFTEN_OVER)) as run:
         result = run_round(run, 0)
         size, seed = run.config.rollout.group_size, run.config.seed
-    third = sticks.PLAYERS[2]
+    third = PLAYERS[2]
     due = sum(
         len(group)
         for group in in_groups(result.episodes, size)
@@ -110,7 +106,7 @@ def forced(settings: Settings) -> list[Row]:
     That is the mean of -log p of what it chose: the same in expectation.
     """
     seen: list[TokenSample] = []
-    with _assembled(settings, LONGER) as run:
+    with assembled(settings, partial(game, LONGER)) as run:
         for buffer in run.buffers.values():
             _watch(buffer, seen)
         models = run_round(run, 0).row["models"].values()
@@ -158,14 +154,3 @@ def _watch(buffer: Any, seen: list[TokenSample]) -> None:
         add(samples)
 
     buffer.add = watched
-
-
-@contextmanager
-def _assembled(settings: Settings, number_of_sticks: int | None = None) -> Iterator[Run]:
-    """A run of these settings, in the configured game or that of sticks."""
-    made = None if number_of_sticks is None else partial(sticks.game, number_of_sticks)
-    run = assemble(yaml_file.from_tree({}, settings), made)
-    try:
-        yield run
-    finally:
-        run.players.close()

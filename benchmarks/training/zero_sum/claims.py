@@ -9,15 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
+from benchmarks.training.runs import Settings, assembled, rounds_of
 from benchmarks.training.zero_sum import kuhn_poker, rock_paper_scissors
 from srl_agents.evaluation.bootstrap import mean_interval
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_train.config import yaml_file
-from srl_train.engine.assemble import assemble
 from srl_train.engine.games import grow_pools
-from srl_train.engine.rounds import run_round
-
-Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -131,18 +127,15 @@ def trained(game: Judged, settings: Settings) -> list[dict[str, Any]]:
     % of the rounds) and in the end (80, 90 and 100 %), and the mixture of its strategies so far:
     as its pool draws them, evenly where it has none."""
     began = time.process_time()
-    config = yaml_file.from_tree({}, settings)
-    run = assemble(config, game.make_env)
-    backend = run.players.backends["model_0"]
-    strategies, mixed = [game.asked(backend)], []  # type: ignore[arg-type]
-    for number in range(config.rounds):
-        run_round(run, number)
-        run.next_round = number + 1
-        if not run.next_round % (config.rounds // POINTS):
-            strategies.append(game.asked(backend))  # type: ignore[arg-type]
-            grow_pools(run, run.next_round)
-            weights = run.pools[POOL].chances() if run.pools else [1.0] * len(strategies)
-            mixed.append(game.exploitability(game.mixture(strategies, weights)))
+    with assembled(settings, game.make_env) as run:
+        backend = run.players.backends["model_0"]
+        strategies, mixed = [game.asked(backend)], []  # type: ignore[arg-type]
+        for _ in rounds_of(run):
+            if not run.next_round % (run.config.rounds // POINTS):
+                strategies.append(game.asked(backend))  # type: ignore[arg-type]
+                grow_pools(run, run.next_round)
+                weights = run.pools[POOL].chances() if run.pools else [1.0] * len(strategies)
+                mixed.append(game.exploitability(game.mixture(strategies, weights)))
     newest = [game.exploitability(one) for one in strategies]
     half = POINTS // 2
     return [

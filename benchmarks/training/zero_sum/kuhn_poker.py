@@ -144,7 +144,9 @@ def value(first: Strategy, second: Strategy) -> float:
 def exploitability(strategy: Strategy) -> float:
     """What a best response to the strategy gains, averaged over acting first and second; 0 in
     equilibrium alone."""
-    return (_best_first(strategy) + _best_second(strategy)) / 2
+    first = _best(lambda deal, own: _from(deal, (), own, strategy), place=0)
+    second = _best(lambda deal, own: -_from(deal, (), strategy, own), place=1)
+    return (first + second) / 2
 
 
 def mixture(strategies: Sequence[Strategy], weights: Sequence[float]) -> dict[Situation, float]:
@@ -183,14 +185,6 @@ def _from(deal: tuple[int, int], history: History, first: Strategy, second: Stra
         for choice, chance in ((PASS, 1 - bets), (BET, bets))
         if chance
     )
-
-
-def _best_first(second: Strategy) -> float:
-    return _best(lambda deal, own: _from(deal, (), own, second), place=0)
-
-
-def _best_second(first: Strategy) -> float:
-    return _best(lambda deal, own: -_from(deal, (), first, own), place=1)
 
 
 def _best(earns: Any, place: int) -> float:
