@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from srl_agents.evaluation.bootstrap import mean_interval
+
 Side = TypeVar("Side", bound=Hashable)
 
 
@@ -18,6 +20,18 @@ class Estimate(NamedTuple):
 
     def __format__(self, form: str) -> str:
         return f"{self.mean:{form}}" + ("" if self.error is None else f" ± {self.error:{form}}")
+
+
+class Interval(NamedTuple):
+    """A mean and its interval; formats as 'mean (low to high)', the ends left out where equal."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __format__(self, form: str) -> str:
+        ends = f" ({self.low:{form}} to {self.high:{form}})" if self.high > self.low else ""
+        return f"{self.mean:{form}}{ends}"
 
 
 class Repeats(tuple[float, ...]):
@@ -40,16 +54,19 @@ class OverSeeds(Repeats):
     @property
     def middle(self) -> float:
         """The mean."""
-        return math.fsum(self) / len(self)
+        return statistics.fmean(self)
+
+    @property
+    def interval(self) -> Interval:
+        """The mean and its 95 % interval by Student's t."""
+        return Interval(*mean_interval(self))
 
 
 def estimate(values: Sequence[float]) -> Estimate:
     """The mean of independent values."""
-    mean = math.fsum(values) / len(values)
-    if len(values) < 2:
-        return Estimate(mean, None)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return Estimate(mean, math.sqrt(variance / len(values)))
+    several = len(values) > 1
+    error = statistics.stdev(values) / math.sqrt(len(values)) if several else None
+    return Estimate(statistics.fmean(values), error)
 
 
 def in_turns(

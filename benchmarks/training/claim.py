@@ -59,11 +59,13 @@ class Target:
     """How the number reads."""
     where: Row = field(default_factory=dict)
     """The rows it is about: those with these entries."""
+    over_seeds: Sequence[str] = ()
+    """Where given, rows that agree in these entries are judged as one, see OverSeeds."""
 
     def checks(self, rows: Sequence[Row]) -> list[Check]:
         """The claim judged on every row; raises ValueError where no row is concerned."""
         values: dict[str, list[float]] = {}
-        for row in _chosen(rows, self.where):
+        for row in _chosen(rows, self.where, self.over_seeds):
             values.setdefault(self.claim.format_map(row), []).append(_at(row, self.value))
         if not values:
             raise ValueError(f"no run to judge {self.claim!r} by: none has {dict(self.where)}")
@@ -88,13 +90,11 @@ class Table:
     where: Row = field(default_factory=dict)
     """The rows it shows: those with these entries."""
     over_seeds: Sequence[str] = ()
-    """Where given, rows that agree in these entries are one line, of means and ranges."""
+    """Where given, rows that agree in these entries are one line, see OverSeeds."""
 
     def markdown(self, rows: Sequence[Row]) -> str:
         """The table, under its title."""
-        shown = _chosen(rows, self.where)
-        if self.over_seeds:
-            shown = _merged(shown, self.over_seeds)
+        shown = _chosen(rows, self.where, self.over_seeds)
         lines = [[_cell(template, row) for template in self.columns.values()] for row in shown]
         text = table(list(self.columns), lines)
         return f"{self.title}\n\n{text}" if self.title else text
@@ -187,12 +187,13 @@ class Claim:
         return "\n\n".join(part for part in parts if part)
 
 
-def _chosen(rows: Sequence[Row], where: Row) -> list[Row]:
-    return [row for row in rows if where.items() <= row.items()]
+def _chosen(rows: Sequence[Row], where: Row, over_seeds: Sequence[str] = ()) -> list[Row]:
+    chosen = [row for row in rows if where.items() <= row.items()]
+    return _merged(chosen, over_seeds) if over_seeds else chosen
 
 
 def _merged(rows: Sequence[Row], by: Sequence[str]) -> list[Row]:
-    """One row for all that agree in `by`, whose numbers are the ranges of theirs."""
+    """One row for all that agree in `by`, whose numbers are all of theirs."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in by), []).append(row)

@@ -18,6 +18,12 @@ def test_middle_and_extremes():
     assert f"{Repeats([2.0, 2.0]):.1f}" == "2.0"
 
 
+def test_intervals_stand_where_seeds_differ():
+    assert f"{OverSeeds([0.25, 0.25]).interval:.3f}" == "0.250"
+    # 12.7062 standard errors of .1 on each side: two values have one degree of freedom.
+    assert f"{OverSeeds([0.2, 0.4]).interval:.3f}" == "0.300 (-0.971 to 1.571)"
+
+
 def test_sides_take_turns_and_warm_ups_are_thrown_away():
     order = []
 

@@ -17,7 +17,6 @@ from benchmarks.training.federated import signals
 from benchmarks.training.runs import Settings, assembled, rounds_of, trained
 from benchmarks.training.unseen.exam import HeldOut
 from srl_agents.episode import Episode
-from srl_agents.evaluation.bootstrap import mean_interval
 from srl_train.config import yaml_file
 from srl_train.metrics import read_metrics
 from srl_train.updates import RoundContext, Tensors
@@ -68,7 +67,7 @@ ADAPTERS: Settings = {
 
 
 def communication(request: Request, meetings: Mapping[str, Settings] = MEETINGS) -> Result:
-    """One row per seed and variant, then one per variant with its loss over all seeds."""
+    """One row per seed and variant."""
     rows: list[dict[str, Any]] = []
     every_signal = HeldOut(partial(signals.Signals, parts=False), range(request.games), share_right)
     variants = {name: {**PARTS, **own} for name, own in meetings.items()}
@@ -76,7 +75,6 @@ def communication(request: Request, meetings: Mapping[str, Settings] = MEETINGS)
         told = read_metrics(Path(run["out"]) / "metrics.jsonl")
         row = {
             **run,
-            "seeds": "each",
             "before": run["before"]["right"],
             "after": run["after"]["right"],
             "sent": sum(one.get("communicated_bytes", 0) for one in told) / 1e6,
@@ -87,7 +85,7 @@ def communication(request: Request, meetings: Mapping[str, Settings] = MEETINGS)
         row["share"] = row["sent"] / first["sent"]
         row["loss"] = (first["after"] - row["after"]) / gain if gain else math.nan
         rows.append(row)
-    return Result([*rows, *(_over_seeds(name, rows) for name in list(meetings)[1:])])
+    return Result(rows)
 
 
 def share_right(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -176,14 +174,6 @@ ADAPTER_WAYS: Mapping[str, Mapping[str, Callable[[Factors], Tensor]]] = {
 """`updates.adapters` of a run -> ways of averaging what it has trained."""
 
 
-def _over_seeds(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    own = [row for row in rows if row["variant"] == name]
-    mean, low, high = mean_interval([row["loss"] for row in own])
-    share = max(row["share"] for row in own)
-    found = {"share": share, "loss": mean, "low": low, "high": high}
-    return {"seeds": "all", "all_seeds": name, **found}
-
-
 FEDERATED_COMMUNICATION = Claim(
     communication,
     tables=[
@@ -197,27 +187,26 @@ FEDERATED_COMMUNICATION = Claim(
                 "of every round's": "{share:.0%}",
                 "gain lost": "{loss:+.1%}",
                 "CPU-s": "{cpu_seconds:.0f}",
-            },
-            where={"seeds": "each"},
+            }
         ),
         Table(
             {
-                "models meet": "{all_seeds}",
+                "models meet": "{variant}",
                 "of every round's": "{share:.0%}",
-                "gain lost, mean of the seeds": "{loss:+.1%}",
-                "95 % interval": "{low:+.1%} to {high:+.1%}",
+                "gain lost, mean of the seeds": "{loss.interval.mean:+.1%}",
+                "95 % interval": "{loss.interval.low:+.1%} to {loss.interval.high:+.1%}",
             },
-            where={"seeds": "all"},
+            over_seeds=("variant",),
         ),
     ],
     targets=[
         target
         for name in (PLAIN, DILOCO)
         for target in (
-            Target("{all_seeds}: at most a tenth is exchanged", "share", "<=", 0.1, "{:.0%}",
-                   {"all_seeds": name}),
-            Target("{all_seeds}: the 95 % interval of the gain lost includes 0 or ends below it",
-                   "low", "<=", 0.0, "from {:+.1%}", {"all_seeds": name}),
+            Target("{variant}: at most a tenth is exchanged", "share", "<=", 0.1, "{:.0%}",
+                   {"variant": name}),
+            Target("{variant}: the 95 % interval of the gain lost includes 0 or ends below it",
+                   "loss.interval.low", "<=", 0.0, "from {:+.1%}", {"variant": name}, ("variant",)),
             Target("{variant}: less than 10 % of the gain is lost, on every seed",
                    "loss", "<", 0.1, "{:+.1%}", {"variant": name}),
         )

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.repairs import compared, turns
-from srl_agents.evaluation.bootstrap import mean_interval
+
+PROPERTY = ("what", "case")
 
 
 def measure(request: Request) -> Result:
-    """One row per seed and property, then one per property with intervals over the seeds."""
-    rows = [*turns.measure(request), *compared.measure(request.seeds)]
-    together: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in rows:
-        together.setdefault((row["what"], row["case"]), []).append(row)
-    whole = []
-    for (what, case), own in together.items():
-        found = mean_interval([row["found"] for row in own])
-        plain = [row["plain"] for row in own if "plain" in row]
-        whole.append({
-            "seeds": "all", "all_seeds": what, "of_it": case, "low": found[1], "high": found[2],
-            "mean": in_words(found), "by_plain": in_words(mean_interval(plain)) if plain else "",
-        })  # fmt: skip
-    return Result([*rows, *whole])
-
-
-def in_words(interval: Sequence[float]) -> str:
-    """A mean and its interval; the mean alone where all seeds are equal."""
-    mean, low, high = interval
-    return f"{mean:.3f}" + (f" ({low:.3f} to {high:.3f})" if high > low else "")
+    """One row per seed and property."""
+    return Result([*turns.measure(request), *compared.measure(request.seeds)])
 
 
 def _unbiased(name: str) -> list[Target]:
-    where = {"all_seeds": compared.PUSH, "of_it": name}
     claim = f"opponent_model pushes as agent_turn does against {name}: the interval"
     return [
-        Target(f"{claim} does not begin above 0", "low", "<=", 0.0, "{:+.3f}", where),
-        Target(f"{claim} does not end below 0", "high", ">=", 0.0, "{:+.3f}", where),
-    ]
+        Target(f"{claim} does not {what} 0", f"found.interval.{end}", relation, 0.0, "{:+.3f}",
+               {"what": compared.PUSH, "case": name}, PROPERTY)
+        for what, end, relation in (("begin above", "low", "<="), ("end below", "high", ">="))
+    ]  # fmt: skip
 
 
 LEARNER_REPAIRS = Claim(
@@ -47,12 +27,12 @@ LEARNER_REPAIRS = Claim(
     tables=[
         Table(
             {
-                "what": "{all_seeds}",
-                "of it": "{of_it}",
-                "found": "{mean}",
-                "the plain way": "{by_plain}",
+                "what": "{what}",
+                "of it": "{case}",
+                "found": "{found.interval:.3f}",
+                "the plain way": "{plain.interval:.3f}",
             },
-            where={"seeds": "all"},
+            over_seeds=PROPERTY,
         )
     ],
     targets=[

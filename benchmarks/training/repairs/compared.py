@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def equal_models(seed: int) -> list[Row]:
         for number in range(ROUNDS):
             rng = np.random.default_rng([seed, turns, starts, number])
             games = uniform_games(rng, turns, starts)
-            scores = model_scores(games, MODELS, ROLES)
+            scores = model_scores(games, MODELS.values(), ROLES)
             context = RoundContext(number, 0, scores, dict.fromkeys(scores, len(games)))
             largest["samples"].append(max(shares(federated("samples"), context)))
             largest["scores"].append(max(shares(federated("scores"), context)))
@@ -120,12 +121,13 @@ def uniform_games(rng: Generator, turns: int, starts: int) -> list[Episode]:
     player = classic_policy("uniform", coop_compete_v0.parallel_env(**settings))
     own = rng.integers(2**31, size=starts).tolist()
     seeds = [start for start in own for _ in range(2 * GROUP // starts)]
-    return play_many(
+    games = play_many(
         lambda: coop_compete_v0.parallel_env(**settings),
         dict.fromkeys(MODELS, player),
         seeds,
         policy_seeds=rng.integers(2**63, size=len(seeds)).tolist(),
     )
+    return [replace(game, seats=MODELS) for game in games]
 
 
 def shares(strategy: Any, context: RoundContext) -> list[float]:

@@ -11,7 +11,6 @@ from typing import Any
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.runs import Settings, assembled, rounds_of
 from benchmarks.training.zero_sum import kuhn_poker, rock_paper_scissors
-from srl_agents.evaluation.bootstrap import mean_interval
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_train.engine.games import grow_pools
 
@@ -97,7 +96,7 @@ def methods_in(game: Judged, rounds: int) -> Mapping[str, Settings]:
 
 
 def measure(request: Request) -> Result:
-    """One row per game, seed, method and what is judged; then one per method over the seeds."""
+    """One row per game, seed, method and what is judged."""
     rows: list[dict[str, Any]] = []
     rounds = request.overrides.get("rounds", ROUNDS)
     for name, game in GAMES.items():
@@ -112,14 +111,13 @@ def measure(request: Request) -> Result:
                         "game": name,
                         "method": method,
                         "seed": seed,
-                        "seeds": "each",
                         **row,
                         "of_plain": row["end"] / plain,
                         "falls": min(row["start"] - row["middle"], row["middle"] - row["end"]),
                     }
                     for row in run
                 ]
-    return Result(rows, _over_seeds(rows))
+    return Result(rows)
 
 
 def trained(game: Judged, settings: Settings) -> list[dict[str, Any]]:
@@ -156,20 +154,6 @@ def trained(game: Judged, settings: Settings) -> list[dict[str, Any]]:
     ]
 
 
-def _over_seeds(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    kinds = dict.fromkeys((row["game"], row["method"], row["judged"]) for row in rows)
-    found = []
-    for kind in kinds:
-        own = [r for r in rows if (r["game"], r["method"], r["judged"]) == kind]
-        names = ("game", "method", "judged")
-        merged: dict[str, Any] = {**dict(zip(names, kind, strict=True)), "seeds": "all"}
-        for name in ("start", "middle", "end", "of_plain"):
-            mean, low, high = mean_interval([row[name] for row in own])
-            merged[f"{name}_all"] = f"{mean:.2f} ({low:.2f} to {high:.2f})"
-        found.append(merged)
-    return found
-
-
 _COLUMNS = {"game": "{game}", "learned by": "{method}", "judged": "{judged}"}
 ZERO_SUM = Claim(
     measure,
@@ -185,18 +169,17 @@ ZERO_SUM = Claim(
                 "CPU-s": "{cpu_seconds:.0f}",
             },
             "**Exploitability by seed**",
-            {"seeds": "each"},
         ),
         Table(
             {
                 **_COLUMNS,
-                "start": "{start_all}",
-                "middle": "{middle_all}",
-                "end": "{end_all}",
-                "of plain self-play's": "{of_plain_all}",
+                "start": "{start.interval:.2f}",
+                "middle": "{middle.interval:.2f}",
+                "end": "{end.interval:.2f}",
+                "of plain self-play's": "{of_plain.interval:.2f}",
             },
             "**Over the seeds**: mean and 95 % interval (Student's t)",
-            {"seeds": "all"},
+            over_seeds=("game", "method", "judged"),
         ),
     ],
     targets=[

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.training.claim import Request
 from benchmarks.training.repairs import claims, compared, sticks
 from srl_envs.env_checker import check_environment
 from srl_train.advantages.credit.agent_turn import agent_turn
@@ -20,6 +21,29 @@ def test_waits_and_weights_by_hand():
     assert compared.shares(federated(), context) == pytest.approx([0.3, 0.1, 0.4, 0.2])
 
 
+@pytest.fixture
+def shorter(monkeypatch):
+    monkeypatch.setattr(compared, "ROUNDS", 2)
+    monkeypatch.setattr(compared, "DILEMMA_GROUPS", 2)
+
+
+def test_equal_models_are_weighed_alike_but_by_their_luck(shorter):
+    rows = compared.measure([0])
+    weights = [row for row in rows if row["what"].startswith("federated: largest weight")]
+    assert [row["found"] for row in weights if row["default"]] == pytest.approx([0.25] * 3)
+    assert all(0.25 < row["found"] < 1 for row in weights if not row["default"])
+
+
+@pytest.mark.slow
+def test_the_whole_table(shorter, tiny_folder, tmp_path):
+    request = Request((0,), tmp_path, overrides={"models.base": tiny_folder})
+    result = claims.measure(request)
+    missed = [c.claim for c in claims.LEARNER_REPAIRS.checks(result) if not c.held]
+    # One seed has no interval.
+    assert len(missed) == 6 and all(claim.startswith("opponent_model") for claim in missed)
+    assert claims.LEARNER_REPAIRS.markdown(result, request).count("\n| federated: ") == 6
+
+
 def test_the_push_of_a_partner_that_repays_at_once():
     """Each cooperation costs 1 and brings 3 two turns later; the last two bring nothing."""
     rng = np.random.default_rng(0)
@@ -34,8 +58,3 @@ def test_the_push_of_a_partner_that_repays_at_once():
     # A choice's variance is 1/4: (6 * (3 - 1) - 2) / 4, less the group's own share of its mean.
     error = np.std(pushes) / np.sqrt(len(pushes))
     assert abs(np.mean(pushes) - 2.5 * 15 / 16) < 4 * error
-
-
-def test_intervals_stand_where_seeds_differ():
-    assert claims.in_words((0.25, 0.25, 0.25)) == "0.250"
-    assert claims.in_words((0.25, 0.2, 0.3)) == "0.250 (0.200 to 0.300)"
