@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -138,9 +137,14 @@ def train_bare(config: RunConfig, recording: Recording) -> tuple[float, float, W
     return spent, loop, weights
 
 
-def _played_already(episodes: list[Episode]) -> AbstractContextManager[Any]:
+@contextmanager
+def _played_already(episodes: list[Episode]) -> Iterator[None]:
     """Inside, a round finds these episodes instead of playing."""
-    return patch.object(rounds, "play_groups", lambda run, number: episodes)
+    rounds.play_groups = lambda run, number: episodes
+    try:
+        yield
+    finally:
+        rounds.play_groups = play_groups
 
 
 def _keep_updates(learner: Any, kept: list[Update]) -> None:
