@@ -11,7 +11,6 @@ memory at the end with what it was once all had been played for a while.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import subprocess
 import sys
@@ -252,27 +251,24 @@ def tables(found: dict[str, Repeats], played: dict[str, float]) -> tuple[str, li
         ]  # fmt: skip
     lines = [(way, f"{own:.0f}", f"{1e6 / own.middle:.0f}") for way, own in found.items()]
     table = records.table(("way", "microseconds per step", "steps per second"), lines)
-    return f"{table}\n\n{records.listed(checks)}", checks
+    return table, checks
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, keep."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = records.parser(__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="of play to compare; 0: none")
     parser.add_argument("--sessions", type=int, default=64, help="at once")
     parser.add_argument("--steps", type=int, default=1280, help="timed, per way and repeat")
     parser.add_argument("--repeats", type=int, default=5, help="measured, per way")
-    records.add_arguments(parser)
     asked = parser.parse_args(arguments)
     with server() as (address, process):
         found = speeds(address, asked.sessions, asked.steps, asked.repeats)
         played = soak(address, process, asked.sessions, asked.minutes)
     markdown, checks = tables(found, played)
     head = f"{asked.sessions} sessions, {GAME} for four agents, {asked.minutes:g} minutes of play"
-    records.keep(
-        "env_server", {"microseconds": found, "play": played}, f"{head}\n\n{markdown}", asked
-    )
-    return 0 if all(check.held for check in checks) else 1
+    result = {"microseconds": found, "play": played}
+    return records.keep("env_server", result, f"{head}\n\n{markdown}", asked, checks)
 
 
 if __name__ == "__main__":

@@ -42,19 +42,16 @@ class Check:
         return f"{'held' if self.held else 'NOT HELD'}: {self.claim} ({self.seen})"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the result goes, beside standard output."""
-    refuse_dirty = _Recording  # before anything is measured
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", action=refuse_dirty, help="also write the record there"
+def parser(docstring: str | None) -> argparse.ArgumentParser:
+    """The parser of a command whose module says this, with options for where the result goes beside
+    standard output."""
+    made = argparse.ArgumentParser(_command(), description=(docstring or "").partition("\n")[0])
+    kept = {"type": Path, "metavar": "FILE", "action": _Recording}  # refused before it is measured
+    made.add_argument("--json", **kept, help="also write the record there")
+    made.add_argument(
+        "--docs", **kept, help="also put the tables into this file, between the command's markers"
     )
-    parser.add_argument(
-        "--docs",
-        type=Path,
-        metavar="FILE",
-        action=refuse_dirty,
-        help="also put the tables into this file, between the command's markers",
-    )
+    return made
 
 
 class _Recording(argparse.Action):
@@ -76,33 +73,42 @@ class _Recording(argparse.Action):
 
 
 def keep(
-    name: str, result: Mapping[str, Any], markdown: str, asked: argparse.Namespace
-) -> dict[str, Any]:
-    """Print the tables, write what `--json` and `--docs` ask for, and return the whole record.
+    name: str,
+    result: Mapping[str, Any],
+    markdown: str,
+    asked: argparse.Namespace,
+    checks: Sequence[Check] = (),
+) -> int:
+    """Print the tables and the checks, and write what `--json` and `--docs` ask for; the exit code,
+    1 where a check did not hold.
 
     Raises RuntimeError for a record of sources that were changed while they were measured.
     """
+    if checks:
+        markdown += "\n\n" + "\n".join(f"- {check}" for check in checks)
+    print(markdown)
     found = circumstances()
     if found["commit"].endswith(CHANGES) and (asked.json or asked.docs):
-        print(markdown)
         raise RuntimeError("the sources changed while they were measured: nothing was recorded")
-    record = {"benchmark": name, "circumstances": found, "result": dict(result)}
-    print(markdown)
     if asked.json is not None:
+        record = {"benchmark": name, "circumstances": found, "result": dict(result)}
         write_whole(asked.json, json.dumps(record, indent=1) + "\n")
     if asked.docs is not None:
-        text = asked.docs.read_text(encoding="utf-8")
-        block = f"{in_words(found)}\n\n{markdown.strip()}"
-        write_whole(asked.docs, pasted(text, name, block))
-    return record
+        paste(asked.docs, name, f"{in_words(found)}\n\n{markdown.strip()}")
+    return int(not all(check.held for check in checks))
+
+
+def _command() -> str:
+    """'python -m benchmarks.training' and the like: what was started."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)
+    name = module.name.removesuffix(".__main__") if module is not None else sys.argv[0]
+    return f"python -m {name}"
 
 
 def circumstances() -> dict[str, Any]:
     """The command, the commit, the machine and the versions."""
-    module = getattr(sys.modules["__main__"], "__spec__", None)
-    name = module.name.removesuffix(".__main__") if module is not None else sys.argv[0]
     return {
-        "command": shlex.join(["python", "-m", name, *sys.argv[1:]]),
+        "command": " ".join([_command(), *map(shlex.quote, sys.argv[1:])]),
         "commit": _commit(),
         "machine": machine(),
         "threads": os.environ.get("OMP_NUM_THREADS"),
@@ -135,25 +141,21 @@ def in_words(found: Mapping[str, Any]) -> str:
     return f"`{found['command']}` at commit {found['commit']}; {found['machine']}; {versions}."
 
 
-def pasted(text: str, name: str, block: str) -> str:
-    """`text` with the block of that name replaced; raises ValueError where its markers are not."""
+def paste(file: Path, name: str, block: str) -> None:
+    """Replace the block of that name in a file; raises ValueError where its markers are not."""
+    text = file.read_text(encoding="utf-8")
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise ValueError(f"the file has no block {begin} ... {end}: add the two lines to it")
-    return f"{before}{begin}\n{block}\n{end}{after}"
+        raise ValueError(f"{file} has no block {begin} ... {end}: add the two lines to it")
+    write_whole(file, f"{before}{begin}\n{block}\n{end}{after}")
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table; the columns after the first are aligned to the right."""
     lines = [headers, ["---", *["---:"] * (len(headers) - 1)], *rows]
     return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
-
-
-def listed(checks: Iterable[Check]) -> str:
-    """The checks as a Markdown list."""
-    return "\n".join(f"- {check}" for check in checks)
 
 
 def _commit() -> str:

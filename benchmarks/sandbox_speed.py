@@ -8,7 +8,6 @@ Honest runs of a solution with four tests, one thread per worker, after a warm-u
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Sequence
@@ -60,11 +59,10 @@ def measure(runs: int, workers: int, without: Sequence[str] = ()) -> dict[str, A
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, keep."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = records.parser(__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--without", nargs="*", default=[], choices=FEATURES)
-    records.add_arguments(parser)
     asked = parser.parse_args(arguments)
     speed = measure(asked.runs, asked.workers, asked.without)
     text = (

@@ -8,7 +8,6 @@ Both ways play the same number of games in the same run, in turns; the median of
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import functools
 import sys
@@ -85,18 +84,17 @@ def tables(speeds: dict[str, Repeats]) -> tuple[str, list[Check]]:
     claim = f"grouped calls answer at least {LEAST:g} times as fast"
     checks = [Check(claim, faster.middle >= LEAST, f"{faster:.1f} times")]
     table = records.table(("way", "answers per second"), lines)
-    return f"{table}\n\n{records.listed(checks)}", checks
+    return table, checks
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, keep."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = records.parser(__doc__)
     parser.add_argument(
         "--python", default=sys.executable, help="interpreter of the environment that has vLLM"
     )
     parser.add_argument("--episodes", type=int, default=32, help="per rollout")
     parser.add_argument("--repeats", type=int, default=3, help="measured rollouts per way")
-    records.add_arguments(parser)
     asked = parser.parse_args(arguments)
     folder = tiny.folder(game, size=tiny.TinySize(heads=2, key_value_heads=1))
     with tempfile.TemporaryDirectory() as logs:
@@ -120,8 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     markdown, checks = tables(speeds)
     head = f"{asked.episodes} episodes x {TURNS} turns x {AGENTS} agents, one server on a CPU"
     result = {"answers_per_second": speeds}
-    records.keep("serving", result, f"{head}\n\n{markdown}", asked)
-    return 0 if all(check.held for check in checks) else 1
+    return records.keep("serving", result, f"{head}\n\n{markdown}", asked, checks)
 
 
 if __name__ == "__main__":

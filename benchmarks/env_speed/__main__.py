@@ -14,13 +14,12 @@ Peers are measured where they are installed: pip install textarena pygame
 
 from __future__ import annotations
 
-import argparse
-import functools
 import importlib.util
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,10 +29,11 @@ from benchmarks.env_speed.plain_game import PlainGame
 from benchmarks.repeats import Repeats, in_turns
 from srl_envs import make, vector
 
-NAME = "env_speed"
 BATCH = 4096
 DIFFERENT = 64  # rounds of actions that are drawn beforehand, and gone through again and again
-SINGLE, BATCHED = "coop_compete, 2 players", f"coop_compete, 2 players, batch of {BATCH}"
+MANY = f"batch of {BATCH}"
+SINGLE, BATCHED = "coop_compete, 2 players", f"coop_compete, 2 players, {MANY}"
+TEAMS = "team_battle, 4 against 4"
 RPS, RPS_AEC = "PettingZoo rps_v2, parallel", "PettingZoo rps_v2, turn by turn"
 PLAIN, TEXTARENA = "plain dicts of floats, the same game", "TextArena iterated prisoner's dilemma"
 
@@ -71,9 +71,9 @@ class Ratio:
     """What is to be reached; None where it is only told."""
 
 
-def single(make_env: Callable[[], Any]) -> Play:
+def single(make_env: Callable[..., Any], *arguments: Any, **parameters: Any) -> Play:
     """A PettingZoo ParallelEnv, or what steps like one."""
-    env = make_env()
+    env = make_env(*arguments, **parameters)
     env.reset(seed=0)
     agents, generator = list(env.agents), np.random.default_rng(0)
     actions = [2, 2]
@@ -173,37 +173,24 @@ def textarena() -> Play:
     return play
 
 
-def _single(name: str, **parameters: Any) -> Callable[[], Play]:
-    return lambda: single(lambda: make(name, **parameters))
-
-
-def _batched(name: str, **parameters: Any) -> Callable[[], Play]:
-    return lambda: batched(name, **parameters)
-
-
 TWO: dict[str, Any] = {"num_agents": 2}
 BATTLE: dict[str, Any] = {"team_size": 4, "warmup_episodes": 0}  # a warm-up is less work
 LEVEL: dict[str, Any] = {"level_seed": 0, "split": "any"}
 ROWS = (
-    Row(SINGLE, _single("coop_compete_v0", **TWO), 50_000, 200e3),
-    Row("team_battle, 4 against 4", _single("team_battle_v0", **BATTLE), 20_000, 250e3),
-    Row("maze 9x9, another every episode", _single("maze_v0"), 50_000, 100e3),
-    Row("maze 9x9, always the same", _single("maze_v0", **LEVEL), 50_000, 100e3),
-    Row("social trading, 6 traders", _single("social_trading_v0"), 10_000, 60e3),
-    Row(BATCHED, _batched("coop_compete_v0", **TWO), 3000, 30e6),
-    Row(
-        f"team_battle, 4 against 4, batch of {BATCH}",
-        _batched("team_battle_v0", **BATTLE),
-        200,
-        8e6,
-    ),
-    Row(f"maze 9x9, each a new one, batch of {BATCH}", _batched("maze_v0"), 162, 250e3),
-    Row(f"maze 9x9, one of 500, batch of {BATCH}", _batched("maze_v0", num_levels=500), 600, 3e6),
-    Row(f"maze 9x9, always the same, batch of {BATCH}", _batched("maze_v0", **LEVEL), 600, 3e6),
+    Row(SINGLE, partial(single, make, "coop_compete_v0", **TWO), 50_000, 200e3),
+    Row(TEAMS, partial(single, make, "team_battle_v0", **BATTLE), 20_000, 250e3),
+    Row("maze 9x9, another every episode", partial(single, make, "maze_v0"), 50_000, 100e3),
+    Row("maze 9x9, always the same", partial(single, make, "maze_v0", **LEVEL), 50_000, 100e3),
+    Row("social trading, 6 traders", partial(single, make, "social_trading_v0"), 10_000, 60e3),
+    Row(BATCHED, partial(batched, "coop_compete_v0", **TWO), 3000, 30e6),
+    Row(f"{TEAMS}, {MANY}", partial(batched, "team_battle_v0", **BATTLE), 200, 8e6),
+    Row(f"maze 9x9, each a new one, {MANY}", partial(batched, "maze_v0"), 162, 250e3),
+    Row(f"maze 9x9, one of 500, {MANY}", partial(batched, "maze_v0", num_levels=500), 600, 3e6),
+    Row(f"maze 9x9, always the same, {MANY}", partial(batched, "maze_v0", **LEVEL), 600, 3e6),
     Row(RPS, rps, 3000, needs="pygame"),
     Row(RPS_AEC, rps_turn_by_turn, 6000, needs="pygame"),
     Row(TEXTARENA, textarena, 20_000, needs="textarena"),
-    Row(PLAIN, lambda: single(PlainGame), 100_000),
+    Row(PLAIN, partial(single, PlainGame), 100_000),
 )
 # The plain loop checks nothing and hands out no arrays: what a user would write in an afternoon.
 RATIOS = (
@@ -227,7 +214,7 @@ def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, Repeat
         return steps / max(seconds, 1e-9)  # the clock may not have moved
 
     sides = {
-        row.name: functools.partial(rate, row.prepare(), max(2, round(share * row.rounds)))
+        row.name: partial(rate, row.prepare(), max(2, round(share * row.rounds)))
         for row in rows
         if row.missing() is None
     }
@@ -263,7 +250,7 @@ def tables(rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
             claim = f"{ratio.row}: at least {least} times as fast as {ratio.peer}"
             checks.append(records.Check(claim, times >= ratio.least, f"{_times(times)} times"))
     ratios = records.table(("", "against", "at least", "times as fast"), against)
-    return f"{records.table(headers, lines)}\n\n{ratios}\n\n{records.listed(checks)}", checks
+    return f"{records.table(headers, lines)}\n\n{ratios}", checks
 
 
 def shown(rate: float) -> str:
@@ -277,13 +264,12 @@ def _times(ratio: float) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print the tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = records.parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the steps")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each row")
     parser.add_argument(
         "--share", type=float, help="of the steps that a repeat takes (1, or 0.1 with --quick)"
     )
-    records.add_arguments(parser)
     asked = parser.parse_args(arguments)
     share = asked.share if asked.share is not None else 0.1 if asked.quick else 1.0
     if asked.repeats < 1 or share <= 0.0:
@@ -295,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "held": {check.claim: check.held for check in checks},
         "settings": {"repeats": asked.repeats, "share": share, "batch": BATCH},
     }
-    records.keep(NAME, result, markdown, asked)
+    records.keep("env_speed", result, markdown, asked, checks)
 
 
 if __name__ == "__main__":

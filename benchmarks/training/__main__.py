@@ -47,14 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(str(error))
     if asked.figure is not None and claim.figure is not None:
         claim.figure.draw(result.rows, asked.figure)
-    markdown = claim.markdown(result, request)
-    records.keep(asked.name, dataclasses.asdict(result), markdown, asked)
-    return 0 if all(check.held for check in claim.checks(result)) else 1
+    markdown, checks = claim.markdown(result, request), claim.checks(result)
+    return records.keep(asked.name, dataclasses.asdict(result), markdown, asked, checks)
 
 
 def _parser() -> argparse.ArgumentParser:
-    description = (__doc__ or "").partition("\n")[0]
-    parser = argparse.ArgumentParser("python -m benchmarks.training", description=description)
+    parser = records.parser(__doc__)
     parser.add_argument("name", choices=list(claims.CLAIMS), metavar="NAME", help="see --list")
     parser.add_argument("--list", action=_List, nargs=0, help="list the claims, and leave")
     parser.add_argument(
@@ -69,7 +67,6 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, metavar="FOLDER", help="keep the runs (default: nowhere)"
     )
     parser.add_argument("--figure", type=Path, metavar="FILE.png", help="also draw the figure")
-    records.add_arguments(parser)
     return parser
 
 

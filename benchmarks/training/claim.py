@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import figures
-from benchmarks.records import Check, listed, table
+from benchmarks.records import Check, table
 from benchmarks.repeats import OverSeeds
 
 Row = Mapping[str, Any]
@@ -176,14 +176,13 @@ class Claim:
         return [check for target in self.targets for check in target.checks(result.rows)]
 
     def markdown(self, result: Result, request: Request) -> str:
-        """The tables, the legend and the checks."""
+        """The tables and the legend."""
         rows = [*result.rows, *result.references]
         parts = [one.markdown(rows) for one in self.tables]
         seeds = ", ".join(map(str, request.seeds))
         parts.append(
             self.legend.format_map({"games": request.games, **result.facts, "seeds": seeds})
         )
-        parts.append(listed(self.checks(result)))
         return "\n\n".join(part for part in parts if part)
 
 

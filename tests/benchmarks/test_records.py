@@ -7,20 +7,25 @@ from benchmarks import records
 from benchmarks.records import Check
 
 
-def test_a_block_is_replaced_and_nothing_else():
+def test_a_block_is_replaced_and_nothing_else(tmp_path):
     text = (
         "above\n<!-- one: begin -->\nold\n<!-- one: end -->\n<!-- two: begin --><!-- two: end -->"
     )
-    got = records.pasted(text, "one", "new")
-    assert got == (
+    file = tmp_path / "page.md"
+    file.write_text(text)
+    records.paste(file, "one", "new")
+    assert file.read_text() == (
         "above\n<!-- one: begin -->\nnew\n<!-- one: end -->\n<!-- two: begin --><!-- two: end -->"
     )
 
 
 @pytest.mark.parametrize("text", ["", "<!-- one: begin -->", "<!-- one: end -->"])
-def test_a_file_without_the_markers_is_refused(text):
-    with pytest.raises(ValueError, match="one: begin"):
-        records.pasted(text, "one", "new")
+def test_a_file_without_the_markers_is_refused(text, tmp_path):
+    file = tmp_path / "page.md"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"page.md has no block .*one: begin"):
+        records.paste(file, "one", "new")
+    assert file.read_text() == text
 
 
 def test_results_are_kept_with_their_circumstances(tmp_path, capsys, monkeypatch):
@@ -40,8 +45,7 @@ def test_results_are_kept_with_their_circumstances(tmp_path, capsys, monkeypatch
 
 def test_changed_sources_are_not_recorded(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(records, "_commit", lambda: "0123abc+changes")
-    parser = argparse.ArgumentParser()
-    records.add_arguments(parser)
+    parser = records.parser("What it measures.")
     for option in ("--json", "--docs"):
         with pytest.raises(SystemExit):
             parser.parse_args([option, str(tmp_path / "one")])
@@ -54,6 +58,10 @@ def test_changed_sources_are_not_recorded(tmp_path, capsys, monkeypatch):
     assert not asked.json.exists()
 
 
-def test_a_check_says_whether_it_held():
-    assert str(Check("a", True, "1 of 1")) == "held: a (1 of 1)"
-    assert str(Check("a", False, "0 of 1")) == "NOT HELD: a (0 of 1)"
+def test_a_check_says_whether_it_held(capsys):
+    asked = argparse.Namespace(json=None, docs=None)
+    held, missed = Check("a", True, "1 of 1"), Check("a", False, "0 of 1")
+    assert records.keep("one", {}, "| x |", asked, [held]) == 0
+    assert records.keep("one", {}, "| x |", asked, [held, missed]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[-3:] == ["", "- held: a (1 of 1)", "- NOT HELD: a (0 of 1)"]

@@ -7,7 +7,6 @@ Exit code 1 if the reward did not rise by more than its 95 % interval in every r
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,10 @@ from benchmarks import records
 from benchmarks.records import Check
 from srl_agents.episode import Episode
 from srl_envs.loading.untrusted import printable
-from srl_train.engine.run_files import write_whole
 from srl_train.metrics import run_folder
 from srl_train.metrics.report import headline
 from srl_train.metrics.report.transcript import transcript, view_of
-from srl_train.metrics.run_folder import Run
+from srl_train.metrics.run_folder import Run, sample_label
 
 INTERVAL = 1.96
 """Standard errors on each side, in which 95 % of a normal distribution lie."""
@@ -28,14 +26,11 @@ INTERVAL = 1.96
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the runs, print, keep."""
-    parser = argparse.ArgumentParser(
-        "python -m benchmarks.training.real_model", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = records.parser(__doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a finished run's folder")
     parser.add_argument(
         "--transcripts", type=Path, metavar="FILE", help="also put the transcripts into this file"
     )
-    records.add_arguments(parser)
     asked = parser.parse_args(arguments)
     runs = [run_folder.load(folder) for folder in asked.runs]
     rows = [row_of(run) for run in runs]
@@ -47,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         for row in rows
     ]
-    records.keep("real_model", {"rows": rows}, markdown(rows, checks), asked)
+    code = records.keep("real_model", {"rows": rows}, markdown(rows), asked, checks)
     by_environment: dict[str, list[Run]] = {}
     for run in runs:
         by_environment.setdefault(run.environment, []).append(run)
@@ -57,9 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print(f"\n{shown}")
     if asked.transcripts is not None:
-        text = asked.transcripts.read_text(encoding="utf-8")
-        write_whole(asked.transcripts, records.pasted(text, "real_model_transcripts", shown))
-    return 0 if all(check.held for check in checks) else 1
+        records.paste(asked.transcripts, "real_model_transcripts", shown)
+    return code
 
 
 def row_of(run: Run) -> dict[str, Any]:
@@ -80,8 +74,8 @@ def row_of(run: Run) -> dict[str, Any]:
     }
 
 
-def markdown(rows: Sequence[dict[str, Any]], checks: Sequence[Check]) -> str:
-    """The table of the rows, what it shows, and the checks."""
+def markdown(rows: Sequence[dict[str, Any]]) -> str:
+    """The table of the rows, and what it shows."""
     headers = ["environment", "seed", "reward before", "after", "rose by (95 %)", "success",
                "rounds", "training, s"]  # fmt: skip
     lines = [
@@ -94,15 +88,12 @@ def markdown(rows: Sequence[dict[str, Any]], checks: Sequence[Check]) -> str:
         f"{row['games']} in {row['environment']}"
         for row in {row["environment"]: row for row in rows}.values()
     )
-    return "\n\n".join(
-        [
-            records.table(headers, lines),
-            "Raw reward per agent and turn in games that nobody learns from, the same before and "
-            f"after ({games}); intervals as if they were independent. LoRA adapters of rank 8 on "
-            "the last six layers of Gemma 3 270M (4-bit GGUF, dequantized to bfloat16), on one "
-            "thread of a machine of two cores that others used as well.",
-            records.listed(checks),
-        ]
+    return (
+        f"{records.table(headers, lines)}\n\n"
+        "Raw reward per agent and turn in games that nobody learns from, the same before and "
+        f"after ({games}); intervals as if they were independent. LoRA adapters of rank 8 on "
+        "the last six layers of Gemma 3 270M (4-bit GGUF, dequantized to bfloat16), on one "
+        "thread of a machine of two cores that others used as well."
     )
 
 
@@ -111,20 +102,16 @@ def before_and_after(runs: Sequence[Run]) -> str:
     of its last; where neither ended well, also the first of all their sample games that did."""
     first = runs[0]
     games = [
-        (f"{sample.label.capitalize()}:", sample.episodes[0])
+        (f"{sample_label(sample.path).capitalize()}:", sample.episodes[0])
         for sample in (first.samples[0], first.samples[-1])
     ]
     if not any(ended_well(episode) for _, episode in games):
         kept = [(r, sample, e) for r in runs for sample in r.samples for e in sample.episodes]
         well = [one for one in kept if ended_well(one[-1])]
-        games += [
-            (
-                f"{sample.label.capitalize()} of seed {run.seed}, the first of the {len(well)} "
-                f"among {len(kept)} sample games that ended well:",
-                episode,
-            )
-            for run, sample, episode in well[:1]
-        ]
+        for run, sample, episode in well[:1]:
+            label = sample_label(sample.path).capitalize()
+            told = f"{label} of seed {run.seed}, the first of the {len(well)} among {len(kept)} "
+            games.append((f"{told}sample games that ended well:", episode))
     return "\n\n".join(f"{told}\n\n{indented(episode)}" for told, episode in games)
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from benchmarks import records
 from benchmarks.training.real_model.__main__ import ended_well, indented
 from srl_agents.episode import Episode, read_jsonl
-from srl_train.engine.run_files import write_whole
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -37,9 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     shown = f"{counts}\n\n{first_changed(before, next(iter(after.values())))}"
     print(shown)
     if asked.transcripts is not None:
-        text = asked.transcripts.read_text(encoding="utf-8")
-        name = f"same_starts_{before[0].environment}"
-        write_whole(asked.transcripts, records.pasted(text, name, shown))
+        records.paste(asked.transcripts, f"same_starts_{before[0].environment}", shown)
 
 
 def counted(name: str, before: Sequence[Episode], after: Sequence[Episode]) -> str:

@@ -68,8 +68,9 @@ def test_references_are_shown_and_not_judged(tmp_path):
     )
     request = Request((0, 1), tmp_path, 7)
     text = claim.markdown(claim.measure(request), request)
-    assert "| -1 |" in text and "7 apples, seeds 0, 1." in text
-    assert text.endswith("- held: positive (2.0)")
+    assert "| -1 |" in text and text.endswith("7 apples, seeds 0, 1.")
+    [check] = claim.checks(claim.measure(request))
+    assert str(check) == "held: positive (2.0)"
 
 
 def test_a_curve_is_the_mean_of_the_seeds_where_there_is_a_number():
