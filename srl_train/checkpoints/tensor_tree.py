@@ -6,7 +6,7 @@ both are written as marked objects instead, so that what is read back equals wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -68,6 +68,15 @@ def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
             }
         return {key: join_tensors(tensors, entry) for key, entry in plain.items()}
     return plain
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Nested mappings, lists and plain tuples with what `change` makes of all that they hold."""
+    if isinstance(value, Mapping):
+        return {key: mapped(entry, change) for key, entry in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(mapped(entry, change) for entry in value)
+    return change(value)
 
 
 def misfit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str | None:

@@ -17,6 +17,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
+from srl_train.checkpoints.tensor_tree import mapped
 from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 
@@ -70,14 +71,14 @@ def in_full(value: Any) -> Any:
     Collective. Only the main process, which writes them, keeps the whole ones, on the CPU; the
     others get empty tensors in their places.
     """
-    if isinstance(value, DTensor):
-        whole = full(value.detach())
-        return whole.cpu() if processes.is_main() else whole.new_empty(0)
-    if isinstance(value, Mapping):
-        return {key: in_full(entry) for key, entry in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(in_full(entry) for entry in value)
-    return value
+
+    def whole(entry: Any) -> Any:
+        if not isinstance(entry, DTensor):
+            return entry
+        found = full(entry.detach())
+        return found.cpu() if processes.is_main() else found.new_empty(0)
+
+    return mapped(value, whole)
 
 
 def like(value: Tensor, parameter: Tensor) -> Tensor:

@@ -15,13 +15,14 @@ from typing import Any
 from torch import Tensor
 
 from srl_train.checkpoints import checkpoint as checkpoints
-from srl_train.checkpoints.tensor_tree import misfit
+from srl_train.checkpoints.tensor_tree import mapped, misfit
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.engine.records.summaries import average_cooperation, episodes_played, model_states
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import CheckpointError
+from srl_train.learners.learner import restore
 from srl_train.players.opponent_pool import load_pools
 
 # Sections that may differ on resuming: they change nothing of what was computed.
@@ -34,29 +35,11 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
     All processes must call it; the main one writes, and it is there when any of them goes on.
     """
     name = checkpoints.checkpoint_name(run.next_round, final)
-    weights = {m: fsdp.in_full(learner.weights()) for m, learner in run.learners.items()}
-    optimizers = {m: fsdp.in_full(learner.optimizer_state()) for m, learner in run.learners.items()}
-    strategy = fsdp.in_full(run.strategy_state)
+    learners = run.learners.items()
+    weights = fsdp.in_full({f"models/{model}": learner.weights() for model, learner in learners})
+    state = fsdp.in_full(_state_of(run))
     if processes.is_main():
-        _write(run, directory, name, weights, optimizers, strategy)
-    processes.wait()
-    return name
-
-
-def _write(
-    run: Run,
-    directory: Path,
-    name: str,
-    weights: Mapping[str, Any],
-    optimizers: Mapping[str, Any],
-    strategy: Any,
-) -> None:
-    checkpoints.save(
-        directory,
-        name,
-        tensors={f"models/{model}": own for model, own in weights.items()},
-        state=_state_of(run, optimizers, strategy),
-        metadata={
+        metadata = {
             "round": run.next_round,
             "episode": episodes_played(run),
             "model_states": model_states(run),
@@ -66,11 +49,13 @@ def _write(
                 "avg_cooperation": average_cooperation(run),
             },
             "config": yaml_file.to_tree(run.config),
-        },
-    )
+        }
+        checkpoints.save(directory, name, tensors=weights, state=state, metadata=metadata)
+    processes.wait()
+    return name
 
 
-def _state_of(run: Run, optimizers: Mapping[str, Any], strategy: Any) -> dict[str, Any]:
+def _state_of(run: Run) -> dict[str, Any]:
     """Everything but the models' weights: plain data, and tensors among it."""
     return {
         "next_round": run.next_round,
@@ -79,7 +64,7 @@ def _state_of(run: Run, optimizers: Mapping[str, Any], strategy: Any) -> dict[st
         "versions": dict(run.versions),
         "totals": {m: dataclasses.asdict(t) for m, t in run.totals.items()},
         "frozen_totals": {m: dataclasses.asdict(t) for m, t in run.frozen_totals.items()},
-        "strategy": strategy,
+        "strategy": run.strategy_state,
         "mode": dict(run.mode_state),
         "credit": dict(run.credit_state),
         "pools": {name: pool.state() for name, pool in run.pools.items()},
@@ -88,7 +73,7 @@ def _state_of(run: Run, optimizers: Mapping[str, Any], strategy: Any) -> dict[st
         "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
         "learners": {
             model: {
-                "optimizer": optimizers[model],
+                "optimizer": learner.optimizer_state(),
                 "counters": learner.counters(),
                 "reference": learner.reference() if _reference_moved(run, model) else {},
             }
@@ -115,8 +100,7 @@ class Held:
 def held(run: Run) -> Held:
     """Copies of all that a round changes, on the CPU; a run between two rounds is held."""
     weights = {model: learner.weights() for model, learner in run.learners.items()}
-    optimizers = {model: learner.optimizer_state() for model, learner in run.learners.items()}
-    return Held(_copied(weights), _copied(_state_of(run, optimizers, run.strategy_state)))
+    return Held(_copied(weights), _copied(_state_of(run)))
 
 
 def put_back(run: Run, before: Held) -> None:
@@ -127,13 +111,12 @@ def put_back(run: Run, before: Held) -> None:
 
 
 def _copied(tree: Any) -> Any:
-    if isinstance(tree, Tensor):
-        return tree.detach().to("cpu", copy=True)
-    if isinstance(tree, Mapping):
-        return {name: _copied(part) for name, part in tree.items()}
-    if type(tree) in (list, tuple):
-        return type(tree)(map(_copied, tree))
-    return copy.deepcopy(tree)
+    return mapped(
+        tree,
+        lambda one: (
+            one.detach().to("cpu", copy=True) if isinstance(one, Tensor) else copy.deepcopy(one)
+        ),
+    )
 
 
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
@@ -168,11 +151,7 @@ def _restore(
     run: Run, weights: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
 ) -> None:
     for model, learner in run.learners.items():
-        learner.set_weights(weights[model])
-        learner.load_optimizer_state(state["learners"][model]["optimizer"])
-        learner.load_counters(state["learners"][model]["counters"])
-        if state["learners"][model]["reference"]:
-            learner.set_reference(state["learners"][model]["reference"])
+        restore(learner, {"weights": weights[model], **state["learners"][model]})
         run.buffers[model].load_state(state["buffers"][model])
         run.totals[model] = ModelTotals(**state["totals"][model])
         run.versions[model] = state["versions"][model]

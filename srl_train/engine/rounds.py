@@ -273,18 +273,7 @@ def result(
     run: Run, played: Played, updates: Mapping[str, UpdateStats], seconds: Mapping[str, float]
 ) -> RoundResult:
     """The round's row and episodes."""
-    row = round_metrics.row(
-        run,
-        played.number,
-        kept=played.kept,
-        games=played.games,
-        left_out=played.left_out,
-        never_asked=played.never_asked,
-        mode_state=played.mode_state,
-        updates=updates,
-        seconds=seconds,
-        replayed_steps=played.replayed_steps,
-    )
+    row = round_metrics.row(run, played, updates, seconds)
     alike = equal_rewards.warn(run, played.number, played.samples, updates)
     if warned := [*played.warned, *alike]:
         row["warnings"] = warned

@@ -22,7 +22,7 @@ from srl_train.distributed.fsdp import full
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
-from srl_train.learners.learner import Learned, Learner
+from srl_train.learners.learner import Learned, Learner, restore, state_of
 from srl_train.updates import RoundContext, Tensors, unchanged
 from srl_train.updates.averaging import not_finite
 
@@ -120,23 +120,10 @@ def exchange_models(
     copies, run.strategy_state = run.strategy.exchange(run.strategy_state, context)
     learners = run.learners
     # All are taken before any is changed: a source may go on from another itself.
-    taken = {
-        model: (
-            snapshot(learners[own.source].weights()),
-            copy.deepcopy(learners[own.source].optimizer_state()),
-            copy.deepcopy(learners[own.source].counters()),
-            snapshot(learners[own.source].reference()),
-        )
-        for model, own in copies.items()
-    }
+    taken = {m: copy.deepcopy(state_of(learners[own.source])) for m, own in copies.items()}
     before = {model: snapshot(learners[model].weights()) for model in copies}
     for model, own in copies.items():
-        weights, optimizer, counters, reference = taken[model]
-        learners[model].set_weights(weights)
-        learners[model].load_optimizer_state(optimizer)
-        learners[model].load_counters(counters)
-        if reference:
-            learners[model].set_reference(reference)
+        restore(learners[model], taken[model])
         learners[model].scale(own.factors)
         run.versions[model] += 1
         stats[model].copied_from = own.source

@@ -110,6 +110,25 @@ class Learner(Protocol):
         ...
 
 
+def state_of(learner: Learner) -> dict[str, Any]:
+    """All that training changes of it; the live tensors."""
+    return {
+        "weights": learner.weights(),
+        "optimizer": learner.optimizer_state(),
+        "counters": learner.counters(),
+        "reference": learner.reference(),
+    }
+
+
+def restore(learner: Learner, state: Mapping[str, Any]) -> None:
+    """Put it where `state_of` found it, or another of the same model."""
+    learner.set_weights(state["weights"])
+    learner.load_optimizer_state(state["optimizer"])
+    learner.load_counters(state["counters"])
+    if state["reference"]:
+        learner.set_reference(state["reference"])
+
+
 class StageLearner(Learner, Protocol):
     """One model that learns from fixed data, in a `with` block; an update is one pass over it.
 

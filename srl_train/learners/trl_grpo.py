@@ -24,12 +24,7 @@ from srl_train.errors import TrainingError
 from srl_train.learners.answer_logprobs import Choices, answer_log_probs, choices_of
 from srl_train.learners.lora import ADAPTER
 from srl_train.learners.trl_options import grpo_arguments
-from srl_train.learners.trl_stepped import (
-    SteppedLearner,
-    common_arguments,
-    in_parts,
-    isolated_randomness,
-)
+from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 REFERENCE = "ref"
@@ -172,36 +167,42 @@ def advantages_of(samples: Sequence[TokenSample], completion_ids: Tensor) -> Ten
 class PlayedLearner(SteppedLearner):
     """What GRPO and PPO share: TRL's clipped surrogate on samples that were already played."""
 
+    _config: SurrogateConfig
+    _make_trainer: Callable[..., Any]
+    """A PlayedGRPOTrainer, from TRL's arguments."""
+
     def __init__(
         self,
         name: str,
         model: Any,
         tokenizer: Any,
         config: SurrogateConfig,
-        make_trainer: Callable[..., Any],
-        own_arguments: Mapping[str, Any],
         *,
         group_size: int,
         temperature: float,
         planned_updates: int,
-        max_divergence: float | None,
-        seed: int,
+        max_divergence: float | None = None,
+        seed: int = 0,
     ) -> None:
-        """Build the trainer, a PlayedGRPOTrainer; see the subclasses."""
+        """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
+
+        `group_size` samples in a row are compared with each other, `temperature` is what they are
+        drawn at, `planned_updates` the length of the learning-rate schedule in updates;
+        `max_divergence` says that another engine samples, and how far it may be from this one.
+        """
         super().__init__(name, config, model, seed)
-        self._config = config
         self._group_size = group_size
         self._samples: Sequence[TokenSample] = ()
         self._max_divergence = max_divergence
         steps = planned_updates * self.steps_per_update
         with isolated_randomness(seed), quiet_upstream():
-            trainer = make_trainer(
+            trainer = self._make_trainer(
                 model=model,
                 reward_funcs=_episode_return,
                 args=grpo_arguments(
                     {
                         **surrogate_arguments(config, model, steps, group_size, temperature),
-                        **own_arguments,
+                        **self._own_arguments(),
                     },
                     config.trl,
                 ),
@@ -227,12 +228,7 @@ class PlayedLearner(SteppedLearner):
         sync_ref_model does so in its own loop, and not for adapters. Raises TrainingError where the
         samples do not divide into groups, minibatches and processes.
         """
-        parts = self._config.minibatches
-        sizes = {"rollout.group_size": self._group_size, "algorithm.minibatches": parts}
-        parts *= self._config.gradient_accumulation_steps
-        sizes["minibatches x gradient_accumulation_steps"] = parts
-        sizes["processes x minibatches x gradient_accumulation_steps"] = parts * processes.count()
-        in_parts(self.name, samples, sizes)
+        self._check_number(samples)
         self._begin(seed)
         if self._config.reference == "moving" and version % self._config.reference_every == 0:
             self.set_reference(self.weights())
@@ -242,6 +238,19 @@ class PlayedLearner(SteppedLearner):
         self._trainer._step = 0  # a multiple of its generation period: it asks for our samples
         self._trainer.version, self._trainer.divergences = version, []
         return self.steps_per_update
+
+    def _check_number(self, samples: Sequence[TokenSample]) -> None:
+        parts = self._config.minibatches
+        sizes = {"rollout.group_size": self._group_size, "algorithm.minibatches": parts}
+        parts *= self._config.gradient_accumulation_steps
+        sizes["minibatches x gradient_accumulation_steps"] = parts
+        sizes["processes x minibatches x gradient_accumulation_steps"] = parts * processes.count()
+        for what, size in sizes.items():
+            if not samples or len(samples) % size:
+                raise TrainingError(
+                    f"{self.name} has {len(samples)} samples for an update: "
+                    f"give a multiple of {what} ({size})"
+                )
 
     def compute_gradients(self) -> dict[str, Tensor] | None:
         """The next step's gradients.
@@ -323,38 +332,11 @@ class PlayedLearner(SteppedLearner):
 class GrpoLearner(PlayedLearner):
     """One model under GRPO; see the Learner protocol for the methods."""
 
-    def __init__(
-        self,
-        name: str,
-        model: Any,
-        tokenizer: Any,
-        config: GrpoConfig,
-        *,
-        group_size: int,
-        temperature: float,
-        planned_updates: int,
-        max_divergence: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
+    _config: GrpoConfig
+    _make_trainer = PlayedGRPOTrainer
 
-        `group_size` samples in a row are compared with each other, `temperature` is what they are
-        drawn at, `planned_updates` the length of the learning-rate schedule in updates;
-        `max_divergence` says that another engine samples, and how far it may be from this one.
-        """
-        super().__init__(
-            name,
-            model,
-            tokenizer,
-            config,
-            PlayedGRPOTrainer,
-            {"scale_rewards": config.scale_rewards},
-            group_size=group_size,
-            temperature=temperature,
-            planned_updates=planned_updates,
-            max_divergence=max_divergence,
-            seed=seed,
-        )
+    def _own_arguments(self) -> dict[str, Any]:
+        return {"scale_rewards": self._config.scale_rewards}
 
 
 def _episode_return(

@@ -24,6 +24,7 @@ class OfflineLearner(SteppedLearner):
     gets back the one that it came with, which other learners of the same model rely on.
     """
 
+    _config: OfflineConfig
     TRAINER: ClassVar[Callable[..., Any]]
     ARGUMENTS: ClassVar[Callable[..., Any]]
     """The trainer's configuration in TRL."""
@@ -43,7 +44,6 @@ class OfflineLearner(SteppedLearner):
         """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours;
         `planned_steps` is the length of the learning-rate schedule."""
         super().__init__(name, config, model, seed)
-        self._config = config
         self._model = model
         self._patched = model.get_base_model() if hasattr(model, "peft_config") else model
         self._forward = vars(self._patched).get("forward")
@@ -63,10 +63,6 @@ class OfflineLearner(SteppedLearner):
                 processing_class=tokenizer,
             )
             self._step_from_outside(trainer, planned_steps)
-
-    def _own_arguments(self) -> dict[str, Any]:
-        """What the configuration in TRL is told beside what all trainers are."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

@@ -227,6 +227,8 @@ class PpoLearner(PlayedLearner):
     policy's, so that a critic that is far off does not slow the policy down.
     """
 
+    _config: PpoConfig
+
     def __init__(
         self,
         name: str,
@@ -234,47 +236,35 @@ class PpoLearner(PlayedLearner):
         tokenizer: Any,
         config: PpoConfig,
         *,
-        group_size: int,
-        temperature: float,
-        planned_updates: int,
         discount: float = 1.0,
         joint: JointState | None = None,
-        max_divergence: float | None = None,
         seed: int = 0,
+        **settings: Any,
     ) -> None:
         """Build critic and trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
 
-        `discount` is per turn, `joint` what a central critic is shown; the others as for GRPO.
-        `group_size` only says how many samples make a batch.
+        `discount` is per turn, `joint` what a central critic is shown; `settings` as for GRPO, of
+        which `group_size` only says how many samples make a batch.
         """
         with isolated_randomness(seed):  # equal in all models: averaging wants equal starts
             critic = CRITICS[config.critic](model, joint)
         critic.to(next(model.parameters()).device)
-        super().__init__(
-            name,
-            model,
-            tokenizer,
-            config,
-            partial(
-                PlayedPPOTrainer,
-                critic=critic,
-                settings=config,
-                discount=discount,
-                seats=joint.seats if joint else (),
-            ),
-            {"entropy_coef": config.entropy_coef},
-            group_size=group_size,
-            temperature=temperature,
-            planned_updates=planned_updates,
-            max_divergence=max_divergence,
-            seed=seed,
+        self._make_trainer = partial(
+            PlayedPPOTrainer,
+            critic=critic,
+            settings=config,
+            discount=discount,
+            seats=joint.seats if joint else (),
         )
+        super().__init__(name, model, tokenizer, config, seed=seed, **settings)
         self._critic = {n: p for n, p in critic.named_parameters() if p.requires_grad}
         self._parameters |= {f"{CRITIC}{n}": p for n, p in self._critic.items()}
-        self._target_kl = config.target_kl
         self._warmup_steps = config.critic_warmup * self.steps_per_update
         self._stopped = False
         self._warned = False
+
+    def _own_arguments(self) -> dict[str, Any]:
+        return {"entropy_coef": self._config.entropy_coef}
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Take the samples of one update; returns its number of optimizer steps at most."""
@@ -323,7 +313,8 @@ class PpoLearner(PlayedLearner):
         )
         divergence = sums / max(tokens, 1.0)
         self._trainer._metrics["train"]["approx_kl"].append(divergence)
-        if self._target_kl is not None and divergence > _TOO_FAR * self._target_kl:
+        limit = self._config.target_kl
+        if limit is not None and divergence > _TOO_FAR * limit:
             self._stopped = True
             return None
         if gradients is not None and self._trainer.state.global_step < self._warmup_steps:

@@ -75,7 +75,7 @@ class SteppedLearner:
         """Before the trainer is built: TRL may add parameters of its own to `model`, a
         PreTrainedModel or PeftModel that stays ours; ours are those that train now."""
         self.name = name
-        self._optimizer_config = config
+        self._config = config
         self._names = [n for n, p in model.named_parameters() if p.requires_grad]
         self._seed = seed
         self._steps_done = 0
@@ -113,6 +113,10 @@ class SteppedLearner:
             device=accelerator.device.type,
             accelerate=accelerator.distributed_type.value,
         )  # fmt: skip
+
+    def _own_arguments(self) -> dict[str, Any]:
+        """What the configuration in TRL is told beside what all trainers are."""
+        raise NotImplementedError
 
     def _inputs(self) -> Any:
         """What the trainer's training_step is given."""
@@ -160,7 +164,7 @@ class SteppedLearner:
         self._steps_done += 1
         loss = processes.mean(loss)  # before it is looked at: no process may stop alone
         if not math.isfinite(loss):
-            section, rate = self._optimizer_config.where, self._optimizer_config.learning_rate
+            section, rate = self._config.where, self._config.learning_rate
             raise TrainingError(
                 f"{self.name}: the loss is {loss}; lower {section}.learning_rate ({rate}) "
                 "or look at the last episodes' rewards"
@@ -328,16 +332,6 @@ def common_arguments(
         "weight_decay": config.weight_decay,
         "max_grad_norm": config.max_grad_norm,
     }
-
-
-def in_parts(name: str, samples: Sequence[Any], sizes: Mapping[str, int]) -> None:
-    """Raises TrainingError where the samples do not divide by each of `sizes` (setting: size)."""
-    for what, size in sizes.items():
-        if not samples or len(samples) % size:
-            raise TrainingError(
-                f"{name} has {len(samples)} samples for an update: "
-                f"give a multiple of {what} ({size})"
-            )
 
 
 @contextlib.contextmanager

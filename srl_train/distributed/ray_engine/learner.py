@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from srl_train.checkpoints.tensor_tree import mapped
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
@@ -18,7 +19,7 @@ from srl_train.distributed import fsdp, processes
 from srl_train.engine.builders.learners import build_learner, joint_state
 from srl_train.engine.builders.players import build_sampling
 from srl_train.engine.builders.stage_learners import build_stage_learner
-from srl_train.learners.learner import Learned, Learner
+from srl_train.learners.learner import Learned, Learner, restore, state_of
 from srl_train.learners.trl_offline import OfflineLearner
 from srl_train.players.assignment import matchmaking_of
 from srl_train.players.learning_models import learning_models
@@ -119,24 +120,14 @@ class LearnerWorker:
 
     def state(self) -> State:
         """Everything that training changes."""
-        own = self._learner
-        kept = {
-            "weights": own.weights(),
-            "optimizer": own.optimizer_state(),
-            "counters": own.counters(),
-            "reference": own.reference(),
-            "stage": None if self._stage is None else self._stage.state(),
-        }
+        stage = None if self._stage is None else self._stage.state()
+        kept = {**state_of(self._learner), "stage": stage}
         found: State = moved(fsdp.in_full(kept), torch.device("cpu"))
         return found
 
     def restore(self, state: State) -> None:
         """Go on from what `state` gave."""
-        self._learner.set_weights(state["weights"])
-        self._learner.load_optimizer_state(state["optimizer"])
-        self._learner.load_counters(state["counters"])
-        if state["reference"]:
-            self._learner.set_reference(state["reference"])
+        restore(self._learner, state)
         if (stage := state["stage"]) is not None:
             self.open_stage(stage["section"], stage["planned_steps"])
             self.call_in_stage("load_optimizer_state", stage["optimizer"])
@@ -179,10 +170,6 @@ def _files(folder: Path) -> dict[str, bytes]:
 def moved(value: Any, device: torch.device) -> Any:
     """A copy of nested mappings, lists and tuples whose tensors lie on `device`; the rest as it
     is."""
-    if isinstance(value, Tensor):
-        return value.detach().to(device, copy=True)
-    if isinstance(value, dict):
-        return {key: moved(one, device) for key, one in value.items()}
-    if isinstance(value, list):
-        return [moved(one, device) for one in value]
-    return value
+    return mapped(
+        value, lambda one: one.detach().to(device, copy=True) if isinstance(one, Tensor) else one
+    )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_train.engine.offline.stage import Stage
 
 ORDER = ("sft", "dpo")
 """The sections of a configuration that are stages, as they follow each other."""
@@ -21,24 +24,13 @@ def planned(config: RunConfig) -> dict[str, OfflineConfig]:
     return {name: found for name in ORDER if (found := sections[name]) is not None}
 
 
-class OpenStage(Protocol):
-    """A stage under way."""
-
-    passes: int
-    """Over the data, so far."""
-
-    def state(self) -> dict[str, Any]:
-        """Plain data and tensors, for a checkpoint."""
-        ...
-
-
 @dataclass
 class StageProgress:
     """Finished stages, and the one under way."""
 
     reports: list[dict[str, Any]] = field(default_factory=list)
     """What each finished stage did."""
-    open: OpenStage | None = None
+    open: Stage | None = None
     """The stage under way, while its learners are built."""
     saved: Mapping[str, Any] | None = None
     """The state of a stage under way that is not open: read from a checkpoint, or stopped."""

@@ -15,7 +15,6 @@ from typing import Any
 
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.evaluation.progress import watched
-from srl_agents.llm.opponent_notes import notes_for
 from srl_agents.seeding import STAGE_UPDATES
 from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.data.chats import Chat, is_chat_file, lesson, read_chats
@@ -44,6 +43,7 @@ from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats
 from srl_train.errors import ConfigError, DataError
 from srl_train.learners.learner import StageLearner
+from srl_train.players.trained_models import configured_notes
 from srl_train.updates import RoundContext
 
 
@@ -284,10 +284,7 @@ class Stage:
     def _samples_of(self, model: str) -> list[Any]:
         view, chat = self._run.view, self._run.players.texts[model].chat
         parts = self._parts[model]
-        notes = None
-        if self._run.config.models.opponent_notes:
-            with closing(self._run.make_env()) as env:
-                notes = notes_for(env)
+        notes = configured_notes(self._run.config.models, self._run.make_env)
         if isinstance(self.config, SftConfig):
             found = []
             for index, agent in watched(f"{self.name}, preparing {model}'s data", parts):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.episode_stats import (
@@ -19,6 +19,9 @@ from srl_train.data.trajectory import Game
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats
 from srl_train.updates.strategy import no_copies
+
+if TYPE_CHECKING:
+    from srl_train.engine.rounds import Played
 
 # TRL's names -> ours, for those worth a column of every run.
 _KEPT = {
@@ -42,34 +45,25 @@ _KEPT = {
 
 
 def row(
-    run: Run,
-    number: int,
-    *,
-    kept: Sequence[Episode],
-    games: Sequence[Game],
-    left_out: Sequence[Episode],
-    never_asked: Mapping[str, Mapping[str, int]],
-    mode_state: Mapping[str, float],
-    updates: Mapping[str, UpdateStats],
-    seconds: Mapping[str, float],
-    replayed_steps: int,
+    run: Run, played: Played, updates: Mapping[str, UpdateStats], seconds: Mapping[str, float]
 ) -> dict[str, Any]:
     """One line of metrics.jsonl. Rewards are means per agent and turn, returns per episode."""
+    kept, left_out = played.kept, played.left_out
     steps = [step for episode in kept for turn in episode.turns for step in turn]
-    shaped = [reward for game in games for own in game.values() for reward in own.shaped]
+    shaped = [reward for game in played.games for own in game.values() for reward in own.shaped]
     counted = bool(run.strategy.traffic(run.strategy_state))
     return {
-        "round": number,
+        "round": played.number,
         "seconds": dict(seconds),
         "mode": run.config.mode.name,
         "strategy": run.config.updates.strategy,
-        "mode_state": dict(mode_state),
+        "mode_state": dict(played.mode_state),
         **(
             {"communicated_bytes": sum(u.sent + u.received for u in updates.values())}
             if counted
             else {}
         ),
-        **({"replayed_steps": replayed_steps} if replayed_steps else {}),
+        **({"replayed_steps": played.replayed_steps} if played.replayed_steps else {}),
         "environment": {
             "name": run.config.environment.name,
             "episodes": len(kept) + len(left_out),
@@ -86,7 +80,7 @@ def row(
         "by_agent": {agent: _agent_row(agent, kept) for agent in run.seats},
         "models": {
             model: {
-                **_model_row(run, model, kept, games, never_asked[model], update),
+                **_model_row(run, model, played, update),
                 **(
                     {"bytes_sent": update.sent, "bytes_received": update.received}
                     if counted
@@ -108,16 +102,10 @@ def _agent_row(agent: str, kept: Sequence[Episode]) -> dict[str, Any]:
     }
 
 
-def _model_row(
-    run: Run,
-    model: str,
-    kept: Sequence[Episode],
-    games: Sequence[Game],
-    never_asked: Mapping[str, int],
-    update: UpdateStats,
-) -> dict[str, Any]:
-    seats = run.agents_of(model)
-    held = [(e, game, a) for e, game in zip(kept, games, strict=True) for a in e.agents_of(model)]
+def _model_row(run: Run, model: str, played: Played, update: UpdateStats) -> dict[str, Any]:
+    seats, never_asked = run.agents_of(model), played.never_asked[model]
+    pairs = zip(played.kept, played.games, strict=True)
+    held = [(episode, game, agent) for episode, game in pairs for agent in episode.agents_of(model)]
     steps = [step for episode, _, agent in held for step in episode.steps_of(agent)]
     found = update.metrics
     metrics = {ours: found[theirs] for theirs, ours in _KEPT.items() if theirs in found}

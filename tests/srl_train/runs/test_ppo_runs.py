@@ -104,7 +104,7 @@ def test_stopped_models_leave_the_others_alone(short_run):
         )
     )
     stubborn = run.learners["model_1"]
-    stubborn._target_kl = None
+    stubborn._config = stubborn._config.replaced(target_kl=None)
     run_round(run, 0)
     assert [one.counters()["global_step"] for one in run.learners.values()] == [4, 4]
     assert same(weights(run)["model_0"], weights(run)["model_1"])
