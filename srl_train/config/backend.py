@@ -100,6 +100,8 @@ class BackendSection(Section):
 class TransformersBackendConfig(BackendSection):
     """Models sample in the trainer's process, by transformers."""
 
+    READ_WHERE: ClassVar = {"kept_tokens": ("batched is true", lambda own: own.batched)}
+
     name: Literal["transformers"] = "transformers"
     """What samples for the models in training: `transformers` in the trainer's process, or `vllm`
     in servers (docs/agents/serving.md)."""
@@ -109,15 +111,6 @@ class TransformersBackendConfig(BackendSection):
     kept_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens whose keys and values each loaded model keeps of conversations between their turns;
     the longest unused go first and are read again. null keeps all in play."""
-
-    @model_validator(mode="after")
-    def _check(self) -> TransformersBackendConfig:
-        if self.kept_tokens is not None and not self.batched:
-            raise ConfigError(
-                f"backend.kept_tokens: got {self.kept_tokens} where backend.batched is false, and "
-                "nothing is kept: leave out one of them"
-            )
-        return self
 
 
 class VLLMBackendConfig(BackendSection):

@@ -70,7 +70,7 @@ class RayEngineConfig(EngineSection):
     def _check_whole_gpus(self) -> Self:
         if self.learner_processes > 1 and self.learner_gpus % 1:
             raise ConfigError(
-                f"engine.learner_gpus: got {self.learner_gpus:g} where engine.learner_processes is "
+                f"learner_gpus: got {self.learner_gpus:g} where learner_processes is "
                 f"{self.learner_processes}: processes that train together have a GPU each, give 1 "
                 "(or 0, to learn on CPUs)"
             )

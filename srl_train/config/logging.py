@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, get_args
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -55,8 +56,21 @@ class TrackioConfig(Section):
 _RUN_NAME = re.compile(r"\w[\w .-]{0,99}")
 
 
+def _named(*trackers: str) -> tuple[str, Callable[[Any], object]]:
+    return f"trackers names {' or '.join(trackers)}", lambda own: {*trackers} & {*own.trackers}
+
+
 class LoggingConfig(Section):
     """What a run writes about itself."""
+
+    READ_WHERE: ClassVar = {
+        "wandb": _named("wandb"),
+        "mlflow": _named("mlflow"),
+        "trackio": _named("trackio"),
+        "directory": _named("tensorboard", "wandb"),
+        "project": _named("wandb", "mlflow", "trackio"),
+        "run_name": _named(*get_args(TrackerName)),
+    }
 
     every: Annotated[int, Field(ge=1)] = 1
     """Rounds between two lines of progress where there is no terminal."""
@@ -97,22 +111,4 @@ class LoggingConfig(Section):
     def _check_trackers(self) -> LoggingConfig:
         if len(set(self.trackers)) < len(self.trackers):
             raise ConfigError(f"trackers: got {', '.join(self.trackers)}: name each once")
-        for name, readers in _READERS.items():
-            default = type(self).model_fields[name].default
-            if getattr(self, name) != default and not set(readers) & set(self.trackers):
-                raise ConfigError(
-                    f"{name}: it is read where trackers names {' or '.join(readers)}: name one, "
-                    "or leave it out"
-                )
         return self
-
-
-_READERS = {
-    "wandb": ("wandb",),
-    "mlflow": ("mlflow",),
-    "trackio": ("trackio",),
-    "directory": ("tensorboard", "wandb"),
-    "project": ("wandb", "mlflow", "trackio"),
-    "run_name": get_args(TrackerName),
-}
-"""Setting -> the trackers that read it."""

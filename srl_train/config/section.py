@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -32,6 +32,8 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
     )
     CHOICE: ClassVar[str] = ""
+    READ_WHERE: ClassVar[Mapping[str, tuple[str, Callable[[Any], object]]]] = {}
+    """Setting that not all sections of the class read -> where it is read, in words and of one."""
 
     def __init__(self, /, **fields: Any) -> None:
         try:
@@ -61,6 +63,17 @@ class Section(BaseModel):
             chosen = f" where {cls.CHOICE} is {tree[cls.CHOICE]!r}" if cls.CHOICE else ""
             raise ConfigError(f"{shown(key, str)}: unknown{chosen}: {fix}")
         return tree
+
+    @model_validator(mode="after")
+    def _refuse_unread(self) -> Self:
+        for name, (where, is_read) in self.READ_WHERE.items():
+            got = getattr(self, name)
+            if got != type(self).model_fields[name].default and not is_read(self):
+                raise ConfigError(
+                    f"{name}: got {shown(got)}, which is read only where {where}: change that, or "
+                    "leave this out"
+                )
+        return self
 
     def replaced(self, **changes: Any) -> Self:
         """A copy with these fields changed, checked anew."""

@@ -19,6 +19,9 @@ Count = Annotated[int, Field(ge=1)]
 class OptimizerConfig(Section):
     """AdamW and its schedule, which everything that learns has its own of."""
 
+    READ_WHERE: ClassVar = {
+        "warmup_steps": ("schedule is not 'constant'", lambda own: own.schedule != "constant"),
+    }
     where: ClassVar[str]
     """The section's name in a configuration."""
 
@@ -45,11 +48,6 @@ class OptimizerConfig(Section):
 
     @model_validator(mode="after")
     def _check_schedule(self) -> Self:
-        if self.schedule == "constant" and self.warmup_steps:
-            raise ConfigError(
-                f"warmup_steps: got {self.warmup_steps} where schedule is 'constant', the only one "
-                "that does not read it: give another schedule, or leave it out"
-            )
         if self.schedule in ("cosine_with_min_lr", "warmup_stable_decay") and not isinstance(
             self, SurrogateConfig
         ):
@@ -64,6 +62,22 @@ class SurrogateConfig(OptimizerConfig):
     """The clipped surrogate (Schulman et al. 2017), which GRPO and PPO share."""
 
     CHOICE: ClassVar = "name"
+    READ_WHERE: ClassVar = OptimizerConfig.READ_WHERE | {
+        "clip_range": (
+            "the loss clips a ratio, which sapo and vespo do not",
+            lambda own: own.loss not in ("sapo", "vespo"),
+        ),
+        "sampler_correction": (
+            "the loss has no weights of its own, as vespo has",
+            lambda own: own.loss != "vespo",
+        ),
+        "sampler_level": (
+            "sampler_correction is 'tis' or 'mis'",
+            lambda own: own.sampler_correction != "none",
+        ),
+        "reference": ("beta is above 0", lambda own: own.beta),
+        "reference_every": ("reference is 'moving'", lambda own: own.reference == "moving"),
+    }
     where: ClassVar[str] = "algorithm"
 
     minibatches: Count = 1
@@ -112,39 +126,9 @@ class SurrogateConfig(OptimizerConfig):
         return options
 
     @model_validator(mode="after")
-    def _check_loss(self) -> Self:
-        usual = type(self).model_fields["clip_range"].default
-        if self.clip_range != usual and self.loss in ("sapo", "vespo"):
-            raise ConfigError(
-                f"clip_range: got {self.clip_range}, and the loss {self.loss} clips no ratio: "
-                "leave it out"
-            )
-        if self.sampler_correction != "none" and self.loss == "vespo":
-            raise ConfigError(
-                f"sampler_correction: got {self.sampler_correction!r}, and the loss vespo has "
-                "weights of its own: leave it out, or give another loss"
-            )
-        if self.sampler_level != "token" and self.sampler_correction == "none":
-            raise ConfigError(
-                f"sampler_level: got {self.sampler_level!r} where sampler_correction is 'none', "
-                "which does not read it: give tis or mis, or leave it out"
-            )
-        self._check_reference()
+    def _check_options(self) -> Self:
         refuse_unread(self.trl, self.loss, self.beta, self.schedule)
         return self
-
-    def _check_reference(self) -> None:
-        if self.reference != "stage" and not self.beta:
-            raise ConfigError(
-                f"reference: got {self.reference!r} where beta is 0, which keeps none: set beta, "
-                "or leave it out"
-            )
-        usual = type(self).model_fields["reference_every"].default
-        if self.reference_every != usual and self.reference != "moving":
-            raise ConfigError(
-                f"reference_every: got {self.reference_every} where reference is "
-                f"{self.reference!r}, which never moves: set reference to 'moving', or leave it out"
-            )
 
     def check_group_size(self, path: str, group_size: int) -> None:
         """Raise ConfigError where an update of one group cannot be split: others may have failed.

@@ -17,6 +17,11 @@ SMOOTHED = ("robust", "exo_pair", "aot", "aot_unpaired")
 class OfflineConfig(OptimizerConfig):
     """A stage that learns from data before the rounds: where the data come from, for how long."""
 
+    READ_WHERE: ClassVar = OptimizerConfig.READ_WHERE | {
+        name: ("games are played, data being left out", lambda own: not own.data)
+        for name in ("data_policy", "episodes")
+    }
+
     data: Names = ()
     """Files to learn from, JSON lines; without any, games are played when the stage begins."""
     data_policy: str = "models"
@@ -30,16 +35,6 @@ class OfflineConfig(OptimizerConfig):
     """Passes over the data; after each, models meet as the update strategy says."""
     batch_size: Count = 16
     """Samples per optimizer step."""
-
-    @model_validator(mode="after")
-    def _check_data(self) -> Self:
-        for name in ("data_policy", "episodes") if self.data else ():
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ConfigError(
-                    f"{name}: it is read where games are played, and data names "
-                    f"{len(self.data)} file(s): leave one of them out"
-                )
-        return self
 
 
 class SftConfig(OfflineConfig):
@@ -71,6 +66,9 @@ class SftConfig(OfflineConfig):
 class DpoConfig(OfflineConfig):
     """Direct preference optimisation (Rafailov et al. 2023), by TRL's DPOTrainer."""
 
+    READ_WHERE: ClassVar = OfflineConfig.READ_WHERE | {
+        "label_smoothing": (f"loss is one of {', '.join(SMOOTHED)}", lambda o: o.loss in SMOOTHED),
+    }
     where: ClassVar[str] = "dpo"
 
     learning_rate: Positive = 1e-3
@@ -103,11 +101,6 @@ class DpoConfig(OfflineConfig):
 
     @model_validator(mode="after")
     def _check_loss(self) -> Self:
-        if self.label_smoothing and self.loss not in SMOOTHED:
-            raise ConfigError(
-                f"label_smoothing: it is read by the losses {', '.join(SMOOTHED)}, loss is "
-                f"{self.loss!r}: leave it out"
-            )
         if self.loss == "exo_pair" and not self.label_smoothing:
             raise ConfigError("label_smoothing: got 0: exo_pair needs more than 0, such as 1e-3")
         return self

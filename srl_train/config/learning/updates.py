@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from srl_train.config.learning.learners import PpoConfig, SurrogateConfig
 from srl_train.config.section import Names, Section, chosen_by
@@ -17,13 +17,7 @@ CUSTOM = "custom"
 """The recorded strategy of a run that was handed one as an object."""
 
 
-def _without_empty(groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    if not all(groups):
-        raise ValueError("no empty group")
-    return groups
-
-
-Groups = Annotated[tuple[Names, ...], Field(strict=False), AfterValidator(_without_empty)]
+Groups = Annotated[tuple[Annotated[Names, Field(min_length=1)], ...], Field(strict=False)]
 
 
 class WeightingSection(Section):

@@ -57,22 +57,28 @@ WRONG = [
     ),
     ("algorithm: {clip_range: 0}", "algorithm.clip_range: got 0"),
     ("algorithm: {beta: -0.1}", "algorithm.beta: got -0.1"),
-    ("algorithm: {reference: moving}", "algorithm.reference: got 'moving' where beta is 0"),
-    ("algorithm: {reference: base, name: ppo}", "algorithm.reference: got 'base' where beta is 0"),
+    (
+        "algorithm: {reference: moving}",
+        "algorithm.reference: got 'moving', which is read only where beta is above 0",
+    ),
+    (
+        "algorithm: {reference: base, name: ppo}",
+        "algorithm.reference: got 'base', which is read only where",
+    ),
     (
         "algorithm: {beta: 0.1, reference_every: 5}",
-        "algorithm.reference_every: got 5 where reference is 'stage', which never moves",
+        "algorithm.reference_every: got 5, which is read only where reference is 'moving'",
     ),
     ("algorithm: {weight_decay: -1}", "algorithm.weight_decay: got -1"),
     ("algorithm: {max_grad_norm: 0}", "algorithm.max_grad_norm: got 0"),
     ("algorithm: {warmup_steps: -1, schedule: linear}", "algorithm.warmup_steps: got -1"),
-    ("algorithm: {warmup_steps: 3}", "algorithm.warmup_steps: got 3 where schedule is 'constant'"),
+    ("algorithm: {warmup_steps: 3}", "algorithm.warmup_steps: got 3, which is read only"),
     ("algorithm: {schedule: square}", "algorithm.schedule: got 'square': give one of 'constant',"),
     ("algorithm: {loss: mse}", "algorithm.loss: got 'mse': give one of 'dapo', 'grpo'"),
     ("algorithm: {scale_rewards: always}", "algorithm.scale_rewards: got 'always'"),
     (
         "algorithm: {loss: sapo, clip_range: 0.3}",
-        "algorithm.clip_range: got 0.3, and the loss sapo",
+        "algorithm.clip_range: got 0.3, which is read only where the loss clips a ratio",
     ),
     ("algorithm: grpo", "algorithm: got 'grpo': give a section, which is a mapping"),
     ("algorithm: {name: a2c}", "algorithm.name: got 'a2c': give one of 'grpo', 'ppo'"),
@@ -200,23 +206,31 @@ WRONG = [
     ("updates: {groups: all, strategy: federated}", "updates.groups: got 'all': give a list"),
     (
         "updates: {groups: [[]], strategy: federated}",
-        "updates.groups: got [[]]: give no empty group",
+        "updates.groups[0]: got []: give one or more",
     ),
     ("updates: {groups: [[model_7]], strategy: federated}", "updates.groups: got 'model_7'"),
     ("sft: {epoch: 1}", "sft.epoch: unknown: did you mean 'epochs'"),
     ("sft: {epochs: 0}", "sft.epochs: got 0: give 1 or more"),
     ("sft: {batch_size: 0}", "sft.batch_size: got 0"),
     ("sft: {episodes: 0}", "sft.episodes: got 0"),
+    (
+        "backend: {kept_tokens: 5, batched: false}",
+        "backend.kept_tokens: got 5, which is read only where batched is true",
+    ),
+    (
+        "engine: {name: ray, learner_processes: 2, learner_gpus: 0.5}",
+        "engine.learner_gpus: got 0.5 where learner_processes is 2",
+    ),
     ("sft: {learning_rate: 0}", "sft.learning_rate: got 0"),
-    ("sft: {warmup_steps: 2}", "sft.warmup_steps: got 2 where schedule is 'constant'"),
+    ("sft: {warmup_steps: 2}", "sft.warmup_steps: got 2, which is read only"),
     ("sft: {schedule: cosine_with_min_lr}", "sft.schedule: got 'cosine_with_min_lr', which needs"),
     ("sft: {seats: mine}", "sft.seats: got 'mine': give one of 'own' or 'all'"),
     ("sft: {data: demos.jsonl}", "sft.data: got 'demos.jsonl': give a list"),
     (
         "sft: {data: [a], data_policy: uniform}",
-        "sft.data_policy: it is read where games are played",
+        "sft.data_policy: got 'uniform', which is read only where games are played",
     ),
-    ("sft: {data: [a], episodes: 3}", "sft.episodes: it is read where games are played"),
+    ("sft: {data: [a], episodes: 3}", "sft.episodes: got 3, which is read only where"),
     ("sft: {answer_weight: -1}", "sft.answer_weight: got -1"),
     ("sft: {answer_weight: 0}", "sft.answer_weight: got 0 where observation_weight is 0"),
     ("sft: {top_fraction: 0}", "sft.top_fraction: got 0"),
@@ -227,7 +241,7 @@ WRONG = [
     ("dpo: {loss: ppo}", "dpo.loss: got 'ppo': give one of 'sigmoid', 'hinge', 'ipo'"),
     (
         "dpo: {label_smoothing: 0.1}",
-        "dpo.label_smoothing: it is read by the losses robust, exo_pair",
+        "dpo.label_smoothing: got 0.1, which is read only where loss is one of robust, exo_pair",
     ),
     ("dpo: {label_smoothing: 0.7, loss: robust}", "dpo.label_smoothing: got 0.7: give 0.5 or less"),
     ("dpo: {loss: exo_pair}", "dpo.label_smoothing: got 0: exo_pair needs more than 0"),
@@ -296,6 +310,8 @@ def test_a_wrong_configuration_is_refused_in_one_line(text, says, tmp_path):
         load(path)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+    section, *below = str(error.value).partition(":")[0].split(".")
+    assert [section] != below[:1]  # a path is told once
 
 
 def test_what_is_no_text_file_is_refused(tmp_path):

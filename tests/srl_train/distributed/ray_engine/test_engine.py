@@ -194,7 +194,7 @@ def test_workers_without_gpus_compute_on_cpus(short_run):
 
 
 def test_processes_of_a_learner_have_whole_gpus_and_equal_shares(short_run):
-    with pytest.raises(ConfigError, match=r"engine.learner_gpus: got 0.5 .* a GPU each"):
+    with pytest.raises(ConfigError, match=r"^learner_gpus: got 0.5 .* a GPU each"):
         RayEngineConfig(learner_processes=2, learner_gpus=0.5)
     with pytest.raises(ConfigError, match=r"group_size: got 4: give a multiple of 3, 3 processes"):
         assemble(on_ray(short_run(), learner_processes=3))

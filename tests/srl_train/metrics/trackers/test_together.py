@@ -196,8 +196,8 @@ def test_a_damaged_record_of_runs_is_refused(text, tmp_path, kept):
     [
         ({"trackers": ["wandb", "wandb"]}, "name each once"),
         ({"trackers": ["comet"]}, "'tensorboard', 'trackio', 'wandb' or 'mlflow'"),
-        ({"wandb": {"mode": "offline"}}, "read where trackers names wandb"),
-        ({"run_name": "x"}, "read where trackers names tensorboard or"),
+        ({"wandb": {"mode": "offline"}}, "read only where trackers names wandb"),
+        ({"run_name": "x"}, "read only where trackers names tensorboard or"),
         ({"trackers": ["tensorboard"], "run_name": "../x"}, "letters, digits"),
         ({"trackers": ["mlflow"], "mlflow": {"tracking_uri": "http://me:secret@h"}}, "a password"),
     ],
