@@ -20,6 +20,8 @@ LARGEST = 1e30
 LARGEST_WHOLE = sys.float_info.max
 """The same for whole numbers, by which rounds, for one, are divided."""
 
+Reset = tuple[dict[str, Any], dict[str, dict[str, Any]]]
+"""What a reset of a ParallelEnv gives: observations and infos, by agent."""
 Step = tuple[
     dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
 ]
@@ -121,17 +123,17 @@ def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, A
 
 
 @contextmanager
-def unchanged_if_refused(env: Any, generator: str, *others: str) -> Iterator[None]:
+def unchanged_if_refused(env: Any, *others: str) -> Iterator[None]:
     """While an environment begins an episode: where it raises EnvConfigError, these attributes are
     what they were, and its generator, which it may have drawn from before, where it was."""
-    before = {name: getattr(env, name) for name in (generator, *others)}
-    state = before[generator].bit_generator.state
+    before = {name: getattr(env, name) for name in ("generator", *others)}
+    state = env.generator.bit_generator.state
     try:
         yield
     except EnvConfigError:
         for name, value in before.items():
             setattr(env, name, value)
-        before[generator].bit_generator.state = state
+        env.generator.bit_generator.state = state
         raise
 
 
@@ -205,6 +207,10 @@ def is_loopback(host: str) -> bool:
 def nearest(asked: object, known: Iterable[str]) -> str:
     """The end of an error about a name that is not known: the nearest one, and all."""
     there = tuple(known)
-    close = get_close_matches(str(asked), there, n=1, cutoff=0.5)
-    guess = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"{guess}; there are: {', '.join(there)}"
+    return f"{likely(asked, there)}; there are: {', '.join(there)}"
+
+
+def likely(asked: object, known: Iterable[str]) -> str:
+    """The name among those known that may have been meant, as a question; nothing for none."""
+    close = get_close_matches(str(asked), list(known), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""

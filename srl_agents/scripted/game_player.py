@@ -10,7 +10,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy, names
 from srl_envs.errors import EnvError
-from srl_envs.remote.server.player import PlayedGame
+from srl_envs.remote.connection import PlayedGame
 
 
 class ScriptedPlayer:
@@ -35,4 +35,4 @@ class ScriptedPlayer:
         episode = play(env, seats, seed)
         if episode.failure is not None:
             raise EnvError(episode.failure)
-        return PlayedGame(len(episode.turns), episode.returns(), to_json(episode))
+        return PlayedGame(seed, len(episode.turns), episode.returns(), to_json(episode))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from gymnasium.spaces import Discrete
@@ -19,6 +18,7 @@ from srl_agents.scripted.trading import Trader
 from srl_agents.scripted.uniform import Uniform
 from srl_envs.games.staged import env as staged_v0
 from srl_envs.games.team_battle import env as team_battle_v0
+from srl_envs.validation import likely
 
 BINARY = ("coop_compete_v0", "team_battle_v0", "staged_v0")
 BANDIT, MAZE = ("bandit_v0",), ("maze_v0",)
@@ -211,11 +211,9 @@ def classic_policy(name: str, env: Any) -> SyncPolicy:
     Raises PolicyError for an unknown name, and for an environment that it cannot play.
     """
     if name not in POLICIES:
-        close = get_close_matches(str(name), POLICIES, n=1, cutoff=0.5)
-        guess = f" (did you mean {close[0]!r}?)" if close else ""
         raise PolicyError(
-            f"there is no scripted policy {name!r}{guess}; {env.metadata['name']} can be played by "
-            f"{', '.join(names(env)) or 'models only'}"
+            f"there is no scripted policy {name!r}{likely(name, POLICIES)}; "
+            f"{env.metadata['name']} can be played by {', '.join(names(env)) or 'models only'}"
         )
     entry = POLICIES[name]
     if not entry.can_play(env):

@@ -15,15 +15,19 @@ from gymnasium import spaces
 from srl_envs.errors import EnvError
 from srl_envs.games import rendering
 from srl_envs.games.round_game import FLOAT, RoundGame, Row, metadata_of
-from srl_envs.validation import Step, asks_nothing, number_between
+from srl_envs.validation import Reset, Step, asks_nothing, number_between
 
-__all__ = ["HIDDEN", "NOISE_LIMIT", "Row", "SimultaneousGame", "metadata_of", "vector_of"]
+__all__ = ["HIDDEN", "NOISE_LIMIT", "Played", "Row", "SimultaneousGame", "metadata_of", "vector_of"]
 
 HIDDEN = -1.0
 """Stands in an observation vector for what the agents are not shown."""
 NOISE_LIMIT = 8.0  # standard deviations; clipped there so that observed rewards have a true bound
 
 NOISE_BLOCK = 256  # numbers that are drawn at a time
+
+
+Played = tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]
+"""What a round gives: observations, rewards and infos in agent order."""
 
 
 class SimultaneousGame(RoundGame):
@@ -87,10 +91,8 @@ class SimultaneousGame(RoundGame):
         """Begin an episode; the agents' first observations."""
         raise NotImplementedError
 
-    def play_round(
-        self, chosen: Sequence[int], over: bool
-    ) -> tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]:
-        """One round: observations, rewards and infos in agent order."""
+    def play_round(self, chosen: Sequence[int], over: bool) -> Played:
+        """One round; `over` says that it is the last one."""
         raise NotImplementedError
 
     # What a game may say besides.
@@ -137,9 +139,7 @@ class SimultaneousGame(RoundGame):
 
     # PettingZoo's interface.
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode; see RoundGame."""
         first = super().reset(seed, options)
         if seed is not None:
@@ -190,7 +190,7 @@ class SimultaneousGame(RoundGame):
         self.finished = False
         self._rows = self.first_rows(options)
 
-    def _first(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def _first(self) -> Reset:
         nothing = [None] * len(self.agents)
         self._shown, self._past, self._shown_phase = (nothing, nothing), [], self.phase()
         infos = dict(zip(self.agents, self.first_infos(), strict=True))

@@ -16,7 +16,7 @@ from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games import base
 from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
 from srl_envs.text.view import TextAction
-from srl_envs.validation import Step, true_or_false
+from srl_envs.validation import Reset, Step, true_or_false
 from srl_envs.wrappers.reward_function import KEYWORD_REWARDS
 
 MESSAGE_LENGTH = 120  # characters that the others get to read
@@ -94,9 +94,7 @@ class TalkingGame(base.SimultaneousGame):
             render_mode=render_mode,
         )
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode, in silence; see SimultaneousGame."""
         self._said = {}
         return super().reset(seed, options)

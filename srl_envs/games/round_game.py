@@ -15,6 +15,7 @@ from srl_envs.loading.untrusted import printable
 from srl_envs.text.spaces import TEXT_LENGTH, SpacesOfAgents, TextSpace
 from srl_envs.text.view import TextView
 from srl_envs.validation import (
+    Reset,
     check_choice,
     reset_arguments,
     unchanged_if_refused,
@@ -104,7 +105,7 @@ class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         """Start an episode; what is wrong with the options is refused here."""
         raise NotImplementedError
 
-    def _first(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def _first(self) -> Reset:
         """The first observations and infos of an episode that has begun."""
         raise NotImplementedError
 
@@ -124,9 +125,7 @@ class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     # PettingZoo's interface.
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode; a seed restarts all randomness, None carries on from the last.
 
         Options that the game does not know are ignored, as PettingZoo's own tests want. Raises
@@ -135,7 +134,7 @@ class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         seed, given = reset_arguments(seed, options)
         rounds = whole_number("max_cycles", self.max_cycles, low=1)
         viewed = self.rounds
-        with unchanged_if_refused(self, "generator", *self._restored):
+        with unchanged_if_refused(self, *self._restored):
             if seed is not None:
                 self.generator = np.random.default_rng(seed)
             self.rounds, self.played = rounds, 0

@@ -47,7 +47,7 @@ RETRIES = {
 
 @dataclass(frozen=True)
 class PlayedGame:
-    """One whole game that the server played."""
+    """One whole game that a server played."""
 
     seed: int
     turns: int

@@ -7,14 +7,11 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from srl_envs.errors import EnvError
 from srl_envs.remote.errors import WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.values import Room, from_value, write
 from srl_envs.text.view import TextAction
-from srl_envs.validation import Step, shown
-
-Reset = tuple[dict[str, Any], dict[str, dict[str, Any]]]
+from srl_envs.validation import Reset, Step
 
 
 def to_frame(session: str, turn: int, outcome: Reset | Step, env: Any) -> pb.Frame:
@@ -61,10 +58,8 @@ def _each(agents: Iterable[str], values: Any) -> dict[str, Any]:
         raise WireError("a frame must have one value for each agent") from error
 
 
-def write_actions(actions: Any, messages: Any) -> None:
-    """Write the actions of a step into messages. Raises EnvError for what is no mapping of them."""
-    if not isinstance(actions, Mapping):
-        raise EnvError(f"actions must be a mapping agent -> action, got {shown(actions)}")
+def write_actions(actions: Mapping[str, Any], messages: Any) -> None:
+    """Write the actions of a step into messages."""
     for agent, action in actions.items():
         message = messages.add()
         message.agent = agent

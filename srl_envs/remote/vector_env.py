@@ -9,10 +9,9 @@ from gymnasium.vector import AutoresetMode
 
 from srl_envs.remote.connection import Connection
 from srl_envs.remote.errors import RemoteError
-from srl_envs.remote.frames import Reset
 from srl_envs.remote.parallel_env import RemoteEnv
 from srl_envs.remote.protocol import environments_pb2 as pb
-from srl_envs.validation import Step, whole_number
+from srl_envs.validation import Reset, Step, whole_number
 from srl_envs.vector.loop import SyncVectorGame
 
 

@@ -28,7 +28,8 @@ class Pool:
         self._workers: list[Worker] = []
         self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()  # None: not started yet
         self._several = threading.Lock()
-        self._close = weakref.finalize(self, _close_all, self._workers)
+        self.close = weakref.finalize(self, _close_all, self._workers)
+        """Ends all workers."""
         for _ in range(size - 1):
             self._idle.put(None)
         first = self._started()
@@ -48,13 +49,9 @@ class Pool:
                 workers = [lent.enter_context(self._one()) for _ in range(count)]
             yield workers
 
-    def close(self) -> None:
-        """End all workers."""
-        self._close()
-
     @contextmanager
     def _one(self) -> Iterator[Worker]:
-        if not self._close.alive:
+        if not self.close.alive:
             raise SandboxError("this sandbox is closed")
         worker = self._idle.get()
         try:

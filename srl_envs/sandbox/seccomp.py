@@ -68,32 +68,30 @@ def compiled(files: str) -> bytes:
             "the filter of system calls needs libseccomp, which most Linux systems have: install "
             "the system's package (libseccomp2 or libseccomp)"
         ) from error
-    allowed = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
+    argument, allowed = pyseccomp.Arg, pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
     of_files = {"own": f"{_ASKING} {_PATHS}", "readable": _ASKING, "none": ""}[files]
-    for name in f"{_DESCRIPTORS} {_MEMORY} {_ITSELF} {of_files}".split():
-        _allow(pyseccomp, allowed, name)
+
+    def allow(names: str, *conditions: Any) -> None:
+        for name in names.split():
+            number = pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name)
+            if number >= 0:  # others are unknown to this libseccomp or architecture: forbidden
+                allowed.add_rule(pyseccomp.ALLOW, number, *conditions)
+
+    allow(f"{_DESCRIPTORS} {_MEMORY} {_ITSELF} {of_files}")
     if files == "readable":
         for name, flags in (("open", 1), ("openat", 2)):
-            reading = pyseccomp.Arg(flags, pyseccomp.MASKED_EQ, _WRITING, os.O_RDONLY)
-            _allow(pyseccomp, allowed, name, reading)
-    _allow(pyseccomp, allowed, "sendto", pyseccomp.Arg(4, pyseccomp.EQ, 0))  # to no address
+            allow(name, argument(flags, pyseccomp.MASKED_EQ, _WRITING, os.O_RDONLY))
+    allow("sendto", argument(4, pyseccomp.EQ, 0))  # to no address
     for command in _FCNTL:
-        _allow(pyseccomp, allowed, "fcntl", pyseccomp.Arg(1, pyseccomp.EQ, command))
+        allow("fcntl", argument(1, pyseccomp.EQ, command))
     for request in _IOCTL:
-        _allow(pyseccomp, allowed, "ioctl", pyseccomp.Arg(1, pyseccomp.EQ, request))
+        allow("ioctl", argument(1, pyseccomp.EQ, request))
     for kind in _STREAM_AND_DATAGRAM:
-        _allow(
-            pyseccomp,
-            allowed,
-            "socketpair",
-            pyseccomp.Arg(0, pyseccomp.EQ, _UNIX),
-            pyseccomp.Arg(1, pyseccomp.MASKED_EQ, _SOCKET_TYPE, kind),
-        )
-    for name in _OF_A_PROCESS.split():
-        _allow(pyseccomp, allowed, name, pyseccomp.Arg(0, pyseccomp.EQ, 0))  # its own
-    _allow(pyseccomp, allowed, "getpriority", pyseccomp.Arg(1, pyseccomp.EQ, 0))
-    for name in _CLOCKS.split():
-        _allow(pyseccomp, allowed, name, pyseccomp.Arg(0, pyseccomp.LE, _LAST_CLOCK))
+        of_kind = argument(1, pyseccomp.MASKED_EQ, _SOCKET_TYPE, kind)
+        allow("socketpair", argument(0, pyseccomp.EQ, _UNIX), of_kind)
+    allow(_OF_A_PROCESS, argument(0, pyseccomp.EQ, 0))  # its own
+    allow("getpriority", argument(1, pyseccomp.EQ, 0))
+    allow(_CLOCKS, argument(0, pyseccomp.LE, _LAST_CLOCK))
     with open(os.memfd_create("filter"), "w+b") as file:
         allowed.export_bpf(file)
         file.seek(0)
@@ -101,9 +99,3 @@ def compiled(files: str) -> bytes:
     if not program or len(program) % 8:
         raise SandboxError(f"libseccomp compiled a filter of {len(program)} bytes")
     return program
-
-
-def _allow(pyseccomp: Any, rules: Any, name: str, *conditions: Any) -> None:
-    number = pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name)
-    if number >= 0:  # others are unknown to this libseccomp or architecture, and stay forbidden
-        rules.add_rule(pyseccomp.ALLOW, number, *conditions)

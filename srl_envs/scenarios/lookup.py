@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from contextlib import closing
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +12,7 @@ from srl_envs import registry
 from srl_envs.errors import EnvConfigError
 from srl_envs.scenarios.games import SCENARIOS
 from srl_envs.scenarios.scenario import Scenario
+from srl_envs.validation import likely
 
 OWN_PROBLEMS = ("path", "problems", "topics")
 """Options that put problems of one's own in the place of ours."""
@@ -54,12 +54,12 @@ def scenario(name: str) -> Scenario:
             return Scenario(name, own, "every agent is focal", tuple(env.possible_agents))
     found = SCENARIOS
     if not isinstance(name, str) or name not in found:
-        close = get_close_matches(str(name), found, n=1, cutoff=0.5)
-        guess = f" (did you mean {close[0]!r}?)" if close else ""
         game = str(name).partition(".")[0]
         near = [other for other in found if other.startswith(f"{game}.")]
         there = near or [f"{environment}.*" for environment in environments()]
-        raise EnvConfigError(f"there is no scenario {name!r}{guess}; there are: {', '.join(there)}")
+        raise EnvConfigError(
+            f"there is no scenario {name!r}{likely(name, found)}; there are: {', '.join(there)}"
+        )
     return found[name]
 
 

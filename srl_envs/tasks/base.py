@@ -41,7 +41,7 @@ from srl_envs.tasks.free_text_game import (
 from srl_envs.tasks.grading.extract import final_answer
 from srl_envs.tasks.problem import Attempt, Grade, Problem
 from srl_envs.text.spaces import TEXT_LENGTH
-from srl_envs.text.view import ParseFailure
+from srl_envs.text.view import ParseFailure, Samples
 from srl_envs.validation import check_choice, number_between, true_or_false, whole_number
 
 __all__ = ["Attempt", "Grade", "Problem", "Task", "TaskEnv", "TaskView", "final_answer"]
@@ -104,14 +104,8 @@ class Task(ABC):
         """What is asked, on every turn; tasks of many turns add what has happened so far."""
         return attempt.problem.question
 
-    def sample_answers(
-        self, rng: np.random.Generator, attempt: Attempt, count: int
-    ) -> tuple[str, ...] | None:
-        """Texts in the right form that say nothing about the truth, for warm starts.
-
-        Up to `count` of them, from which one is drawn uniformly; None where the task has none, so
-        that the embedded model cannot be warm-started for it.
-        """
+    def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
+        """Up to `count` texts that say nothing about the truth; None where the task has none."""
         return None
 
 
@@ -204,9 +198,7 @@ class TaskEnv(FreeTextGame):
             )
         return self._attempts[agent]
 
-    def sample_answers(
-        self, agent: str, rng: np.random.Generator, count: int
-    ) -> tuple[str, ...] | None:
+    def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         """The task's `sample_answers` for the agent's problem."""
         return self.task.sample_answers(rng, self.attempt(agent), count)
 

@@ -19,7 +19,7 @@ from srl_envs.text.view import (
     read_answer,
     view_for,
 )
-from srl_envs.validation import Step, shown, whole_number
+from srl_envs.validation import Reset, Step, asks_nothing, shown, whole_number
 
 
 class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
@@ -57,9 +57,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         self._situations: dict[str, str] = {}
         self._past: dict[str, TextHistory] = {}
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode; see the class for what is observed."""
         observations, infos = self.env.reset(seed=seed, options=options)
         self._keep(observations, infos)
@@ -69,15 +67,12 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
 
     def step(self, actions: Mapping[str, str]) -> Step:
         """Play one round with one answer in words per agent."""
-        if not isinstance(actions, Mapping):
-            raise EnvError(f"actions must be a mapping agent -> answer, got {shown(actions)}")
+        asks_nothing(bool(self._past), self.agents, actions)  # refuses what does not fit
         view: TextView = self.env.unwrapped.text_view
         played: dict[str, Any] = {}
         failures: dict[str, ParseFailure] = {}
         said: dict[str, str] = {}
         for agent, answer in actions.items():
-            if agent not in self.agents:
-                raise EnvError(f"an answer for {agent!r}, who is not among {self.agents}")
             seen = self._seen[agent]
             action = read_answer(view, agent, seen, answer, self._masks[agent])
             if isinstance(action, ParseFailure):

@@ -34,6 +34,11 @@ move in a game of turns. It need not be asked then: its only legal action is wha
 NOT_LEGAL_NOW = "that choice is not allowed now"
 
 
+Samples = tuple[str, ...] | None
+"""Answers in the right form, for warm starts, of which one is drawn uniformly; None where there
+are none, so that the embedded model cannot be warm-started."""
+
+
 class TextAction(int):
     """An action that carries the whole answer it was read from.
 

@@ -10,7 +10,10 @@ from gymnasium.vector import AutoresetMode
 
 from srl_envs.games.base import NOISE_LIMIT, SimultaneousGame
 from srl_envs.vector.rng import BatchedRng, Draw
-from srl_envs.vector.vector_env import VectorGame, broadcast_to_agents, only
+from srl_envs.vector.vector_env import Outcome, VectorGame, broadcast_to_agents, only
+
+Played = tuple[np.ndarray, np.ndarray | None]
+"""Rewards (N, A) and which episodes are decided (N,), None for none."""
 
 
 class ArrayGame(VectorGame):
@@ -48,10 +51,8 @@ class ArrayGame(VectorGame):
         """Set up episodes in these environments and write their first observations."""
         raise NotImplementedError
 
-    def play_round(
-        self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Rewards (N, A) and which episodes are decided (N,), None for none; writes observations.
+    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
+        """One round, which writes the observations.
 
         `over` (N,) marks those whose time is up, `resting` (N,) those that sit the round out.
         """
@@ -100,9 +101,7 @@ class ArrayGame(VectorGame):
         self._played[env_ids] = 0
         self.begin(env_ids, options)
 
-    def _play(
-        self, chosen: np.ndarray, resting: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
         self._played += 1
         over = self._played >= self.rounds
         rewards, finished = self.play_round(chosen, over, resting)

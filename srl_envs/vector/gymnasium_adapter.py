@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 
 from srl_envs.errors import EnvError
 from srl_envs.validation import check_choice
-from srl_envs.vector.vector_env import VectorGame
+from srl_envs.vector.vector_env import Step, VectorGame
 
 EACH = ("agent", "game")
 
@@ -48,9 +48,7 @@ class AgentVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarr
         observations, infos = self.game.reset(seed, given, mask)
         return self._flat(observations), self._infos(infos)
 
-    def step(
-        self, actions: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: np.ndarray) -> Step:
         """Play one round with an action for every sub-environment."""
         given = np.asarray(actions)
         if given.shape != (self.num_envs,):
@@ -122,9 +120,7 @@ class JointVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarr
         observations, infos = self.game.reset(seed, options)
         return observations, _of_whole_games(infos)
 
-    def step(
-        self, actions: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: np.ndarray) -> Step:
         """Play one round with an action for every agent, (N, A)."""
         observations, rewards, terminations, truncations, infos = self.game.step(actions)
         ended = np.asarray((terminations | truncations).all(axis=1))

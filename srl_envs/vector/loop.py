@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.validation import Step
-from srl_envs.vector.vector_env import VectorGame
+from srl_envs.vector.vector_env import Outcome, VectorGame
 
 
 class SyncVectorGame(VectorGame):
@@ -63,9 +63,7 @@ class SyncVectorGame(VectorGame):
             self._show(i, observations)
             self._infos[i] = infos
 
-    def _play(
-        self, chosen: np.ndarray, resting: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
         rewards = np.zeros(self._shape)
         index_of = self._index_of
         actions = {

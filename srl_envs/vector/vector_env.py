@@ -15,6 +15,8 @@ from gymnasium.vector import AutoresetMode
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.validation import reset_arguments, whole_number
 
+Outcome = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Rewards, terminations and truncations, (N, A) each."""
 Step = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
@@ -73,10 +75,8 @@ class VectorGame:
         """Begin episodes in these environments, with one seed for each, None to go on."""
         raise NotImplementedError
 
-    def _play(
-        self, chosen: np.ndarray, resting: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One round: rewards, terminations and truncations; `resting` (N,) marks who sits it out.
+    def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
+        """One round; `resting` (N,) marks who sits it out.
 
         What is returned and left behind for those who rest is overwritten.
         """

@@ -18,7 +18,7 @@ from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text.view import TextAction
-from srl_envs.validation import Step, shown
+from srl_envs.validation import Reset, Step, shown
 
 
 class RewardContext(TypedDict):
@@ -73,9 +73,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
             )
         self._reward_function = function
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode."""
         observations, infos = self.env.reset(seed=seed, options=options)
         # Copies, here and below: what is handed out is the caller's to write into.

@@ -32,6 +32,7 @@ from srl_envs.text.describe import Names, beside, reader
 from srl_envs.text.spaces import SpacesOfAgents
 from srl_envs.text.view import LISTED, TO_MOVE, ParseFailure, any_of, cost_of_unread, parse_choice
 from srl_envs.validation import (
+    Reset,
     Step,
     asks_nothing,
     number_between,
@@ -206,9 +207,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         """The game with its text view: the game in `env` has none."""
         return self
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode of the game."""
         observations, infos = self.env.reset(seed=seed, options=options)
         self.agents = list(self.env.agents)
@@ -244,7 +243,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
 
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    ) -> Reset:
         """Copies with masks in their places: games hand out what they go on changing, or share."""
         seen: dict[str, Any] = {}
         told: dict[str, dict[str, Any]] = {}

@@ -95,9 +95,7 @@ class Bandit(base.SimultaneousGame):
         """The agents' first observations; no options are known."""
         return [(1.0, 0.0, 0.0, 0.5, 0.0, 0.0, self._switched())] * len(self.possible_agents)
 
-    def play_round(
-        self, chosen: Sequence[int], over: bool
-    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         """One round: observations, rewards and infos in agent order."""
         after = self.played > self.switch_pull  # this pull is counted already
         chances = self._chances[after]

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from srl_envs.games.bandit.env import LOSS, OBSERVATION_FIELDS, WIN, Bandit
-from srl_envs.vector.array_env import ArrayGame
+from srl_envs.vector.array_env import ArrayGame, Played
 from srl_envs.vector.vector_env import broadcast_to_agents, sum_over_agents
 
 FIRST, OWN, REWARD, OTHERS, OTHERS_REWARD, TIME, SWITCHED = range(len(OBSERVATION_FIELDS))
@@ -33,9 +33,7 @@ class VectorBandit(ArrayGame):
         """First observations; no options are known."""
         self._observations[env_ids] = self._first
 
-    def play_round(
-        self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None]:
+    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         """One round."""
         self._after = self._played > self._switch
         self._case = self.per_agent(2 * self._after) + chosen

@@ -114,9 +114,7 @@ class CoopCompete(base.SimultaneousGame):
         """The agents' first observations; no options are known."""
         return [(1.0, 0.0, 0.5, 0.0, 0.0, *self._parameters)] * len(self.possible_agents)
 
-    def play_round(
-        self, chosen: Sequence[int], over: bool
-    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         """One round: observations, rewards and infos in agent order."""
         total, time = sum(chosen), self.played / self.rounds
         payoffs, others_cooperated = self._payoffs[total], self._others_cooperated[total]

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from srl_envs.games.coop_compete.env import OBSERVATION_FIELDS, CoopCompete
-from srl_envs.vector.array_env import ArrayGame
+from srl_envs.vector.array_env import ArrayGame, Played
 from srl_envs.vector.vector_env import sum_over_agents
 
 FIRST, OWN, OTHERS, REWARD, TIME, _, _ = range(len(OBSERVATION_FIELDS))
@@ -25,22 +25,18 @@ class VectorCoopCompete(ArrayGame):
         # Looked up by 2 * number of cooperators + action.
         self._payoffs = np.array(game.rules.payoffs()).ravel()
         others = self.num_agents - 1
-        seen = [(total - action) / others if others else 0.5 for total, action in self._pairs()]
+        cases = [(total, action) for total in range(self.num_agents + 1) for action in (0, 1)]
+        seen = [(total - action) / others if others else 0.5 for total, action in cases]
         self._others = np.array(seen, np.float32)
         self._ratios = np.array([total / self.num_agents for total in range(self.num_agents + 1)])
         self._first = np.array(game.first_rows({}), np.float32)
         self._total = np.zeros(self.num_envs, np.int64)
 
-    def _pairs(self) -> list[tuple[int, int]]:
-        return [(total, action) for total in range(self.num_agents + 1) for action in (0, 1)]
-
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
         """First observations; no options are known."""
         self._observations[env_ids] = self._first
 
-    def play_round(
-        self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None]:
+    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         """One round."""
         self._total = sum_over_agents(chosen)
         case = self.per_agent(2 * self._total)

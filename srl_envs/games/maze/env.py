@@ -37,7 +37,6 @@ ARRIVAL, TOO_LATE = 10.0, -1.0
 STEP, DISTANCE = -0.1, -0.01  # per move, and per cell of Manhattan distance to the goal
 TASKS = ("race", "own", "meet")
 MAX_CYCLES = 64  # documented; mazes of other sizes get at least one round for each of their cells
-SIZE = 9  # of generated mazes, in cells
 
 WENT = tuple((float(dx), float(dy), 0.0) for dx, dy in STEPS)
 BLOCKED = tuple((float(dx), float(dy), 1.0) for dx, dy in STEPS)
@@ -91,16 +90,13 @@ class Maze(base.SimultaneousGame):
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
+        recipe: dict[str, Any] = {
+            "width": width, "height": height, "loop_share": loop_share, "min_path": min_path
+        }  # fmt: skip
+        recipe = {name: value for name, value in recipe.items() if value is not None}
         if layout is not None:
-            _refuse_beside_a_layout(
-                width=width,
-                height=height,
-                loop_share=loop_share,
-                min_path=min_path,
-                level_seed=level_seed,
-                num_levels=num_levels,
-                split=split,
-            )
+            chosen = {"level_seed": level_seed, "num_levels": num_levels, "split": split}
+            _refuse_beside_a_layout({**recipe, **chosen})
         agents = whole_number("num_agents", num_agents, low=1)
         self.task: str = check_choice("task", task, TASKS)
         if self.task == "meet" and agents < 2:
@@ -110,12 +106,7 @@ class Maze(base.SimultaneousGame):
         self.split: str = check_choice(
             "split", "train" if split is None else split, (*SPLITS, "any")
         )
-        self.recipe = MazeRecipe(
-            SIZE if width is None else width,
-            SIZE if height is None else height,
-            0.0 if loop_share is None else loop_share,
-            0 if min_path is None else min_path,
-        )
+        self.recipe = MazeRecipe(**recipe)
         self._layout = None if layout is None else _level(layout)
         self.levels = () if self._layout is None else (self._layout,)
         if level_seed is not None and num_levels is not None:
@@ -193,9 +184,7 @@ class Maze(base.SimultaneousGame):
             for agent, arrived in enumerate(self._arrived)
         ]
 
-    def play_round(
-        self, chosen: Sequence[int], over: bool
-    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         """One round: observations, rewards and infos in agent order."""
         ways = [self._move(agent, action) for agent, action in enumerate(chosen)]
         if self.task == "meet":
@@ -325,7 +314,7 @@ class Maze(base.SimultaneousGame):
         return self._places[:agent] + self._places[agent + 1 :]
 
 
-def _refuse_beside_a_layout(**given: Any) -> None:
+def _refuse_beside_a_layout(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if value is not None:
             raise EnvConfigError(

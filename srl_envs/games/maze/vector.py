@@ -20,7 +20,7 @@ from srl_envs.games.maze.env import (
 )
 from srl_envs.games.maze.level import STEPS, Level
 from srl_envs.games.maze.view import VISITS_SHOWN
-from srl_envs.vector.array_env import ArrayGame
+from srl_envs.vector.array_env import ArrayGame, Played
 from srl_envs.vector.vector_env import sum_over_agents
 
 (X, Y, GOAL_X, GOAL_Y, OTHER_X, OTHER_Y, LAST_X, LAST_Y, BLOCKED, ARRIVED, TIME, VISITS) = range(12)
@@ -129,9 +129,7 @@ class VectorMaze(ArrayGame):
         levels = [game.draw_level(generators[i]) for i in env_ids.tolist()]
         return boards_of(levels, game.task, self.num_agents)
 
-    def play_round(
-        self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None]:
+    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         """One round."""
         before, places, seen = self._arrived, self._places, self._observations
         there = places + self._steps_to.take(chosen)

@@ -116,9 +116,7 @@ class SocialNegotiation(TalkingGame):
         self._acted: list[int | None] = [None] * rules.num_agents
         return self._look()
 
-    def play_round(
-        self, chosen: Sequence[int], over: bool
-    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         """One round: observations, rewards and infos in agent order."""
         bargain = self.bargain
         illegal = bargain.play(chosen)

@@ -120,9 +120,7 @@ class Staged(base.SimultaneousGame):
             for bad in self._kinds
         ]
 
-    def play_round(
-        self, chosen: Sequence[int], over: bool
-    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         """One round: observations, rewards and infos in agent order."""
         total = sum(chosen)
         share = total / len(chosen)

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 from srl_envs.games.staged.env import OBSERVATION_FIELDS, Staged
 from srl_envs.validation import whole_number
-from srl_envs.vector.array_env import ArrayGame
+from srl_envs.vector.array_env import ArrayGame, Played
 from srl_envs.vector.vector_env import broadcast_to_agents, sum_over_agents
 
 FIRST, OWN, ALL, REWARD, TIME, WARMUP, RAMP, _, _ = range(len(OBSERVATION_FIELDS))
@@ -54,9 +54,7 @@ class VectorStaged(ArrayGame):
         self._observations[env_ids, :, WARMUP] = self._warmup[env_ids, None]
         self._observations[env_ids, :, RAMP] = ramps[:, None]
 
-    def play_round(
-        self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None]:
+    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         """One round."""
         total = sum_over_agents(chosen)
         case = self.per_agent(self._per_stage * self._stage + 4 * total)

@@ -122,9 +122,7 @@ class TeamBattle(base.SimultaneousGame):
             for agent in range(len(self.possible_agents))
         ]
 
-    def play_round(
-        self, chosen: Sequence[int], over: bool
-    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         """One round: observations, rewards and infos in agent order."""
         red, blue = self.rules.team_sizes
         red_total, blue_total = sum(chosen[:red]), sum(chosen[red:])

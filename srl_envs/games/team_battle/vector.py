@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 from srl_envs.games.team_battle.env import DRAW, OBSERVATION_FIELDS, TEAM_A, TEAM_B, TeamBattle
 from srl_envs.validation import whole_number
-from srl_envs.vector.array_env import ArrayGame
+from srl_envs.vector.array_env import ArrayGame, Played
 from srl_envs.vector.vector_env import broadcast_to_agents, sum_over_agents
 
 FIRST, OWN, TEAM, RIVALS, REWARD, TIME, WARMUP, _, _ = range(len(OBSERVATION_FIELDS))
@@ -52,9 +52,7 @@ class VectorTeamBattle(ArrayGame):
         self._observations[env_ids] = self._first
         self._observations[env_ids, :, WARMUP] = self._warmup[env_ids, None]
 
-    def play_round(
-        self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None]:
+    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         """One round."""
         red = self._red
         of_red, of_blue = sum_over_agents(chosen[:, :red]), sum_over_agents(chosen[:, red:])

@@ -104,9 +104,7 @@ class SocialTrading(TalkingGame):
         self._public = [self._public_part(agent) for agent in range(self.rules.num_agents)]
         return self._look([0.0] * self.rules.num_agents)
 
-    def play_round(
-        self, chosen: Sequence[int], over: bool
-    ) -> tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]:
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         """One round: observations, rewards and infos in agent order."""
         market, agents = self.market, range(len(chosen))
         played = market.phase

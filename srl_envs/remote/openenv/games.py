@@ -20,8 +20,9 @@ from srl_envs.loading.tagged_json import decode
 from srl_envs.loading.untrusted import printable
 from srl_envs.remote.openenv.session import Session
 from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH, SpacesOfAgents, TextSpace
-from srl_envs.text.view import ParseFailure, any_of, cost_of_unread, parse_choice
+from srl_envs.text.view import ParseFailure, Samples, any_of, cost_of_unread, parse_choice
 from srl_envs.validation import (
+    Reset,
     Step,
     asks_nothing,
     number_between,
@@ -144,9 +145,7 @@ class OpenEnvGame(_WordGame):
             lambda: spaces.Discrete(len(choices)) if choices else TextSpace(ANSWER_LENGTH),
         )
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode."""
         seed, options = reset_arguments(seed, options)
         self.agents = []
@@ -215,17 +214,13 @@ class JointGame(_WordGame):
         self.text_view = ServerView(said, (), "", 0.0)
         super().__init__(session, agents, lambda: TextSpace(ANSWER_LENGTH))
 
-    def sample_answers(
-        self, agent: str, rng: np.random.Generator, count: int
-    ) -> tuple[str, ...] | None:
+    def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         """Up to `count` legal answers in random order, which the embedded model starts from; None
         where the server lists none."""
         answers = self._answers[agent]
         return tuple(answers[i] for i in rng.permutation(len(answers))[:count]) or None
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode; `options` are those of the game's own reset."""
         seed, options = reset_arguments(seed, options)
         self.agents = []

@@ -38,10 +38,6 @@ IDLE = 600.0
 """Seconds after which a session that nobody uses loses its place."""
 
 
-def _as_it_is(env: Any) -> Any:
-    return env
-
-
 @dataclass(frozen=True)
 class ServedGame:
     """A game that clients may play."""
@@ -55,7 +51,7 @@ class ServedGame:
     history: int | None = None
     """Of a game in words: the past turns that every observation repeats, for readers that keep no
     conversation; None for those that do."""
-    around: Callable[[Any], Any] = _as_it_is
+    around: Callable[[Any], Any] | None = None
     """Put around the environment, such as partners that play some of its agents."""
 
     def make(self) -> Any:
@@ -65,7 +61,8 @@ class ServedGame:
         """
         env = registry.make(self.name, **self.options)
         refuse_levels(self.name, self.name, self.options, env)
-        env = self.around(env)
+        if self.around is not None:
+            env = self.around(env)
         return TextEnv(env, history=self.history) if self.text else env
 
 

@@ -18,8 +18,7 @@ from grpc_reflection.v1alpha import reflection
 from srl_envs.errors import EnvConfigError
 from srl_envs.remote.connection import SERVICE
 from srl_envs.remote.server.gate import MESSAGE_BYTES, Gate
-from srl_envs.remote.server.player import Player
-from srl_envs.remote.server.service import Service
+from srl_envs.remote.server.service import Player, Service
 from srl_envs.remote.server.settings import ServerSettings
 
 MOST_CALLS = 1024

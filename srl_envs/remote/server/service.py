@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from srl_envs.remote.connection import PlayedGame
 from srl_envs.remote.errors import WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.server.offers import Offers, described, version
-from srl_envs.remote.server.player import Player
 from srl_envs.remote.server.refusals import Refused
 from srl_envs.remote.server.sessions import Session, Sessions
 from srl_envs.remote.server.settings import ServerSettings
@@ -23,6 +23,19 @@ LOOK = 1.0
 """Seconds between two looks for sessions whose lease has run out."""
 MOST_GAMES = 1000
 """Of one call of Play."""
+
+
+class Player(Protocol):
+    """Plays whole games with policies that are known by name: the server itself knows none."""
+
+    @property
+    def policies(self) -> Sequence[str]:
+        """The names that may be played with."""
+        ...
+
+    def __call__(self, env: Any, players: Mapping[str, str], seed: int) -> PlayedGame:
+        """One game, each agent played by its policy. Raises EnvError for what cannot be played."""
+        ...
 
 
 class Service:
@@ -138,9 +151,7 @@ class Service:
             for seed in request.seeds:
                 task = self._begin(self._work([], [partial(self._player, env, players, seed)]))
                 game = _given(*await asyncio.shield(task))
-                yield pb.PlayedGame(
-                    seed=seed, turns=game.turns, returns=game.returns, record=game.record
-                )
+                yield pb.PlayedGame(**vars(game))
         finally:  # a game whose client is gone goes on to its end, and counts until then
             task.add_done_callback(lambda _: self.sessions.release(client))
 

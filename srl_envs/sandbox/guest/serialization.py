@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
@@ -109,36 +108,21 @@ def _unpacked(packed: Any, depth: int) -> Any:
     [(tag, inner)] = packed.items()
     if tag not in _TAGS:
         raise ValueError(f"unknown tag {tag[:10]!r}")
-    if not isinstance(inner, str if tag == "b" else list):
+    if not isinstance(inner, _TAGS[tag]):
         raise ValueError(f"wrong content for tag {tag!r}")
-    return _TAGS[tag](inner, depth - 1)
-
-
-def _bytes(text: str, _: int) -> bytes:
-    return bytes.fromhex(text)
-
-
-def _complex(parts: list[Any], _: int) -> complex:
-    real, imaginary = parts
-    return complex(float(real), float(imaginary))
-
-
-def _tuple(parts: list[Any], depth: int) -> tuple[Any, ...]:
-    return tuple(_unpacked(part, depth) for part in parts)
-
-
-def _set(parts: list[Any], depth: int) -> set[Any]:
-    return set(_hashable([_unpacked(part, depth) for part in parts]))
-
-
-def _frozenset(parts: list[Any], depth: int) -> frozenset[Any]:
-    return frozenset(_hashable([_unpacked(part, depth) for part in parts]))
-
-
-def _dict(parts: list[Any], depth: int) -> dict[Any, Any]:
-    pairs = [(_unpacked(key, depth), _unpacked(value, depth)) for key, value in parts]
-    _hashable([key for key, _ in pairs])
-    return dict(pairs)
+    if tag == "b":
+        return bytes.fromhex(inner)
+    if tag == "c":
+        real, imaginary = inner
+        return complex(float(real), float(imaginary))
+    if tag == "d":
+        pairs = [(_unpacked(key, depth - 1), _unpacked(value, depth - 1)) for key, value in inner]
+        _hashable([key for key, _ in pairs])
+        return dict(pairs)
+    parts = [_unpacked(part, depth - 1) for part in inner]
+    if tag == "t":
+        return tuple(parts)
+    return (set if tag == "s" else frozenset)(_hashable(parts))
 
 
 def _hashable(keys: list[Any]) -> list[Any]:
@@ -150,7 +134,5 @@ def _hashable(keys: list[Any]) -> list[Any]:
 
 
 _LEAVES = {"b", "c"}  # tags of what holds nothing else
-_TAGS: dict[str, Callable[[Any, int], Any]] = {
-    "b": _bytes, "c": _complex,
-    "t": _tuple, "s": _set, "f": _frozenset, "d": _dict,
-}  # fmt: skip
+_TAGS: dict[str, type[Any]] = dict.fromkeys("cdtsf", list) | {"b": str}
+"""What stands under a tag: of bytes, complex numbers, dicts, tuples, sets and frozensets."""

@@ -45,7 +45,7 @@ from srl_envs.tasks.free_text_game import (
     Outcome,
     readable_text,
 )
-from srl_envs.text.view import ParseFailure, parse_choice
+from srl_envs.text.view import ParseFailure, Samples, parse_choice
 from srl_envs.validation import check_choice, parallel_form, whole_number
 
 SPEECH_LENGTH = 1200  # characters that are heard of a speech
@@ -196,9 +196,7 @@ class DebateEnv(FreeTextGame):
         may = float(self._may_speak(agent, self.played))
         return (min(1.0, self.played / self.turns), *roles, may, said)
 
-    def sample_answers(
-        self, agent: str, rng: np.random.Generator, count: int
-    ) -> tuple[str, ...] | None:
+    def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         """Speeches of stock sentences, and votes: for warm starts."""
         side = SIDE_OF[agent]
         if side not in SIDES:

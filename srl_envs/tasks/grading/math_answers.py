@@ -25,17 +25,8 @@ MOST = 20  # values that one answer may list
 CLOSE_ENOUGH = Fraction(1, 20)  # of the truth, that a decimal may be away from it at most
 
 INFINITY, UNION = "inf", "\N{UNION}"
-_RELATIONS = {
-    "<": "<",
-    ">": ">",
-    "<=": "<=",
-    ">=": ">=",
-    "≤": "<=",
-    "≥": ">=",
-    "=<": "<=",
-    "=>": ">=",
-}
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_RELATIONS = {sign: sign for sign in _FLIPPED} | {"≤": "<=", "≥": ">=", "=<": "<=", "=>": ">="}
 _RELATION = re.compile(r"(<=|>=|=<|=>|[<>≤≥])")
 _NAMED = re.compile(r"^\s*(?:[A-Za-z](?:_\w)?|[A-Za-z]\([a-z]\))\s*(?:=|\\in|∈)\s*(?![=<>])")
 _JOINED = re.compile(r";|\bor\b|\band\b|,\s")

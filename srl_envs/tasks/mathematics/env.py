@@ -21,7 +21,7 @@ from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv
 from srl_envs.tasks.grading import expressions, math_answers, math_verify_answers
 from srl_envs.tasks.grading.extract import final_answer
 from srl_envs.tasks.mathematics import algebra, arithmetic, datasets, multi_step, word_problems
-from srl_envs.text.view import ParseFailure
+from srl_envs.text.view import ParseFailure, Samples
 from srl_envs.validation import check_choice, parallel_form, some_of
 
 Draw = Callable[[np.random.Generator, int], Problem]
@@ -105,9 +105,7 @@ class Mathematics(Task):
             return Grade.wrong(EXPANDED)
         return Grade.right()
 
-    def sample_answers(
-        self, rng: np.random.Generator, attempt: Attempt, count: int
-    ) -> tuple[str, ...] | None:
+    def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
         """Answers in the right form whatever the truth.
 
         In one-digit arithmetic they show their working, as children do on their fingers: 3 + 5 is

@@ -29,8 +29,9 @@ from srl_envs.games.round_game import OBSERVATION_MODES, metadata_of
 from srl_envs.tasks.free_text_game import RENDER_MODES
 from srl_envs.tasks.multitask.view import MultitaskView
 from srl_envs.text.spaces import TEXT_LENGTH, SpacesOfAgents, TextSpace
-from srl_envs.text.view import TextView
+from srl_envs.text.view import Samples, TextView
 from srl_envs.validation import (
+    Reset,
     Step,
     check_choice,
     number_between,
@@ -127,15 +128,13 @@ class Multitask(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         for env in self._all:
             env.max_cycles = turns
 
-    def reset(
-        self, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode of one of the environments; None carries on from the last seed.
 
         What is refused, by it or here, raises EnvConfigError and changes nothing.
         """
         seed, given = reset_arguments(seed, options)
-        with unchanged_if_refused(self, "generator", "environment"):
+        with unchanged_if_refused(self, "environment"):
             if seed is not None:
                 self.generator = np.random.default_rng(seed)
             drawn = str(self.generator.choice(self._labels, p=self._shares))
@@ -156,12 +155,10 @@ class Multitask(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         """The state of the environment that is on, padded, and which one it is (float32)."""
         return self._padded(self._on("state").state(), self._state_length)
 
-    def sample_answers(
-        self, agent: str, rng: np.random.Generator, count: int
-    ) -> tuple[str, ...] | None:
+    def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         """What the environment that is on offers for the embedded model's warm start."""
         offer = getattr(self._on("sample_answers").unwrapped, "sample_answers", None)
-        found: tuple[str, ...] | None = None if offer is None else offer(agent, rng, count)
+        found: Samples = None if offer is None else offer(agent, rng, count)
         return found
 
     def baselines(self) -> dict[str, float]:

@@ -24,7 +24,7 @@ from srl_envs.tasks.base import Task, TaskEnv
 from srl_envs.tasks.problem import Attempt, Grade, Problem
 from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
-from srl_envs.text.view import ParseFailure
+from srl_envs.text.view import ParseFailure, Samples
 from srl_envs.validation import check_choice, number_between, parallel_form, some_of
 
 SYNTAX, VISIBLE, HIDDEN = 0.1, 0.3, 0.6
@@ -102,9 +102,7 @@ class Programming(Task):
         said = _first_failure(report, visible)
         return _graded(report.run, shown, report.verdicts[len(visible) :], said)
 
-    def sample_answers(
-        self, rng: np.random.Generator, attempt: Attempt, count: int
-    ) -> tuple[str, ...] | None:
+    def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
         """Any of the expressions of the smallest family; None elsewhere."""
         if not attempt.problem.data.get("prefix"):
             return None

@@ -35,7 +35,7 @@ from srl_envs.tasks.tool_use.search import SearchProvider
 from srl_envs.tasks.tool_use.session import Session
 from srl_envs.tasks.tool_use.toolbox import TOOLS, WITHOUT_SANDBOX, Toolbox
 from srl_envs.text.spaces import TEXT_LENGTH
-from srl_envs.text.view import ParseFailure
+from srl_envs.text.view import ParseFailure, Samples
 from srl_envs.validation import (
     check_choice,
     entries_of,
@@ -188,9 +188,7 @@ class ToolUse(Task):
             lines.append(f"Earlier: {said[:HISTORY_LENGTH]} gave {told[:HISTORY_LENGTH]}")
         return "\n".join(lines)
 
-    def sample_answers(
-        self, rng: np.random.Generator, attempt: Attempt, count: int
-    ) -> tuple[str, ...] | None:
+    def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
         """Calls and answers in the right form, made from what is in sight, whether it helps or not.
 
         Calls are made from the numbers, names, files and operations that the question and the
@@ -255,9 +253,7 @@ class ToolUseEnv(TaskEnv):
         # What is cut is not the end: neither the frame of a result nor the word of the last turn.
         return self.task.question(attempt)[: TEXT_LENGTH - len(rest)] + rest
 
-    def sample_answers(
-        self, agent: str, rng: np.random.Generator, count: int
-    ) -> tuple[str, ...] | None:
+    def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         """The task's; in the last turn answers only, since nothing tells what a call gave."""
         samples = super().sample_answers(agent, rng, count) or ()
         if self.attempt(agent).turns < self.rounds - 1:

@@ -257,7 +257,7 @@ def test_text_env_refuses():
         env.step({"agent_0": "compete"})
     with pytest.raises(EnvError, match="'agent_9', who is not among"):
         env.step({"agent_0": "compete", "agent_1": "compete", "agent_9": "compete"})
-    with pytest.raises(EnvError, match="actions must be a mapping agent -> answer, got \\['a'\\]"):
+    with pytest.raises(EnvError, match="actions must be a mapping agent -> action, got \\['a'\\]"):
         env.step(["a"])
     bare = registry.make("coop_compete_v0")
     bare.text_view = None
