@@ -16,7 +16,8 @@ import numpy as np
 from srl_agents.atomic_files import whole_file
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
-from srl_envs.loading.tagged_json import checked, decode, encode, number, or_none, whole_numbers
+from srl_envs.loading.records import as_record, read_record
+from srl_envs.loading.tagged_json import checked
 from srl_envs.loading.untrusted import MAX_BYTES, read_json
 
 SCHEMA_VERSION = 4
@@ -174,25 +175,8 @@ class Episode:
 
 def to_json(episode: Episode) -> str:
     """The episode as one line of JSON; `from_json` gives back an equal episode."""
-    return json.dumps(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "environment": episode.environment,
-            "seed": episode.seed,
-            "seats": dict(episode.seats),
-            "turns": [[_step_record(step) for step in turn] for turn in episode.turns],
-            "failure": episode.failure,
-            "extra": encode(episode.extra),
-            "states": None if episode.states is None else [encode(s) for s in episode.states],
-            "made_as": encode(episode.made_as),
-            "reset_options": encode(episode.reset_options),
-            "ends": {
-                agent: {k: v if k == "prompt_ids" else encode(v) for k, v in vars(end).items()}
-                for agent, end in episode.ends.items()
-            },
-        },
-        ensure_ascii=True,
-    )
+    record = {"schema_version": SCHEMA_VERSION, **as_record(Episode, episode)}
+    return json.dumps(record, ensure_ascii=True)
 
 
 def from_json(line: str) -> Episode:
@@ -211,7 +195,11 @@ def from_json(line: str) -> Episode:
             "record the episodes again with this release"
         )
     try:
-        return _episode(record)
+        episode = read_record(Episode, record)
+        if (made := episode.made_as) is not None:
+            for word in (made["name"], *checked(dict, made["options"])):
+                checked(str, word)
+        return episode
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         raise EpisodeError(
             f"an episode record lacks or mistypes a field: {type(error).__name__}: {error!s:.200}"
@@ -220,13 +208,14 @@ def from_json(line: str) -> Episode:
 
 def turn_to_json(turn: Sequence[AgentStep]) -> str:
     """One turn as one line of JSON."""
-    return json.dumps([_step_record(step) for step in turn], ensure_ascii=True)
+    return json.dumps([as_record(AgentStep, step) for step in turn], ensure_ascii=True)
 
 
 def turn_from_json(line: str) -> tuple[AgentStep, ...]:
     """Read one turn. Raises EpisodeError for what is none."""
     try:
-        return tuple(map(_step, checked(list, read_json(line, constants=True))))
+        steps = checked(list, read_json(line, constants=True))
+        return tuple(read_record(AgentStep, step) for step in steps)
     except (DocumentError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         raise EpisodeError(f"not a turn: {type(error).__name__}: {error!s:.200}") from error
 
@@ -253,98 +242,3 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
             except ValueError as error:  # of the decoding, or an EpisodeError
                 raise EpisodeError(f"{path}, line {number}: {error}") from error
             yield episode
-
-
-def _step_record(step: AgentStep) -> dict[str, Any]:
-    decision, tokens = step.decision, step.decision.tokens
-    return {
-        **vars(step),
-        "observation": encode(step.observation),
-        "decision": {
-            **vars(decision),
-            "action": encode(decision.action),
-            "tokens": None if tokens is None else {**vars(tokens), "model": vars(tokens.model)},
-        },
-        "info": encode(step.info),
-    }
-
-
-# A record may be anybody's: every field is of the type that `to_json` writes, or is refused.
-
-
-def _episode(record: Mapping[str, Any]) -> Episode:
-    states, seats = record["states"], checked(dict, record["seats"])
-    return Episode(
-        environment=checked(str, record["environment"]),
-        seed=checked(int, record["seed"]),
-        seats={agent: checked(str, who) for agent, who in seats.items()},
-        turns=tuple(
-            tuple(map(_step, checked(list, turn))) for turn in checked(list, record["turns"])
-        ),
-        failure=or_none(str, record["failure"]),
-        extra=checked(dict, decode(record["extra"])),
-        states=None if states is None else tuple(checked(np.ndarray, decode(s)) for s in states),
-        made_as=_made_as(record["made_as"]),
-        reset_options=checked(dict, decode(record["reset_options"])),
-        ends={agent: _end(end) for agent, end in checked(dict, record["ends"]).items()},
-    )
-
-
-def _step(record: Mapping[str, Any]) -> AgentStep:
-    decision = record["decision"]
-    tokens, logprob = decision["tokens"], decision["logprob"]
-    return AgentStep(
-        agent=checked(str, record["agent"]),
-        observation=decode(record["observation"]),
-        decision=Decision(
-            action=decode(decision["action"]),
-            text=or_none(str, decision["text"]),
-            tokens=None if tokens is None else _tokens(tokens),
-            logprob=None if logprob is None else number(logprob),
-            parse_failure=or_none(str, decision["parse_failure"]),
-            asked=checked(bool, decision["asked"]),
-        ),
-        reward=number(record["reward"]),
-        info=checked(dict, decode(record["info"])),
-        messages=tuple(
-            (checked(str, who), checked(str, words)) for who, words in record["messages"]
-        ),
-    )
-
-
-def _end(record: Mapping[str, Any]) -> End:
-    truncated, seen, ids = record["truncated"], record["observation"], record["prompt_ids"]
-    state = or_none(np.ndarray, decode(record["state"]))
-    return End(
-        checked(bool, truncated), decode(seen), None if ids is None else whole_numbers(ids), state
-    )
-
-
-def _made_as(record: Any) -> dict[str, Any] | None:
-    if record is None:
-        return None
-    made: dict[str, Any] = checked(dict, decode(record))
-    for word in (made["name"], *checked(dict, made["options"])):
-        checked(str, word)
-    return made
-
-
-def _tokens(record: Mapping[str, Any]) -> Tokens:
-    allowed = record["allowed"]
-    return Tokens(
-        prompt_ids=whole_numbers(record["prompt_ids"]),
-        completion_ids=whole_numbers(record["completion_ids"]),
-        logprobs=tuple(map(number, checked(list, record["logprobs"]))),
-        model=_model_version(record["model"]),
-        allowed=None if allowed is None else tuple(map(whole_numbers, checked(list, allowed))),
-    )
-
-
-def _model_version(record: Mapping[str, Any]) -> ModelVersion:
-    version = record["version"]
-    return ModelVersion(
-        checked(str, record["model"]),
-        version if isinstance(version, str) else checked(int, version),
-        or_none(str, record["adapter"]),
-        or_none(str, record["digest"]),
-    )

@@ -109,8 +109,3 @@ def checked(kind: type[Any], value: Any) -> Any:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise TypeError(f"{value!r:.80} is no {kind.__name__}")
     return value
-
-
-def or_none(kind: type[Any], value: Any) -> Any:
-    """The value, which is of the type or None."""
-    return None if value is None else checked(kind, value)

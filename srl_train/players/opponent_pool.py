@@ -24,7 +24,8 @@ from torch import Tensor
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.population.nash_averaging import nash_average
-from srl_envs.loading.tagged_json import checked, number
+from srl_envs.loading.records import read_record
+from srl_envs.loading.tagged_json import checked
 from srl_train.checkpoints.checkpoint import Checkpoint
 from srl_train.checkpoints.tensor_tree import misfit
 from srl_train.config.models import NashPool, PoolConfig
@@ -263,15 +264,7 @@ def _equilibrium(payoffs: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
 def _snapshot(record: Any) -> Snapshot:
     """What a checkpoint says of one. Raises LookupError, TypeError or ValueError for what `state`
     never gives."""
-    weights, leads = checked(dict, record["weights"]), checked(dict, record.get("leads", {}))
-    found = Snapshot(
-        checked(str, record["model"]),
-        checked(int, record["round"]),
-        {checked(str, name): checked(Tensor, own) for name, own in weights.items()},
-        checked(int, record["games"]),
-        number(record["won"]),
-        {checked(str, name): number(lead) for name, lead in leads.items()},
-    )
+    found = read_record(Snapshot, {"leads": {}, **record})
     if not 0 <= found.won <= found.games:
         raise ValueError(f"{found.name} lost {found.won} of {found.games} games")
     if not all(abs(lead) <= LARGEST_LEAD for lead in found.leads.values()):  # NaN is not

@@ -18,7 +18,8 @@ from srl_agents.evaluation.population.nash_averaging import nash_average
 from srl_agents.evaluation.population.payoffs import Floats, cells, gaps, means, returns_by_start
 from srl_agents.evaluation.population.ratings import Rated, matches_of, rate
 from srl_envs.errors import DocumentError
-from srl_envs.loading.tagged_json import checked, number, or_none
+from srl_envs.loading.records import read_record
+from srl_envs.loading.tagged_json import checked
 from srl_envs.loading.untrusted import read_bytes, read_json
 
 SCHEMA_VERSION = 1
@@ -111,37 +112,16 @@ def read_played(path: Path) -> list[Played]:
         ) from error
 
 
-def _played(record: Mapping[str, Any]) -> Played:
-    players = tuple(checked(str, name) for name in checked(list, record["players"]))
-    games = tuple(_game(one, players) for one in checked(list, record["games"]))
-    name = checked(str, record["name"])
-    return Played(name, players, checked(bool, record["two_sided"]), games)
-
-
-def _game(record: Mapping[str, Any], players: Sequence[str]) -> Game:
-    """One game; what it says of players and winners is known."""
-    for who in (record["first"], record["second"]):
-        if who not in players:
-            raise ValueError(f"{who!r:.80} is none of the players")
-    winner = record["winner"]
-    if winner not in ("first", "second", "draw", None):
-        raise ValueError(f"winner is {winner!r:.80}")
-    first, second = record["first_return"], record["second_return"]
-    failure = or_none(str, record["failure"])
-    if failure is not None:
-        first = second = winner = None
-    return Game(
-        first=record["first"],
-        second=record["second"],
-        place=checked(int, record["place"]),
-        start=checked(int, record["start"]),
-        seed=checked(int, record["seed"]),
-        first_return=None if failure is not None else number(first),
-        second_return=None if failure is not None else number(second),
-        turns=checked(int, record["turns"]),
-        winner=winner,
-        failure=failure,
-    )
+def _played(record: Any) -> Played:
+    """The games of one arena; whom they name are its players."""
+    played = read_record(Played, {**record, "arena": record["name"]})
+    for game in played.games:
+        for who in (game.first, game.second):
+            if who not in played.players:
+                raise ValueError(f"{who!r:.80} is none of the players")
+        if game.failure is None and None in (game.first_return, game.second_return):
+            raise ValueError(f"the game from seed {game.seed} has no returns, and no failure")
+    return played
 
 
 def rankings(matrix: Floats, players: Sequence[str]) -> dict[str, dict[str, float]]:
