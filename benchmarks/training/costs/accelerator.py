@@ -5,25 +5,21 @@ Nothing here may import torch, see `processes`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.costs import processes
+from benchmarks.training.costs.claims import A_ROUND, TURNS, Settings
 from srl_train.errors import ConfigError
 
-TURNS, ROUNDS = 8, 3
-A_ROUND: Mapping[str, Any] = {
-    "environment.name": "coop_compete_v0",
+ON_IT: Settings = {
+    **A_ROUND,
     # A model with random weights writes nothing legal of its own, and then learns nothing.
     "models.constrained": True,
     "models.device": "cuda",
-    "rollout.group_size": 8,
-    "rollout.groups_per_round": 2,
-    "logging.evaluation_episodes": 0,
-    "checkpoints.every": 0,
-    "rounds": ROUNDS,
+    "rounds": 3,
 }
 ADAPTERS = {"rank": 16}
 
@@ -52,7 +48,7 @@ def accelerator(request: Request, cases: Sequence[Case] = CASES) -> Result:
     """One row per case, in a process of its own. The game always has as many agents as the most
     models of any case; the models share them out."""
     agents = max(case.count for case in cases)
-    ours = {**A_ROUND, **request.overrides}
+    ours = {**ON_IT, **request.overrides}
     if ours["models.device"] == "cuda":
         _need_accelerator()
     rows: list[dict[str, Any]] = []

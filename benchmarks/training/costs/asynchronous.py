@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,14 +112,11 @@ def _play(seed: int) -> dict[str, float]:
     """Seconds of 16 games of 8 turns and 4 agents: free, and with a barrier at every turn."""
 
     def seconds(barrier: asyncio.Barrier | None) -> float:
-        env = coop_compete_v0.parallel_env(num_agents=4, max_cycles=TURNS)
+        make = partial(coop_compete_v0.parallel_env, num_agents=4, max_cycles=TURNS)
         policy: AsyncPolicy = Waiting(Uniform(), barrier)
         began = time.perf_counter()
-        play_many(
-            lambda: coop_compete_v0.parallel_env(num_agents=4, max_cycles=TURNS),
-            dict.fromkeys(env.possible_agents, policy),
-            [seed * GAMES + game for game in range(GAMES)],
-        )
+        seats = dict.fromkeys(make().possible_agents, policy)
+        play_many(make, seats, range(seed * GAMES, (seed + 1) * GAMES))
         return time.perf_counter() - began
 
     free, in_step = seconds(None), seconds(asyncio.Barrier(GAMES))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,13 +13,9 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from benchmarks.training.costs.usage import now
-from srl_agents.llm import tiny
-from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.run import RunConfig
 from srl_train.data.samples import TokenSample
-from srl_train.engine.builders.environment import build_env
-from srl_train.learners.lora import adapter_models
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 Update = tuple[Sequence[TokenSample], int]
@@ -81,28 +76,6 @@ class BareTrainer:
         }
 
 
-def fresh_models(config: RunConfig) -> tuple[dict[str, Any], Any]:
-    """(model -> a module to train, the tokenizer), as a run starts with them.
-
-    Raises ValueError for models of different bases, which round_cost does not compare.
-    """
-    if len(set(config.models.bases)) > 1:
-        raise ValueError(f"models.base lists {config.models.bases}: give one for all models")
-    base = config.models.bases[0]
-    source = tiny.folder(partial(build_env, config)) if base == "tiny" else base
-
-    def load() -> HuggingFaceBackend:
-        return HuggingFaceBackend.load(
-            source, device=config.models.device, dtype=config.models.dtype
-        )
-
-    first = load()
-    names, adapters = config.models.names, config.models.adapters
-    if adapters is not None:
-        return adapter_models(first.model, names, adapters, config.seed), first.tokenizer
-    return {name: load().model for name in names}, first.tokenizer
-
-
 class _Stopwatch(TrainerCallback):  # type: ignore[misc]
     """Seconds between the beginning and the end of TRL's loop, see `usage.now`."""
 
@@ -120,10 +93,6 @@ def _recorded_return(
     prompts: Sequence[str], completions: Sequence[str], recorded_return: Sequence[float], **_: Any
 ) -> list[float]:
     return list(recorded_return)
-
-
-def _temperature(config: RunConfig) -> float:
-    return config.models.sampling.temperature
 
 
 def _arguments(run: RunConfig, samples: int, updates: int) -> GRPOConfig:
@@ -146,7 +115,7 @@ def _arguments(run: RunConfig, samples: int, updates: int) -> GRPOConfig:
         num_generations=run.rollout.group_size,
         num_iterations=config.num_iterations,
         max_steps=updates * config.minibatches * config.num_iterations,
-        temperature=_temperature(run),
+        temperature=run.models.sampling.temperature,
         learning_rate=config.learning_rate,
         lr_scheduler_type=config.schedule,
         warmup_steps=config.warmup_steps,

@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoTokenizer
 
+from benchmarks.training.costs import vocabulary
 from benchmarks.training.costs.usage import largest
-from benchmarks.training.costs.vocabulary import update_cost
 from benchmarks.training.runs import rounds_of
 from srl_agents.llm import tiny
 from srl_train.config import yaml_file
@@ -28,8 +28,6 @@ from srl_train.engine.builders.environment import build_env
 from srl_train.engine.state import Run
 from srl_train.trainer import Trainer
 from srl_train.updates import RoundContext
-
-HEAD = 64  # width of an attention head
 
 
 def round_seconds(settings: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -76,21 +74,15 @@ def random_qwen2(
     returns its number of parameters."""
     config = yaml_file.from_tree({}, settings)
     tokenizer = AutoTokenizer.from_pretrained(tiny.folder(partial(build_env, config)))
-    torch.manual_seed(0)
-    model = Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=len(tokenizer),
-            hidden_size=width,
-            intermediate_size=width * 8 // 3,
-            num_hidden_layers=layers,
-            num_attention_heads=width // HEAD,
-            num_key_value_heads=max(1, width // HEAD // 4),
-            max_position_embeddings=4096,
-            tie_word_embeddings=True,
-            bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
+    model = vocabulary.random_qwen2(
+        layers,
+        width,
+        vocab_size=len(tokenizer),
+        intermediate_size=width * 8 // 3,
+        num_key_value_heads=max(1, width // vocabulary.HEAD // 4),
+        max_position_embeddings=4096,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
     )
     model.to(getattr(torch, dtype)).save_pretrained(Path(folder))
     tokenizer.save_pretrained(Path(folder))
@@ -167,7 +159,8 @@ def _watch_gradients(run: Run, found: dict[str, int]) -> None:
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "round_seconds": round_seconds, "random_qwen2": random_qwen2, "tensor_bytes": tensor_bytes,
-    "update_cost": update_cost, "rounds_on": rounds_on, "accelerators": torch.cuda.device_count,
+    "update_cost": vocabulary.update_cost, "rounds_on": rounds_on,
+    "accelerators": torch.cuda.device_count,
 }  # fmt: skip
 
 

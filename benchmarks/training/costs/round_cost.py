@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,13 +22,15 @@ from torch import Tensor
 from benchmarks.records import CONFIGS
 from benchmarks.repeats import Repeats, in_turns, ratios
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
-from benchmarks.training.costs.bare_trl import BareTrainer, Update, fresh_models
+from benchmarks.training.costs.bare_trl import BareTrainer, Update
 from srl_agents.episode import Episode
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.data.samples import TokenSample
 from srl_train.engine import rounds
 from srl_train.engine.assemble import assemble
+from srl_train.engine.builders.environment import build_env
+from srl_train.engine.builders.players import build_backends
 from srl_train.engine.games import play_groups
 
 REPEATS = 7
@@ -125,9 +128,10 @@ def train_bare(config: RunConfig, recording: Recording) -> tuple[float, float, W
     """(CPU seconds of all train() calls, of their loops alone, final weights), model by model."""
     spent = loop = 0.0
     weights = {}
-    models, tokenizer = fresh_models(config)
+    players = build_backends(config, partial(build_env, config))
     for name, updates in recording.updates.items():
-        trainer = BareTrainer(models[name], tokenizer, config, updates)
+        tokenizer = players.backends[name].tokenizer
+        trainer = BareTrainer(players.modules[name], tokenizer, config, updates)
         gc.collect()
         began = time.process_time()
         trainer.train()

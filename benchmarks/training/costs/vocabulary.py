@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -36,22 +36,10 @@ def update_cost(side: Side, vocabulary: int, width: int, layers: int) -> dict[st
     Where torch finds an accelerator the update is done there, as TRL does it: the time is the
     wall's then, and the bytes are the accelerator's.
     """
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        base = Qwen2ForCausalLM(
-            Qwen2Config(
-                vocab_size=vocabulary,
-                hidden_size=width,
-                intermediate_size=width * 8,
-                num_hidden_layers=layers,
-                num_attention_heads=width // HEAD,
-                num_key_value_heads=1,
-                tie_word_embeddings=True,
-                bos_token_id=None,
-                eos_token_id=0,
-                pad_token_id=0,
-            )
-        )
+    base = random_qwen2(
+        layers, width, vocab_size=vocabulary, intermediate_size=width * 8, num_key_value_heads=1,
+        eos_token_id=0, pad_token_id=0,
+    )  # fmt: skip
     model = adapter_models(base.to(place()), ["model_0"], AdapterConfig(rank=8), 0)["model_0"]
     words = {f"w{number}": number for number in range(WORDS)}
     tokenizer = PreTrainedTokenizerFast(
@@ -83,6 +71,22 @@ def update_cost(side: Side, vocabulary: int, width: int, layers: int) -> dict[st
         "read": sum(len(one.prompt_ids) + len(one.completion_ids) for one in samples),
         "parameters": sum(p.numel() for p in base.parameters()),
     }
+
+
+def random_qwen2(layers: int, width: int, **settings: Any) -> Qwen2ForCausalLM:
+    """A Qwen2 with random weights, the same every time, on the CPU."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Qwen2ForCausalLM(
+            Qwen2Config(
+                hidden_size=width,
+                num_hidden_layers=layers,
+                num_attention_heads=width // HEAD,
+                tie_word_embeddings=True,
+                bos_token_id=None,
+                **settings,
+            )
+        )
 
 
 def _sample(number: int, *, constrained: bool) -> TokenSample:
