@@ -38,7 +38,7 @@ def without_parts(
     episodes: int,
     horizon: int,
     seed: int,
-    progress: Callable[[str], None] = lambda line: None,
+    progress: Callable[[str], None],
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Version -> partner ("itself" for its own kind) -> what it earns, as a share of the best.
 
@@ -74,7 +74,7 @@ def _one_setting(
     }
     top = oracle(payoff_22)
     for version, types in VERSIONS.items():
-        make = functools.partial(_our_method, types)
+        make = functools.partial(OurMethodRuns, types=types)
         mirror = play(make, make)
         yield (
             version,
@@ -85,10 +85,6 @@ def _one_setting(
                 "locked": runs_in_the_worse_agreement(mirror, payoff_22),
             },
         )
-
-
-def _our_method(types: tuple[str, ...], seeds: Seeds) -> Player:
-    return OurMethodRuns(seeds, types=types)
 
 
 def _summary(shares: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:

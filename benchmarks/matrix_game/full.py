@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from benchmarks.records import Check
@@ -54,7 +54,7 @@ def all_settings(
     episodes: int,
     horizon: int,
     seed: int,
-    progress: Callable[[str], None] = lambda line: None,
+    progress: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """`cross_play` at every level and difficulty, with its "params" and its "checks"."""
     lengths = {"runs": runs, "episodes": episodes, "horizon": horizon, "seed": seed}
@@ -64,8 +64,3 @@ def all_settings(
         result = {"params": params, **cross_play(**params)}
         results.append({**result, "checks": [vars(check) for check in checks(result)]})
     return results
-
-
-def all_held(results: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether every check of every setting held."""
-    return all(check["held"] for result in results for check in result["checks"])

@@ -24,10 +24,7 @@ def matrix_table(result: Mapping[str, Any]) -> str:
     names = list(cells)
     rows = [[name, *(f"{cells[name][other]['avg']:.4f}" for other in names)] for name in names]
     best = ["best possible", *(f"{result['references'][name]:.4f}" for name in names)]
-    shares = [
-        "OUR / best",
-        *(f"{cells['OUR'][name]['avg'] / result['references'][name]:.4f}" for name in names),
-    ]
+    shares = ["OUR / best", *(_share_of_best(result, name) for name in names)]
     heading = (
         f"cooperation level {params['coop_level']:g}, difficulty {params['difficulty']:g}: "
         f"oracle {result['oracle']:.4f}, PG_TUNED has lr {result['tuning']['rate']:g}\n"
@@ -53,14 +50,7 @@ def response_table(results: Sequence[Mapping[str, Any]]) -> str:
     """All settings: OUR's share of what could be earned with each partner, in Markdown."""
     names = [name for name in results[0]["references"] if name != "OUR"]
     rows = [
-        [
-            _setting(result),
-            *(
-                f"{result['cross_play']['OUR'][name]['avg'] / result['references'][name]:.4f}"
-                for name in names
-            ),
-        ]
-        for result in results
+        [_setting(result), *(_share_of_best(result, name) for name in names)] for result in results
     ]
     return table(["c / d", *names], rows)
 
@@ -90,6 +80,10 @@ def ablation_table(
     return "share of the best possible: mean over the settings (lowest setting)\n\n" + table(
         heading, rows
     )
+
+
+def _share_of_best(result: Mapping[str, Any], partner: str) -> str:
+    return f"{result['cross_play']['OUR'][partner]['avg'] / result['references'][partner]:.4f}"
 
 
 def _setting(result: Mapping[str, Any]) -> str:

@@ -99,11 +99,6 @@ def tables(results: Mapping[str, Any], seed: int) -> str:
     return "\n\n".join(parts)
 
 
-def all_held(results: Mapping[str, Any]) -> bool:
-    """Whether everything asked for was seen."""
-    return all(check["held"] for check in results["checks"])
-
-
 def _table(criterion: str, halves: Mapping[str, Criteria], seed: int) -> str:
     heading = ["", "held: mean", "held: interquartile mean", "held: lowest", "development: mean"]
     rows = []

@@ -48,7 +48,7 @@ def general_suite(
     episodes: int,
     horizon: int,
     seed: int,
-    progress: Callable[[str], None] = lambda line: None,
+    progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Plain data: "tuned" constants, and for each number of actions what `play_all` finds."""
     lengths = {"episodes": episodes, "horizon": horizon}
@@ -116,7 +116,6 @@ def play_all(
         "memory_one": list(scripted),
         "switching": list(switching(actions)),
         "maximin": maximin(games.row_GKK)[1].tolist(),
-        "column_maximin": maximin(games.column_GKK.transpose(0, 2, 1))[1].tolist(),
         "fair": fair_values(games).tolist(),
         "held": games.held_G.tolist(),
         "zero_sum": games.zero_sum_G.tolist(),
@@ -141,7 +140,7 @@ def with_scripted(
     many = games.picked(np.tile(np.arange(len(games)), count))
     pair = play_games(
         make,
-        lambda seeds, own, other: ScriptedRuns(seeds, chances_SNCK),
+        _unaware(ScriptedRuns, chances_SNCK=chances_SNCK),
         many,
         runs=runs, episodes=episodes, horizon=horizon, seed=seed,
     )  # fmt: skip
@@ -204,14 +203,19 @@ def best_values(games: Games, chances_CK: Floats, horizon: int) -> Floats:
 def _methods(actions: int, tuned: Mapping[str, float]) -> dict[str, Maker]:
     """Every method by name; SimplePG plays games of two actions only."""
     methods: dict[str, Maker] = {
-        OUR: lambda seeds, own, other: OurMethodRuns(seeds, actions=actions),
+        OUR: _unaware(OurMethodRuns, actions=actions),
         SPP: SPlusPlusRuns,
-        FP: lambda seeds, own, other: FictitiousPlayRuns(seeds, actions=actions),
-        EXP3: lambda seeds, own, other: EXP3Runs(seeds, actions=actions, exploration=tuned[EXP3]),
+        FP: _unaware(FictitiousPlayRuns, actions=actions),
+        EXP3: _unaware(EXP3Runs, actions=actions, exploration=tuned[EXP3]),
     }
     if actions == 2:
-        methods[PG] = lambda seeds, own, other: SimplePGRuns(seeds, lr=tuned[PG])
+        methods[PG] = _unaware(SimplePGRuns, lr=tuned[PG])
     return methods
+
+
+def _unaware(make: Callable[..., Player], **settings: Any) -> Maker:
+    """Players that are not told the payoffs."""
+    return lambda seeds, own, other: make(seeds, **settings)
 
 
 def _late(make: Maker, delay: int, seed: int) -> Maker:
@@ -237,17 +241,9 @@ def _tuned(horizon: int, seed: int) -> dict[str, float]:
         )  # fmt: skip
         return float(np.mean(list(earned.values())))
 
-    rates = {rate: value(_simple_pg(rate)) for rate in RATES}
-    shares = {share: value(_exp3(share)) for share in EXPLORATION}
+    rates = {rate: value(_unaware(SimplePGRuns, lr=rate)) for rate in RATES}
+    shares = {share: value(_unaware(EXP3Runs, exploration=share)) for share in EXPLORATION}
     return {PG: max(rates, key=rates.__getitem__), EXP3: max(shares, key=shares.__getitem__)}
-
-
-def _simple_pg(rate: float) -> Maker:
-    return lambda seeds, own, other: SimplePGRuns(seeds, lr=rate)
-
-
-def _exp3(share: float) -> Maker:
-    return lambda seeds, own, other: EXP3Runs(seeds, exploration=share)
 
 
 def _seeds(seed: Sequence[int], role: int, runs: int) -> list[np.random.SeedSequence]:
