@@ -29,8 +29,8 @@ AS_IT_IS: Mapping[str, Settings] = MappingProxyType({"": {}})
 COST = {"whole run, s": "{wall_seconds:.0f}", "CPU-s": "{cpu_seconds:.0f}"}
 """Columns of a table of runs."""
 QUICK = Target(
-    "a run, from nothing to its last evaluation, takes under 600 s",
-    "wall_seconds", "<", 600.0, "{:.0f} s",
+    "a run, from nothing to its last evaluation, takes under 600 CPU-seconds",
+    "cpu_seconds", "<", 600.0, "{:.0f} s",
 )  # fmt: skip
 
 
