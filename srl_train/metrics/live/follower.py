@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import MAX_BYTES, read_json
+from srl_envs.loading.untrusted import MAX_BYTES
 from srl_train.config.yaml_file import MAX_YAML
 from srl_train.metrics.errors import MetricsError, RunFolderError
 from srl_train.metrics.live.tail import Tail, open_inside
@@ -22,6 +22,13 @@ MOST_SAMPLES = 200
 """Files of sample episodes that are offered: the newest."""
 MARKS = ("config.yaml", "metrics.jsonl", "summary.json")
 """A folder that holds one of these is a run's."""
+GROWING: Mapping[str, Callable[[], RoundsSoFar | Passes | Spans | GameSoFar]] = {
+    "metrics": RoundsSoFar,
+    "stages": Passes,
+    "activity": Spans,
+    "playing": GameSoFar,
+}
+"""File that is written line by line -> what its lines come to."""
 
 
 def holds_run(folder: Path) -> bool:
@@ -42,11 +49,11 @@ class Follower:
         """How often something was found to be new."""
         self.behind = False
         """Whether there may be more to read right now."""
-        self._rounds, self._passes, self._spans = RoundsSoFar(), Passes(), Spans()
-        self._game = GameSoFar()
-        names = ("metrics", "stages", "activity", "playing")
-        self._tails = {name: Tail(folder / f"{name}.jsonl", root) for name in names}
-        self._damaged = dict.fromkeys(self._tails, 0)
+        self._so_far: dict[str, Any] = {}
+        self._damaged: dict[str, int] = {}
+        self._tails = {name: Tail(folder / f"{name}.jsonl", root) for name in GROWING}
+        for name in GROWING:
+            self._forget(name)
         self._seen: dict[str, object] = {}
         self._config: tuple[str, Mapping[str, Any]] = ("", {})
         self._summary: Mapping[str, Any] = {}
@@ -85,10 +92,11 @@ class Follower:
 
     def _run(self) -> WatchedRun:
         unread = {name: tail.left_out + self._damaged[name] for name, tail in self._tails.items()}
+        rounds, game = self._so_far["metrics"], self._so_far["playing"]
         return WatchedRun(
             folder=self.folder,
-            rows=tuple(self._rounds.recent)[-1:],
-            stages=self._passes.by_stage(),
+            rows=tuple(rounds.recent)[-1:],
+            stages=self._so_far["stages"].by_stage(),
             summary=self._summary,
             config_text=self._config[0],
             config=self._config[1],
@@ -97,10 +105,10 @@ class Follower:
                 *self._problems.values(),
                 *(f"{n} lines of {name}.jsonl cannot be read." for name, n in unread.items() if n),
             ),
-            activity=tuple(self._spans.spans),
-            so_far=self._rounds,
-            playing=self._game.episode,
-            playing_is_over=self._game.over,
+            activity=tuple(self._so_far["activity"].spans),
+            so_far=rounds,
+            playing=game.episode,
+            playing_is_over=game.over,
             files=self._files,
         )
 
@@ -127,32 +135,13 @@ class Follower:
 
     def _forget(self, name: str) -> None:
         """A file was written anew, as by a run that was resumed."""
-        self._damaged[name] = 0
-        if name == "metrics":
-            self._rounds = RoundsSoFar()
-        elif name == "stages":
-            self._passes = Passes()
-        elif name == "activity":
-            self._spans = Spans()
-        else:
-            self._game = GameSoFar()
+        self._so_far[name], self._damaged[name] = GROWING[name](), 0
 
     def _take(self, name: str, line: bytes) -> None:
         if not line.strip():
             return
         try:
-            if name == "playing":
-                self._game.take(line)
-                return
-            row = read_json(line)
-            if not isinstance(row, dict):
-                raise DocumentError("not a row")
-            takers: dict[str, RoundsSoFar | Passes | Spans] = {
-                "metrics": self._rounds,
-                "stages": self._passes,
-                "activity": self._spans,
-            }
-            takers[name].take(row)
+            self._so_far[name].take(line)
         except (DocumentError, EpisodeError, MetricsError, RunFolderError):
             self._damaged[name] += 1
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -58,8 +58,7 @@ class Guard:
         await (refusal or self._app)(scope, receive, sent)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
-        headers = Headers(scope=scope)
-        if not self._is_own(headers.get("host", "")):
+        if not self._is_own(Headers(scope=scope).get("host", "")):
             return _told(
                 "This server is asked under a name that it does not know. Ask for it by its "
                 "address, or give the name: srl watch --name NAME",
@@ -69,14 +68,17 @@ class Guard:
             return _told("This server is read-only.", 405)
         if self._token is None:
             return None
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
-        port = urlsplit(f"//{headers['host']}").port or 80
-        cookie = COOKIE.format(port=port)
-        if given and scope["path"] == "/" and self._is_token(given[0]):
+        asked = HTTPConnection(scope)
+        given = asked.query_params.get("token", "")
+        cookie = COOKIE.format(port=urlsplit(f"//{asked.headers['host']}").port or 80)
+        if scope["path"] == "/" and self._is_token(given):
             answer = RedirectResponse("/", 303)
-            answer.set_cookie(cookie, given[0], httponly=True, samesite="lax")
+            answer.set_cookie(cookie, given, httponly=True, samesite="lax")
             return answer
-        if self._is_token(_bearer(headers)) or self._is_token(_cookie(headers, cookie)):
+        scheme, _, bearer = asked.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._is_token(bearer.strip()):
+            return None
+        if self._is_token(asked.cookies.get(cookie, "")):
             return None
         return _told("This page asks for a token: open the address that `srl watch` printed.", 401)
 
@@ -102,16 +104,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _bearer(headers: Headers) -> str:
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _cookie(headers: Headers, name: str) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return found.value if found else ""

@@ -54,22 +54,6 @@ PAGE = """<!doctype html>
 """
 
 
-def app(
-    folders: Sequence[Path],
-    *,
-    token: str | None = None,
-    names: Sequence[str] = (),
-    trusted: bool = False,
-) -> ASGIApp:
-    """The server of the runs in these folders, as an ASGI application.
-
-    With a `token`, only those who give it may read; `names` are names of this host beside
-    localhost and its addresses. Code and files that the runs' configurations name are touched only
-    where they are `trusted`.
-    """
-    return _app(Hub(folders, trusted=trusted), token, names)
-
-
 def server(
     folders: Sequence[Path],
     *,
@@ -77,7 +61,12 @@ def server(
     names: Sequence[str] = (),
     trusted: bool = False,
 ) -> Server:
-    """The server of that application; `run(sockets=[listener])` serves until interrupted."""
+    """The server of the runs in these folders; `run(sockets=[listener])` serves until interrupted.
+
+    With a `token`, only those who give it may read; `names` are names of this host beside
+    localhost and its addresses. Code and files that the runs' configurations name are touched only
+    where they are `trusted`.
+    """
     hub = Hub(folders, trusted=trusted)
     config = Config(_app(hub, token, names), log_level="error", access_log=False,
                     server_header=False, ws="none", timeout_graceful_shutdown=1)  # fmt: skip

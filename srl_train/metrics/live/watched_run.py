@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.episode import AgentStep, Episode, from_json, turn_from_json
+from srl_envs.errors import DocumentError
+from srl_envs.loading.untrusted import read_json
 from srl_train.metrics.activity import Span, span
 from srl_train.metrics.live.columns import Columns
 from srl_train.metrics.run_folder import Run, check_row, number_at
@@ -32,8 +34,9 @@ class RoundsSoFar:
         self.episodes = 0.0
         self.failed = 0.0
 
-    def take(self, row: dict[str, Any]) -> None:
+    def take(self, line: bytes) -> None:
         """Count a row in. Raises RunFolderError for what is no round's."""
+        row = _row(line)
         check_row(Path("metrics.jsonl"), self.rounds + 1, row, "environment")
         if self.recent and row["round"] <= self.recent[-1]["round"]:  # written twice
             return
@@ -54,8 +57,9 @@ class Passes:
     def __init__(self) -> None:
         self.rows: deque[Mapping[str, Any]] = deque(maxlen=MOST_PASSES)
 
-    def take(self, row: dict[str, Any]) -> None:
+    def take(self, line: bytes) -> None:
         """Take a row. Raises RunFolderError for what is no pass of a stage."""
+        row = _row(line)
         check_row(Path("stages.jsonl"), len(self.rows) + 1, row, "stage")
         self.rows.append(row)
 
@@ -73,9 +77,9 @@ class Spans:
     def __init__(self) -> None:
         self.spans: deque[Span] = deque(maxlen=MOST_SPANS)
 
-    def take(self, row: dict[str, Any]) -> None:
+    def take(self, line: bytes) -> None:
         """Take a row. Raises MetricsError for what is no span."""
-        self.spans.append(span("activity.jsonl", len(self.spans) + 1, row))
+        self.spans.append(span("activity.jsonl", len(self.spans) + 1, _row(line)))
 
 
 class GameSoFar:
@@ -100,6 +104,13 @@ class GameSoFar:
     def episode(self) -> Episode | None:
         """As far as it goes; None where no game is recorded."""
         return None if self._start is None else replace(self._start, turns=tuple(self._turns))
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    row = read_json(line)
+    if not isinstance(row, dict):
+        raise DocumentError("not a row")
+    return row
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from srl_train.metrics.report.headline import (
     in_words,
     position,
 )
-from srl_train.metrics.run_folder import load
+from srl_train.metrics.run_folder import load, sample_label
 from tests.srl_train.metrics.report.synthetic_runs import (
     OPTIMUM,
     UNIFORM,
@@ -38,7 +38,7 @@ def test_a_finished_run_is_complete(tmp_path):
         "coop_compete_v0", "cooperative", "selective", "0",
     )  # fmt: skip
     assert run.models == ("model_0", "model_1", "model_2", "model_3")
-    assert [sample.label for sample in run.samples] == ["round 0", "round 39"]
+    assert [sample_label(sample.path) for sample in run.samples] == ["round 0", "round 39"]
     assert run.baselines == {"uniform": UNIFORM, "optimum": OPTIMUM}
 
 
@@ -158,7 +158,7 @@ def test_episodes_that_are_no_plain_files_are_left_out(tmp_path):
     folder = write_run(tmp_path / "run")
     os.mkfifo(folder / "episodes/a.jsonl")
     (folder / "episodes/z.jsonl").mkdir()
-    assert [sample.label for sample in load(folder).samples] == ["round 0", "round 39"]
+    assert [sample_label(sample.path) for sample in load(folder).samples] == ["round 0", "round 39"]
 
 
 def test_numbers_beyond_measure_are_none(tmp_path):
@@ -176,7 +176,7 @@ def test_damaged_episodes_are_noted_and_the_others_read(tmp_path):
     folder = write_run(tmp_path / "run")
     (folder / "episodes/round_00000.jsonl").write_text('{"schema_version": 99}\n')
     run = load(folder)
-    assert [sample.label for sample in run.samples] == ["round 39"]
+    assert [sample_label(sample.path) for sample in run.samples] == ["round 39"]
     assert any("schema version 99" in note for note in run.notes)
 
 

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from srl_train.metrics.live import hub
-from srl_train.metrics.live.server import ASSETS, app, server
+from srl_train.metrics.live.server import ASSETS, server
 from srl_train.metrics.sinks import JsonlSink
 from tests.srl_train.metrics.report.pages import words
 from tests.srl_train.metrics.report.synthetic_runs import row, write_run
@@ -32,7 +32,7 @@ def runs(tmp_path):
 
 @pytest.fixture
 def client(runs):
-    with TestClient(app([runs]), base_url="http://127.0.0.1:8421") as found:
+    with TestClient(server([runs]).config.app, base_url="http://127.0.0.1:8421") as found:
         yield found
 
 
@@ -95,12 +95,12 @@ def test_it_is_read_only(client, method):
     ],
 )  # fmt: skip
 def test_other_names_of_this_host_are_refused(runs, host, code):
-    client = TestClient(app([runs], names=["Box.lan"]))
+    client = TestClient(server([runs], names=["Box.lan"]).config.app)
     assert client.get("/", headers={"host": host}).status_code == code
 
 
 def test_the_token_opens_the_page_and_leaves_the_address(runs):
-    client = TestClient(app([runs], token=TOKEN), base_url="http://127.0.0.1")
+    client = TestClient(server([runs], token=TOKEN).config.app, base_url="http://127.0.0.1")
     for path in ("/", "/assets/page.js", "/events", "/game", f"/events?token={TOKEN}", "/?token=x"):
         assert client.get(path).status_code == 401
     for headers in (
@@ -121,11 +121,15 @@ def test_the_token_opens_the_page_and_leaves_the_address(runs):
 def test_two_pages_of_one_host_are_open_in_one_browser(runs):
     jar = {}  # its cookies are by host, for all ports
     for port, token in ((8001, "one"), (8002, "two")):
-        client = TestClient(app([runs], token=token), base_url=f"http://127.0.0.1:{port}")
+        client = TestClient(
+            server([runs], token=token).config.app, base_url=f"http://127.0.0.1:{port}"
+        )
         assert client.get(f"/?token={token}", follow_redirects=False).status_code == 303
         jar.update(client.cookies)
     for port, token in ((8001, "one"), (8002, "two")):
-        client = TestClient(app([runs], token=token), base_url=f"http://127.0.0.1:{port}")
+        client = TestClient(
+            server([runs], token=token).config.app, base_url=f"http://127.0.0.1:{port}"
+        )
         client.cookies.update(jar)
         assert client.get("/").status_code == 200
 
