@@ -10,7 +10,7 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from types import ModuleType
 from typing import NoReturn
@@ -71,17 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         with notices.shown(quiet=getattr(args, "quiet", False)) as args.notices:
-            code: int = _module(args.command).run(args)
-    except own_errors() as error:
-        told = printable(" ".join(str(error).split()), multiline=False)  # it may quote a file
-        print(f"srl: error: {told}", file=sys.stderr)
-        return 2
-    except ImportError as error:
-        message = install_line(error, f"`srl {args.command}`")
-        if message is None:
-            raise
-        print(f"srl: error: {message}", file=sys.stderr)
-        return 2
+            return status("srl", args.command, lambda: _module(args.command).run(args))
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -92,7 +82,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         if ended.code == TERMINATED:
             print(f"srl: terminated{_how_to_go_on(args)}", file=sys.stderr)
         raise
-    return code
+
+
+def status(program: str, command: str, run: Callable[[], int]) -> int:
+    """What `run` returns; 2 for an error of ours or what is not installed, told in one line."""
+    try:
+        return run()
+    except _own_errors() as error:
+        told = " ".join(str(error).split())
+    except ImportError as error:
+        line = install_line(error, f"`{program} {command}`")
+        if line is None:
+            raise
+        told = line
+    # It may quote a file.
+    print(f"{program}: error: {printable(told, multiline=False)}", file=sys.stderr)
+    return 2
 
 
 class _Parser(argparse.ArgumentParser):
@@ -165,8 +170,7 @@ def _version() -> str:
         return "(run from a source folder, not installed)"
 
 
-def own_errors() -> tuple[type[BaseException], ...]:
-    """All kinds of our own errors, which a command line tells in one line."""
+def _own_errors() -> tuple[type[BaseException], ...]:
     modules = map(importlib.import_module, ERROR_MODULES)
     return tuple(
         thing

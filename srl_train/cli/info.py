@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-from importlib import metadata
 from pathlib import Path
 
 from srl_envs.loading.extras import install_line
 from srl_train.cli.notices import tell
+from srl_train.engine.run_files import installed
 from srl_train.errors import CheckpointError
 
 PACKAGES = (
@@ -94,7 +94,7 @@ def _verify(folder: Path) -> int:
 
 def versions() -> dict[str, str]:
     """Package -> installed version, or how it is missing; nothing is imported for it."""
-    return {name: _version(name) for name in PACKAGES}
+    return {name: installed(name) or "not installed" for name in PACKAGES}
 
 
 def accelerators() -> dict[str, str]:
@@ -112,13 +112,6 @@ def accelerators() -> dict[str, str]:
     if len(found) == 1:
         found["accelerators"] = "none"
     return found
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _usable_processors() -> int:

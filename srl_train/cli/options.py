@@ -22,10 +22,10 @@ OF_MODELS_HERE = ("device", "threads")
 COUNTS = ("episodes", "samples", "group_size")
 
 
-def add_command(commands: Any, name: str, purpose: str) -> argparse.ArgumentParser:
+def add_command(commands: Any, name: str, purpose: str, **how: Any) -> argparse.ArgumentParser:
     """One of several commands: what it is for is told of each in a list, and by its own --help."""
-    whole = f"{purpose[0].upper()}{purpose[1:]}."
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=purpose, description=whole)
+    told = {"help": purpose, "description": f"{purpose[0].upper()}{purpose[1:]}."}
+    parser: argparse.ArgumentParser = commands.add_parser(name, **told, **how)
     return parser
 
 

@@ -169,13 +169,13 @@ def asked_for(flag: str, path: Path) -> Iterator[None]:
 
 def versions() -> dict[str, str]:
     """Installed versions of what decides a run's numbers."""
-    found = {package: _installed(package) for package in _REPORTED_PACKAGES}
+    found = {package: installed(package) for package in _REPORTED_PACKAGES}
     return {package: version for package, version in found.items() if version is not None}
 
 
 @cache
-def _installed(package: str) -> str | None:
-    """Its version, read once: a summary after every round tells it."""
+def installed(package: str) -> str | None:
+    """The package's version, read once: a summary after every round tells it."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from srl_envs.loading.extras import install_line
-from srl_envs.loading.untrusted import printable
-from srl_train.cli import notices, own_errors
+from srl_train.cli import notices, status
+from srl_train.cli.options import add_command
 
 COMMANDS = {
     "train": "train a model as a YAML file says",
@@ -36,22 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     packages = (*notices.PACKAGES, "mrlm")
     try:
         with notices.shown(quiet=not args.verbose, command="mrlm", packages=packages):
-            code: int = importlib.import_module(f"mrlm.cli.{args.command}").run(args)
-        sys.stdout.flush()
-    except own_errors() as error:
-        told = printable(" ".join(str(error).split()), multiline=False)
-        print(f"mrlm: error: {told}", file=sys.stderr)
-        return 2
-    except ImportError as error:
-        message = install_line(error, f"`mrlm {args.command}`")
-        if message is None:
-            raise
-        print(f"mrlm: error: {message}", file=sys.stderr)
-        return 2
+            module = importlib.import_module(f"mrlm.cli.{args.command}")
+            return status("mrlm", args.command, lambda: module.run(args))
     except KeyboardInterrupt:
         print("mrlm: interrupted", file=sys.stderr)
         return 130
-    return code
 
 
 def _parser(command: str | None) -> argparse.ArgumentParser:
@@ -62,12 +50,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mrlm {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, purpose in COMMANDS.items():
-        chosen = commands.add_parser(
-            name,
-            help=purpose,
-            description=f"{purpose[0].upper()}{purpose[1:]}.",
-            allow_abbrev=False,
-        )
+        chosen = add_command(commands, name, purpose, allow_abbrev=False)
         chosen.add_argument("-v", "--verbose", action="store_true", help="tell what is going on")
         if name == command:
             importlib.import_module(f"mrlm.cli.{name}").add_arguments(chosen)
