@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srl_train.config.bounds import at_least, within
 from srl_train.errors import ConfigError
 
 Rewards = Mapping[str, Sequence[float]]
@@ -47,7 +46,6 @@ def all_at_once(agents: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...
 class Mode:
     """One way of shaping rewards and seating models."""
 
-    name: str
     shape: Callable[[Rewards, Teams, State], dict[str, list[float]]]
     """(raw rewards of one episode, teams, state) -> shaped rewards, turn by turn."""
     init: Callable[[], State] = no_state
@@ -63,7 +61,7 @@ class Mode:
 
 def raw() -> Mode:
     """Each agent learns from the environment's own rewards."""
-    return Mode("raw", lambda rewards, teams, state: {a: list(own) for a, own in rewards.items()})
+    return Mode(lambda rewards, teams, state: {a: list(own) for a, own in rewards.items()})
 
 
 def zero_sum() -> Mode:
@@ -87,7 +85,7 @@ def zero_sum() -> Mode:
             ]
         return shaped
 
-    return Mode("zero_sum", shape)
+    return Mode(shape)
 
 
 def cooperative(cooperation_strength: float = 0.6) -> Mode:
@@ -96,12 +94,11 @@ def cooperative(cooperation_strength: float = 0.6) -> Mode:
     The mean is over the agents of the own team (over all agents where there are no teams) that have
     that turn, the own agent included. k = 0 leaves rewards as they are, k = 1 gives the team one.
     """
-    within("mode.cooperation_strength", cooperation_strength, 0.0, 1.0)
 
     def shape(rewards: Rewards, teams: Teams, state: State) -> dict[str, list[float]]:
         return _blended(rewards, teams, dict.fromkeys(rewards, cooperation_strength))
 
-    return Mode("cooperative", shape)
+    return Mode(shape)
 
 
 def competitive(competition_intensity: float = 0.4) -> Mode:
@@ -111,12 +108,11 @@ def competitive(competition_intensity: float = 0.4) -> Mode:
     the mean of their ranks, so that the bonuses' sum does not depend on ties. All n agents that
     played are ranked against each other, team mates too: the mode is each for itself.
     """
-    at_least("mode.competition_intensity", competition_intensity, 0.0)
 
     def shape(rewards: Rewards, teams: Teams, state: State) -> dict[str, list[float]]:
         return _with_bonus(rewards, competition_intensity)
 
-    return Mode("competitive", shape)
+    return Mode(shape)
 
 
 def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4) -> Mode:
@@ -147,7 +143,7 @@ def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4)
         balance = (1.0 - BALANCE_RATE) * state["balance"] + BALANCE_RATE * cooperation_rate
         return {"balance": min(max(balance, 0.0), 1.0)}
 
-    return Mode("mixed", shape, lambda: {"balance": BALANCE_START}, update)
+    return Mode(shape, lambda: {"balance": BALANCE_START}, update)
 
 
 def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -> Mode:
@@ -157,7 +153,6 @@ def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -
     one. The leader of a team is its first agent; `leader` names another agent to lead its own team.
     Without teams all agents are one team. Raises ConfigError if `leader` is no agent.
     """
-    within("mode.cooperation_strength", cooperation_strength, 0.0, 1.0)
 
     def shape(rewards: Rewards, teams: Teams, state: State) -> dict[str, list[float]]:
         strengths = dict.fromkeys(rewards, cooperation_strength)
@@ -172,7 +167,7 @@ def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -
             for first in _leaders(agents, teams, leader)
         }
 
-    return Mode("hierarchical", shape, speaks_first=speaks_first)
+    return Mode(shape, speaks_first=speaks_first)
 
 
 MODES: Mapping[str, Callable[[Any], Mode]] = {

@@ -9,10 +9,8 @@ from pathlib import Path
 from srl_agents.episode import Episode
 from srl_agents.llm.chat_format import ChatFormat, Turn
 from srl_agents.llm.opponent_notes import PartnerNotes
-from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_json
 from srl_envs.text.view import TextView
-from srl_train.data.demonstrations import Demonstration, Part, numbered_lines, turns_of, words_of
+from srl_train.data.demonstrations import Demonstration, Part, records, turns_of, words_of
 from srl_train.errors import DataError
 
 Chat = Sequence[dict[str, str]]
@@ -50,23 +48,9 @@ def as_lines(
     )
 
 
-def is_chat_file(path: str | Path) -> bool:
-    """Whether the file's first line is meant as a chat: anything but an episode.
-
-    Raises DataError for a file without lines, and for a first line that is not JSON.
-    """
-    for number, line in numbered_lines(path):
-        record = _parsed(path, number, line)
-        return not (isinstance(record, dict) and "schema_version" in record)
-    raise DataError(f"{path} is empty: give {WANTED}")
-
-
 def read_chats(path: str | Path) -> list[Chat]:
     """The chats of a file; raises DataError naming file and line."""
-    return [
-        _checked(_parsed(path, number, line), f"{path}, line {number}")
-        for number, line in numbered_lines(path)
-    ]
+    return [_checked(record, where) for where, record in records(path, WANTED)]
 
 
 def lesson(chat: Chat, form: ChatFormat) -> Demonstration:
@@ -84,13 +68,6 @@ def lesson(chat: Chat, form: ChatFormat) -> Demonstration:
         answers += [0] * len(told) + [1] * len(said)
         ids += (*told, *said)
     return Demonstration(tuple(ids), tuple(answers), tuple(observations))
-
-
-def _parsed(path: str | Path, number: int, line: str) -> object:
-    try:
-        return read_json(line)
-    except DocumentError as error:
-        raise DataError(f"{path}, line {number}: {error}; give {WANTED}") from error
 
 
 def _checked(record: object, where: str) -> Chat:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from srl_agents.episode import AgentStep, Episode, from_json
 from srl_agents.errors import EpisodeError
@@ -13,6 +14,8 @@ from srl_agents.llm.chat_format import ChatFormat, Turn
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
+from srl_envs.errors import DocumentError
+from srl_envs.loading.untrusted import read_json
 from srl_envs.text.view import ParseFailure, TextView
 from srl_train.errors import DataError
 
@@ -80,6 +83,27 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
         raise DataError(f"cannot read the data {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not text in UTF-8: {error}") from error
+
+
+def records(path: str | Path, wanted: str) -> Iterator[tuple[str, Any]]:
+    """("FILE, line N", the value of its JSON) of each line that is not empty.
+
+    Raises DataError naming file and line, which tells what is `wanted`.
+    """
+    for number, line in numbered_lines(path):
+        where = f"{path}, line {number}"
+        try:
+            yield where, read_json(line)
+        except DocumentError as error:
+            raise DataError(f"{where}: {error}; give {wanted}") from error
+
+
+def begins_with_episode(path: str | Path, wanted: str) -> bool:
+    """Whether the file's first line is meant as an episode; raises DataError as `records`, and for
+    a file without lines."""
+    for _, record in records(path, wanted):
+        return isinstance(record, dict) and "schema_version" in record
+    raise DataError(f"{path} is empty: give {wanted}")
 
 
 def parts_of(episodes: Sequence[Episode], agents: Iterable[str] | None = None) -> list[Part]:

@@ -13,10 +13,8 @@ from typing import Any
 from srl_agents.episode import Episode
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.opponent_notes import PartnerNotes
-from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_json
 from srl_envs.text.view import TextView
-from srl_train.data.demonstrations import Part, conversation, numbered_lines
+from srl_train.data.demonstrations import Part, conversation, records
 from srl_train.data.trajectory import Game
 from srl_train.errors import DataError
 
@@ -25,6 +23,7 @@ References = Sequence[tuple[float, float]]
 """Of each pair, the log-probabilities of (chosen, rejected) under the reference."""
 
 COLUMNS = ("prompt", "chosen", "rejected")
+WANTED = "episodes of `srl collect`, or preferences"
 
 
 @dataclass(frozen=True)
@@ -93,14 +92,6 @@ def preferences(
     return found
 
 
-def is_preference_file(path: str | Path) -> bool:
-    """Whether the file's first line is a preference rather than an episode."""
-    for number, line in numbered_lines(path):
-        record = _parsed(path, number, line)
-        return isinstance(record, dict) and "schema_version" not in record
-    raise DataError(f"{path} is empty: give episodes of `srl collect`, or preferences")
-
-
 def read_preferences(path: str | Path) -> list[dict[str, Any]]:
     """The rows of a file in TRL's formats: `prompt`, `chosen` and `rejected` are text each, or
     lists of messages ({"role": ..., "content": ...}) each, alike in the whole file.
@@ -108,9 +99,7 @@ def read_preferences(path: str | Path) -> list[dict[str, Any]]:
     Raises DataError naming file and line.
     """
     rows: list[dict[str, Any]] = []
-    for number, line in numbered_lines(path):
-        record = _parsed(path, number, line)
-        where = f"{path}, line {number}"
+    for where, record in records(path, WANTED):
         if not isinstance(record, dict) or set(record) != set(COLUMNS):
             raise DataError(f"{where}: a preference has exactly the keys {', '.join(COLUMNS)}")
         for column in COLUMNS:
@@ -126,13 +115,6 @@ def read_preferences(path: str | Path) -> list[dict[str, Any]]:
             raise DataError(f"{where}: chosen and rejected are the same")
         rows.append(record)
     return rows
-
-
-def _parsed(path: str | Path, number: int, line: str) -> Any:
-    try:
-        return read_json(line)
-    except DocumentError as error:
-        raise DataError(f"{path}, line {number}: not a line of JSON ({error})") from error
 
 
 def _is_text(value: Any) -> bool:

@@ -96,9 +96,10 @@ class CentralCritic(nn.Module):
 
     reads_policy = False
 
-    def __init__(self, joint: JointState) -> None:
+    def __init__(self, joint: JointState | None) -> None:
         """`joint`: what the states are made of."""
         super().__init__()
+        assert joint is not None, "it needs to know the joint state that it is shown"
         layers: list[nn.Module] = []
         width = joint.size + len(joint.seats)
         for _ in range(2):
@@ -118,16 +119,10 @@ class CentralCritic(nn.Module):
 Critic = SharedCritic | SeparateCritic | CentralCritic
 
 
-def _central(model: Any, joint: JointState | None) -> CentralCritic:
-    if joint is None:
-        raise ValueError("a central critic needs to know the joint state it is shown")
-    return CentralCritic(joint)
-
-
 CRITICS: Mapping[str, Callable[[Any, JointState | None], Critic]] = {
     "shared": lambda model, joint: SharedCritic(backbone_of(model).config.hidden_size),
     "separate": lambda model, joint: SeparateCritic(model),
-    "central": _central,
+    "central": lambda model, joint: CentralCritic(joint),
 }
 """Name -> (policy, joint state) -> critic."""
 

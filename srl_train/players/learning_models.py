@@ -76,12 +76,7 @@ def learning_models(
             if starts[name] is not None:
                 go_on_from(trained[name], bases[name])
         plays = {n: copy_to_play(tree) for n, tree in trained.items()} if play_copies else trained
-        together = HuggingFaceBackend(
-            side_by_side(loaded.model, plays, models.adapters),
-            loaded.tokenizer,
-            name=loaded.name,
-            chat_template_kwargs=models.chat_template_kwargs,
-        )
+        together = loaded.with_model(side_by_side(loaded.model, plays, models.adapters))
         samplers |= dict.fromkeys(names, together)
         trees |= trained
         played |= plays

@@ -41,14 +41,9 @@ def load_backend(
     if under is None:
         return _whole(base, how, name)
     whole = _base_of(base, under, how)
-    model = attach(whole.model, base, adapter)
-    return HuggingFaceBackend(
-        model.eval(),
-        whole.tokenizer,
-        name=name or Path(base).name,
-        chat_template=how.chat_template,
-        chat_template_kwargs=how.chat_template_kwargs,
-    )
+    adapted = whole.with_model(attach(whole.model, base, adapter).eval())
+    adapted.name = name or Path(base).name
+    return adapted
 
 
 def _base_of(adapter: str, base: str, how: Loading) -> HuggingFaceBackend:
@@ -63,14 +58,4 @@ def _whole(
     source: str, how: Loading, name: str | None, tokenizer: Any = None
 ) -> HuggingFaceBackend:
     with announced(f"loading {source}"):
-        return HuggingFaceBackend.load(
-            source,
-            device=how.device,
-            dtype=how.dtype,
-            quantization=how.quantization,
-            attn_implementation=how.attn_implementation,
-            tokenizer=tokenizer,
-            chat_template=how.chat_template,
-            chat_template_kwargs=how.chat_template_kwargs,
-            name=name,
-        )
+        return HuggingFaceBackend.load(source, tokenizer=tokenizer, name=name, **vars(how))

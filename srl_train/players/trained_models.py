@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Loading:
-    """How models are loaded."""
+    """How models are loaded, as HuggingFaceBackend.load takes it."""
 
     device: str = "auto"
     dtype: str = "auto"

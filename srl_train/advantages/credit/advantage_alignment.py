@@ -29,17 +29,18 @@ def advantage_alignment(discount: float, scale: str, alignment: float) -> Assign
     """
 
     def aligned(group: Group, seating: Seating) -> Advantages:
+        own = {agent: turn_advantages(group, agent, discount, scale) for agent in seating.agents}
         return [
             {
                 agent: _aligned(
-                    own[agent],
-                    [own[other] for other in seating.opponents(agent)],
+                    found[game],
+                    [own[other][game] for other in seating.opponents(agent)],
                     discount,
                     alignment,
                 )
-                for agent in seating.agents
+                for agent, found in own.items()
             }
-            for own in turn_advantages(group, seating.agents, discount, scale)
+            for game in range(len(group))
         ]
 
     return within_groups(aligned)

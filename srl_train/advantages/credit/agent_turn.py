@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from srl_train.advantages.credit.assignment import Advantages, Assignment, Group, within_groups
+from srl_train.advantages.credit.assignment import Assignment, Group, by_agent
 from srl_train.advantages.credit.comparison import compared_turns
 
 
@@ -21,15 +19,9 @@ def agent_turn(discount: float, scale: str) -> Assignment:
     group share their start and the number of the turn, not what happened in between, no game is
     branched, and the deviation is not each turn's own.
     """
-    return within_groups(
-        lambda group, seating: turn_advantages(group, seating.agents, discount, scale)
-    )
+    return by_agent(lambda group, agent, seating: turn_advantages(group, agent, discount, scale))
 
 
-def turn_advantages(group: Group, agents: Sequence[str], discount: float, scale: str) -> Advantages:
-    """Game -> agent -> advantage of each turn, in one group."""
-    by_agent = {
-        agent: compared_turns([game[agent].shaped for game in group], discount, scale)
-        for agent in agents
-    }
-    return [{agent: by_agent[agent][number] for agent in agents} for number in range(len(group))]
+def turn_advantages(group: Group, agent: str, discount: float, scale: str) -> list[list[float]]:
+    """The agent's advantages by game and turn, in one group."""
+    return compared_turns([game[agent].shaped for game in group], discount, scale)

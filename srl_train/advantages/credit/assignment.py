@@ -37,17 +37,12 @@ class Seating:
 
     def team(self, agent: str) -> tuple[str, ...]:
         """The agents of its team, itself included; all agents where there are no teams."""
-        return tuple(s for s in self.agents if self.teams is None or self.same_team(s, agent))
+        return tuple(s for s in self.agents if not self.teams or self.teams[s] == self.teams[agent])
 
     def opponents(self, agent: str) -> tuple[str, ...]:
         """The agents of other teams; all other agents where there are no teams."""
-        if self.teams is None:
-            return tuple(other for other in self.agents if other != agent)
-        return tuple(other for other in self.agents if not self.same_team(other, agent))
-
-    def same_team(self, one: str, other: str) -> bool:
-        """Whether both agents are of one named team."""
-        return self.teams is not None and self.teams[one] == self.teams[other]
+        side = self.teams or {agent: agent for agent in self.agents}
+        return tuple(other for other in self.agents if side[other] != side[agent])
 
 
 Assignment = Callable[[Sequence[Group], Seating, State], tuple[list[Advantages], State]]
@@ -60,6 +55,17 @@ The state before the first round is empty.
 def environment_of(game: Game) -> str:
     """Which of several environments was played; empty where there is one only."""
     return next(iter(game.values())).environment
+
+
+def by_agent(advantages: Callable[[Group, str, Seating], list[list[float]]]) -> Assignment:
+    """The assignment that looks at each agent of a group by itself: its advantages by game and
+    turn."""
+
+    def assign(group: Group, seating: Seating) -> Advantages:
+        found = {agent: advantages(group, agent, seating) for agent in seating.agents}
+        return [{agent: own[game] for agent, own in found.items()} for game in range(len(group))]
+
+    return within_groups(assign)
 
 
 def within_groups(advantages: Callable[[Group, Seating], Advantages]) -> Assignment:

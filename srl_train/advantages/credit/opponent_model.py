@@ -7,13 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from srl_train.advantages.credit.assignment import (
-    Advantages,
-    Assignment,
-    Group,
-    Seating,
-    within_groups,
-)
+from srl_train.advantages.credit.assignment import Assignment, Group, Seating, by_agent
 from srl_train.advantages.credit.comparison import compared_turns
 from srl_train.data.trajectory import Game
 
@@ -51,14 +45,11 @@ def opponent_model(discount: float, scale: str) -> Assignment:
     choices may go together, and the estimate is off by as much as they do.
     """
 
-    def advantages(group: Group, seating: Seating) -> Advantages:
-        by_agent = {
-            agent: compared_turns(without_luck(group, agent, seating), discount, scale)
-            for agent in seating.agents
-        }
-        return [{s: by_agent[s][number] for s in seating.agents} for number in range(len(group))]
-
-    return within_groups(advantages)
+    return by_agent(
+        lambda group, agent, seating: compared_turns(
+            without_luck(group, agent, seating), discount, scale
+        )
+    )
 
 
 def without_luck(group: Group, agent: str, seating: Seating) -> list[list[float]]:

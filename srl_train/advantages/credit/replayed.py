@@ -5,13 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from srl_train.advantages.credit.assignment import (
-    Advantages,
-    Assignment,
-    Group,
-    Seating,
-    within_groups,
-)
+from srl_train.advantages.credit.assignment import Assignment, by_agent
 from srl_train.advantages.credit.comparison import SCALE_FLOOR, compared_turns
 from srl_train.data.trajectory import Trajectory
 
@@ -49,13 +43,7 @@ def counterfactual(scale: str) -> Assignment:
 
 
 def _of_gains(advantages: Callable[[Sequence[Sequence[float]]], Values]) -> Assignment:
-    def assign(group: Group, seating: Seating) -> Advantages:
-        by_agent = {
-            agent: advantages([_gains(game[agent]) for game in group]) for agent in seating.agents
-        }
-        return [{a: by_agent[a][number] for a in seating.agents} for number in range(len(group))]
-
-    return within_groups(assign)
+    return by_agent(lambda group, agent, _: advantages([_gains(game[agent]) for game in group]))
 
 
 def _gains(trajectory: Trajectory) -> tuple[float, ...]:

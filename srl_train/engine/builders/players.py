@@ -165,52 +165,43 @@ def policies_by_seats(
     view: Any,
     sampling: Mapping[str, Sampling],
 ) -> SeatedPolicies:
-    """Agent -> who plays it, to agent -> policy; the policies of a seating are built once."""
+    """Agent -> who plays it, to agent -> policy; the policies of a seating are built once, one
+    object per backend, so that its agents are answered in one batch."""
+
+    notes = configured_notes(config.models, make_env)
+    settings = dataclasses.replace(ModelSettings.of(config.models), per_agent=sampling)
 
     @lru_cache(maxsize=KEPT_SEATINGS)
-    def build(seats: tuple[tuple[str, str], ...]) -> dict[str, Policy]:
-        return build_policies(config, make_env, dict(seats), players, view, sampling)
+    def build(pairs: tuple[tuple[str, str], ...]) -> dict[str, Policy]:
+        seats = dict(pairs)
+        adapters = {agent: who for agent, who in seats.items() if who in players.adapters}
+        writers = {
+            id(backend): TextPolicy(
+                backend,
+                view,
+                per_agent=sampling,
+                adapter={s: w for s, w in adapters.items() if players.backends.get(w) is backend}
+                or None,
+                constrained=config.models.constrained,
+                notes=notes,
+            )
+            for backend in players.backends.values()
+        }
+        others = {
+            agent: PlayerSpec(who, "api", {who: config.models.frozen_models[who]})
+            if who in players.chat_models
+            else PlayerSpec(who, "scripted")
+            for agent, who in seats.items()
+            if who not in players.backends
+        }
+        try:
+            resolver = Resolver(settings, chat_models=dict(players.chat_models))
+            built = resolver.by_agent(others, make_env)
+        except PolicyError as error:
+            raise ConfigError(f"seats: {error}") from error
+        return {
+            agent: built[agent] if agent in built else writers[id(players.backends[who])]
+            for agent, who in seats.items()
+        }
 
     return lambda seats: build(tuple(seats.items()))
-
-
-def build_policies(
-    config: RunConfig,
-    make_env: Callable[[], Any],
-    seats: Mapping[str, str],
-    players: Players,
-    view: Any,
-    sampling: Mapping[str, Sampling],
-) -> dict[str, Policy]:
-    """Agent -> policy; one object per backend, so that its agents are answered in one batch."""
-    notes = configured_notes(config.models, make_env)
-    adapters = {agent: who for agent, who in seats.items() if who in players.adapters}
-    writers = {
-        id(backend): TextPolicy(
-            backend,
-            view,
-            per_agent=sampling,
-            adapter={s: w for s, w in adapters.items() if players.backends.get(w) is backend}
-            or None,
-            constrained=config.models.constrained,
-            notes=notes,
-        )
-        for backend in players.backends.values()
-    }
-    settings = dataclasses.replace(ModelSettings.of(config.models), per_agent=sampling)
-    others = {
-        agent: PlayerSpec(who, "api", {who: config.models.frozen_models[who]})
-        if who in players.chat_models
-        else PlayerSpec(who, "scripted")
-        for agent, who in seats.items()
-        if who not in players.backends
-    }
-    try:
-        resolver = Resolver(settings, chat_models=dict(players.chat_models))
-        built = resolver.by_agent(others, make_env)
-    except PolicyError as error:
-        raise ConfigError(f"seats: {error}") from error
-    return {
-        agent: built[agent] if agent in built else writers[id(players.backends[who])]
-        for agent, who in seats.items()
-    }

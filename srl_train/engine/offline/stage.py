@@ -17,24 +17,18 @@ from srl_agents.episode import Episode, write_jsonl
 from srl_agents.evaluation.progress import watched
 from srl_agents.seeding import STAGE_UPDATES
 from srl_train.config.learning.offline import DpoConfig, SftConfig
-from srl_train.data.chats import Chat, is_chat_file, lesson, read_chats
+from srl_train.data import chats, preferences
 from srl_train.data.collect import play_games, scripted_player, starts_of
 from srl_train.data.demonstrations import (
     Demonstration,
     Part,
+    begins_with_episode,
     best_of,
     demonstration,
     parts_of,
     read_episodes,
 )
 from srl_train.data.planned_games import PlannedGames
-from srl_train.data.preferences import (
-    References,
-    is_preference_file,
-    preferences,
-    read_preferences,
-    with_references,
-)
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed import processes
 from srl_train.engine.games import check_failures
@@ -74,7 +68,7 @@ class Stage:
         self._exits = ExitStack()
         self._learners = self._built({m: len(own) + len(rows) for m, own in texts.items()})
         self._samples = texts
-        self._references: dict[str, References | None] = {}
+        self._references: dict[str, preferences.References | None] = {}
         if isinstance(self.config, DpoConfig):
             self._add_pairs(rows)
         self._losses: dict[str, list[float]] = {model: [] for model in run.learners}
@@ -89,7 +83,7 @@ class Stage:
             self._restore(saved)
         for model, references in self._references.items():
             if references is not None:
-                self._samples[model] = with_references(texts[model], references)
+                self._samples[model] = preferences.with_references(texts[model], references)
         # The run with the stage's learners and strategy state in place of its own.
         self._stepped = dataclasses.replace(
             run, learners=self._learners, strategy_state=strategy_state
@@ -201,14 +195,15 @@ class Stage:
             game, seats = env.metadata["name"], list(self._run.seats)
         episodes: list[Episode] = []
         rows: list[dict[str, Any]] = []
-        self._chats: list[Chat] = []
+        self._chats: list[chats.Chat] = []
+        wanted = preferences.WANTED if self.name == "dpo" else chats.WANTED
         for path in self.config.data:
-            if self.name == "dpo" and is_preference_file(path):
-                rows += read_preferences(path)
-            elif self.name == "sft" and is_chat_file(path):
-                self._chats += read_chats(path)
-            else:
+            if begins_with_episode(path, wanted):
                 episodes += read_episodes(path, game, seats)
+            elif self.name == "dpo":
+                rows += preferences.read_preferences(path)
+            else:
+                self._chats += chats.read_chats(path)
         if (rows or self._chats) and not episodes:
             self._refuse_unread()
         if not self.config.data:
@@ -299,12 +294,12 @@ class Stage:
                 self._check_room(model, len(one.input_ids))  # before the next is tokenised
                 found.append(one)
             for text in self._chats:
-                one = lesson(text, chat)
+                one = chats.lesson(text, chat)
                 self._check_room(model, len(one.input_ids))
                 found.append(one)
             return [one for one in found if self._teaches(one)]
         assert isinstance(self.config, DpoConfig)
-        return preferences(
+        return preferences.preferences(
             parts,
             self._episodes,
             view,

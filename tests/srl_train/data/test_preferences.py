@@ -10,8 +10,8 @@ from srl_agents.llm.tiny.dialogues import random_dialogues
 from srl_agents.llm.tiny.tokenizer import build_tokenizer
 from srl_envs import coop_compete_v0
 from srl_train.advantages.estimate import shaped_game
-from srl_train.data.demonstrations import KEPT, parts_of
-from srl_train.data.preferences import is_preference_file, preferences, read_preferences
+from srl_train.data.demonstrations import KEPT, begins_with_episode, parts_of
+from srl_train.data.preferences import WANTED, preferences, read_preferences
 from srl_train.errors import DataError
 
 
@@ -124,14 +124,13 @@ TALK = {
 def test_files_in_trls_formats(row, tmp_path):
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps(row) + "\n\n" + json.dumps(row) + "\n")
-    assert is_preference_file(path)
     assert read_preferences(path) == [row, row]
 
 
 @pytest.mark.parametrize(
     "line, says",
     [
-        ("{", "not a line of JSON"),
+        ("{", "not JSON"),
         ("[]", "a preference has exactly the keys prompt, chosen, rejected"),
         (json.dumps({**TEXT, "score": 1}), "exactly the keys prompt, chosen, rejected"),
         (json.dumps({"chosen": "a", "rejected": "b"}), "exactly the keys"),
@@ -156,10 +155,12 @@ def test_a_bad_line_is_named(line, says, tmp_path):
 def test_what_kind_of_file_it_is(tmp_path):
     path = tmp_path / "data.jsonl"
     path.write_text('{"schema_version": 1}\n')
-    assert not is_preference_file(path)
+    assert begins_with_episode(path, WANTED)
+    path.write_text(json.dumps(TEXT) + "\n")
+    assert not begins_with_episode(path, WANTED)
     path.write_text("")
-    with pytest.raises(DataError, match="is empty"):
-        is_preference_file(path)
+    with pytest.raises(DataError, match="is empty: give episodes of `srl collect`, or pref"):
+        begins_with_episode(path, WANTED)
     path.write_text("what?\n")
-    with pytest.raises(DataError, match="line 1: not a line of JSON"):
-        is_preference_file(path)
+    with pytest.raises(DataError, match="line 1: not JSON"):
+        begins_with_episode(path, WANTED)
