@@ -80,17 +80,14 @@ def outcome_of(line: bytes, failures: Mapping[str, Verdict] = OF_A_CALL) -> Outc
         return None
     if "error" in said:
         verdict = failures.get(said.get("verdict", "error"))
-        return None if verdict is None else Outcome(verdict, error=_one_line(said["error"]))
+        error = printable(said["error"], multiline=False)[:WORDS]
+        return None if verdict is None else Outcome(verdict, error=error)
     if "value" not in said:
         return Outcome(Verdict.OK)
     try:
         return Outcome(Verdict.OK, serialization.loads(said["value"].encode()))
     except (NotPlainError, UnicodeEncodeError):
         return None
-
-
-def _one_line(words: str) -> str:
-    return printable(words, multiline=False)[:WORDS]
 
 
 def ending(running: Running) -> Outcome:

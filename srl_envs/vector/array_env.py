@@ -20,9 +20,12 @@ class ArrayGame(VectorGame):
     """A game whose rules are written on arrays.
 
     `game` is the single environment: it has checked the parameters, and its numbers are used. A
-    game defines `begin`, `play_round` and `round_infos`, and may say more in `static_infos` and
-    `masks`. Its random numbers come from `rng`, by the generators' method `draw`.
+    game defines `play_round`, `round_infos` and `begin` or `_first`, and may say more in
+    `static_infos` and `masks`. Its random numbers are `rng`'s, by the generators' method `draw`.
     """
+
+    _first: np.ndarray
+    """Observations (A, features) with which every episode begins."""
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class ArrayGame(VectorGame):
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
         """Set up episodes in these environments and write their first observations."""
-        raise NotImplementedError
+        self._observations[env_ids] = self._first
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         """One round, which writes the observations.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,10 +27,6 @@ class VectorBandit(ArrayGame):
         self._first = np.array(game.first_rows({}), np.float32)
         self._after = np.zeros(self.num_envs, bool)
         self._case = np.zeros(self._shape, np.int64)  # 2 * (whether the arm has changed) + arm
-
-    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """First observations; no options are known."""
-        self._observations[env_ids] = self._first
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         """One round."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,10 +30,6 @@ class VectorCoopCompete(ArrayGame):
         self._ratios = np.array([total / self.num_agents for total in range(self.num_agents + 1)])
         self._first = np.array(game.first_rows({}), np.float32)
         self._total = np.zeros(self.num_envs, np.int64)
-
-    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """First observations; no options are known."""
-        self._observations[env_ids] = self._first
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         """One round."""

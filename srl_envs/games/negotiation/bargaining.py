@@ -142,7 +142,7 @@ class NegotiationRules:
         """`given` as points per agent, issue and option; raises EnvConfigError."""
         shape = tuple(len(options) for _, options in self.issues)
         rows = _lists(given)
-        if _length(rows) != self.num_agents or any(_lengths(own) != shape for own in rows):
+        if _lengths(rows) is None or list(map(_lengths, rows)) != [shape] * self.num_agents:
             raise EnvConfigError(
                 f"points must hold, for each of {self.num_agents} agents and each issue, the "
                 f"points of its {shape} options, got {shown(given)}"
@@ -162,7 +162,7 @@ class NegotiationRules:
     def checked_reservations(self, given: Sequence[int]) -> list[int]:
         """`given` as points per agent; raises EnvConfigError."""
         rows = _lists(given)
-        if _length(rows) != self.num_agents:
+        if not isinstance(rows, list) or len(rows) != self.num_agents:
             raise EnvConfigError(
                 f"reservations must be {self.num_agents} numbers, got {shown(given)}"
             )
@@ -186,14 +186,11 @@ def _lists(given: Any) -> Any:
     return given
 
 
-def _length(rows: Any) -> int:
-    """How many rows there are; -1 for what is no rows."""
-    return len(rows) if isinstance(rows, list) else -1
-
-
-def _lengths(rows: Any) -> tuple[int, ...]:
-    """How long each of the rows is; nothing for what is no rows."""
-    return tuple(map(_length, rows)) if isinstance(rows, list) else ()
+def _lengths(rows: Any) -> tuple[int, ...] | None:
+    """How long each of the rows is, -1 for what is none; None for what is no rows."""
+    if not isinstance(rows, list):
+        return None
+    return tuple(len(row) if isinstance(row, list) else -1 for row in rows)
 
 
 def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:

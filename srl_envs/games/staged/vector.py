@@ -50,7 +50,7 @@ class VectorStaged(ArrayGame):
         self._warmup[env_ids] = since < 0
         self._stage[env_ids] = since.clip(0, len(self._ramps) - 1)
         ramps = np.where(since < 0, 0.0, self._ramps.take(self._stage[env_ids]))
-        self._observations[env_ids] = self._first
+        super().begin(env_ids, options)
         self._observations[env_ids, :, WARMUP] = self._warmup[env_ids, None]
         self._observations[env_ids, :, RAMP] = ramps[:, None]
 

@@ -49,7 +49,7 @@ class VectorTeamBattle(ArrayGame):
         self._episode[env_ids] = episode
         self._warmup[env_ids] = self._episode[env_ids] < self._warmup_episodes
         self._lead[env_ids] = 0.0
-        self._observations[env_ids] = self._first
+        super().begin(env_ids, options)
         self._observations[env_ids, :, WARMUP] = self._warmup[env_ids, None]
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:

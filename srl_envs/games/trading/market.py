@@ -276,31 +276,23 @@ class Market:
         for maker, taker in self.agreed:
             offer = self.offers[maker]
             assert offer is not None
-            self._move(maker, taker, offer.give, offer.give_units, delivering, gains)
-            self._move(taker, maker, offer.want, offer.want_units, delivering, gains)
+            for giver, receiver, good, units in (
+                (maker, taker, offer.give, offer.give_units),
+                (taker, maker, offer.want, offer.want_units),
+            ):
+                kept = giver in delivering
+                self.outcome.append((receiver, giver, kept))
+                if not kept:
+                    self.broken[giver] += 1
+                    continue
+                self.kept[giver] += 1
+                self.stocks[giver][good] -= units
+                self.stocks[receiver][good] += units
+                gains[giver] -= self.values[giver][good] * units
+                gains[receiver] += self.values[receiver][good] * units
             if maker in delivering and taker in delivering:
                 self.deals[maker][taker] += 1
                 self.deals[taker][maker] += 1
         self.agreed = []
         self.phase = OFFERS
         return gains
-
-    def _move(
-        self,
-        giver: int,
-        receiver: int,
-        good: int,
-        units: int,
-        delivering: set[int],
-        gains: list[int],
-    ) -> None:
-        kept = giver in delivering
-        self.outcome.append((receiver, giver, kept))
-        if not kept:
-            self.broken[giver] += 1
-            return
-        self.kept[giver] += 1
-        self.stocks[giver][good] -= units
-        self.stocks[receiver][good] += units
-        gains[giver] -= self.values[giver][good] * units
-        gains[receiver] += self.values[receiver][good] * units

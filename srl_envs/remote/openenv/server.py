@@ -143,14 +143,7 @@ class GameSession(Environment):  # type: ignore[misc]
         env = self._open()
         observations, infos = env.reset(seed=seed, options=options)
         self._episode, self._turns = episode_id, 0
-        return JointObservation(
-            agents=list(env.agents),
-            observations=_written(observations),
-            rewards={},
-            terminations={},
-            truncations={},
-            infos=_infos(infos),
-        )
+        return self._seen(observations, infos, rewards={}, terminations={}, truncations={})
 
     def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
@@ -161,15 +154,14 @@ class GameSession(Environment):  # type: ignore[misc]
         seen, rewards, terminations, truncations, infos = env.step(action.actions)
         self._turns += 1
         paid = {agent: float(reward) for agent, reward in rewards.items()}
-        return JointObservation(
+        return self._seen(
+            seen,
+            infos,
             done=not env.agents,
             reward=sum(paid.values()),
-            agents=list(env.agents),
-            observations=_written(seen),
             rewards=paid,
             terminations={agent: bool(over) for agent, over in terminations.items()},
             truncations={agent: bool(over) for agent, over in truncations.items()},
-            infos=_infos(infos),
         )
 
     @property
@@ -194,21 +186,23 @@ class GameSession(Environment):  # type: ignore[misc]
             self._env.close()
             self._env = None
 
+    def _seen(
+        self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]], **others: Any
+    ) -> JointObservation:
+        return JointObservation(
+            agents=list(self._env.agents),
+            observations={agent: encode(seen) for agent, seen in observations.items()},
+            infos={
+                agent: {key: encode(value) for key, value in info.items() if is_plain(value)}
+                for agent, info in infos.items()
+            },
+            **others,
+        )
+
     def _open(self) -> Any:
         if self._env is None:
             raise EnvError("this session was closed, unused for too long: connect again")
         return self._env
-
-
-def _written(observations: Mapping[str, Any]) -> dict[str, Any]:
-    return {agent: encode(seen) for agent, seen in observations.items()}
-
-
-def _infos(infos: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {
-        agent: {key: encode(value) for key, value in info.items() if is_plain(value)}
-        for agent, info in infos.items()
-    }
 
 
 def create_app(

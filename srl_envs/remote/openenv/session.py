@@ -55,9 +55,7 @@ class Session:
 
     def reset(self, **arguments: Any) -> Reply:
         """Start an episode."""
-        if self._connection is None:
-            self._connection = self._connected()
-        return self._reply(self._asked({"type": "reset", "data": arguments}))
+        return self._reply(self._asked({"type": "reset", "data": arguments}, begins=True))
 
     def step(self, action: Mapping[str, Any]) -> Reply:
         """Play one turn."""
@@ -65,9 +63,7 @@ class Session:
 
     def state(self) -> dict[str, Any]:
         """The server's record of the episode."""
-        if self._connection is None:
-            self._connection = self._connected()
-        return self._asked({"type": "state"})
+        return self._asked({"type": "state"}, begins=True)
 
     def close(self) -> None:
         """End the session."""
@@ -92,10 +88,12 @@ class Session:
         except (OSError, WebSocketException) as error:
             raise self.refused(f"no OpenEnv server answers ({error})") from error
 
-    def _asked(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The data of the reply to a message."""
+    def _asked(self, message: Mapping[str, Any], *, begins: bool = False) -> dict[str, Any]:
+        """The data of the reply to a message; one that `begins` a session connects."""
         if self._connection is None:
-            raise EnvError(f"{self.url}: no episode is under way, call reset() first")
+            if not begins:
+                raise EnvError(f"{self.url}: no episode is under way, call reset() first")
+            self._connection = self._connected()
         try:
             self._connection.send(json.dumps(message))
             reply = read_json(self._connection.recv(timeout=self._timeout), max_bytes=MESSAGE_BYTES)

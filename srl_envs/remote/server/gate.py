@@ -50,7 +50,7 @@ class Gate(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no typ
     def refuse(self, refusal: Refused) -> pb.Refusal:
         """Count a refusal, as the message for one session among several."""
         self.refused[refusal.reason] += 1
-        return refusal.as_message()
+        return pb.Refusal(code=refusal.code.value[0], message=str(refusal))
 
     def _handler(self, method: Any, servicer: Any) -> Any:
         answer = getattr(servicer, method.name.lower())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import grpc
 
 from srl_envs.loading.untrusted import printable
-from srl_envs.remote.protocol import environments_pb2 as pb
 
 LONGEST = 500
 """Characters of a message: some of it may quote the call."""
@@ -19,7 +18,3 @@ class Refused(Exception):
         super().__init__(line[:LONGEST])
         self.code = grpc.StatusCode[code]
         self.reason = reason
-
-    def as_message(self) -> pb.Refusal:
-        """For one session among several."""
-        return pb.Refusal(code=self.code.value[0], message=str(self))

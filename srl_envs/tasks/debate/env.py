@@ -56,7 +56,6 @@ SCORINGS = ("zero_sum", "quality")
 JUDGE_ROLES = ("none", "observes", "decides")
 AGENTS = {PRO: "pro_0", CON: "con_0", "judge": "judge_0"}
 SIDE_OF = {agent: side for side, agent in AGENTS.items()}
-NAMED = {PRO: "PRO", CON: "CON"}
 
 
 class DebateEnv(FreeTextGame):
@@ -183,7 +182,7 @@ class DebateEnv(FreeTextGame):
             number = f"Round {self._round(self.played)} of {self.debate_rounds}."
             lines.append(f"{number} Speak {_FOR[side]} the motion.")
         elif self.played < self._speaking:
-            lines.append(f"Listen: {NAMED[other(side)]} speaks. What you write is not heard.")
+            lines.append(f"Listen: {other(side).upper()} speaks. What you write is not heard.")
         else:
             lines.append("The debate is over. What you write is not heard.")
         return "\n".join(lines)
@@ -222,7 +221,7 @@ class DebateEnv(FreeTextGame):
         lines: list[str] = []
         room = TOLD_LENGTH
         for speech in reversed(self.debate.speeches):
-            line = f"{NAMED[speech.side]} ({speech.round}): {speech.text or '(nothing)'}"
+            line = f"{speech.side.upper()} ({speech.round}): {speech.text or '(nothing)'}"
             room -= len(line)
             if speech.round <= first or room < 0:
                 break
@@ -306,7 +305,7 @@ class DebateView(FreeTextView):
             )
         aim = "better than your opponent" if self.scoring == "zero_sum" else "as well as you can"
         return (
-            f"You are {NAMED[side]} in a debate: you speak {_FOR[side]} the motion, {aim}. Give "
+            f"You are {side.upper()} in a debate: you speak {_FOR[side]} the motion, {aim}. Give "
             "reasons and examples, answer what your opponent said, and do not repeat yourself. "
             f"Up to {SPEECH_LENGTH} characters of a speech are heard."
         )
