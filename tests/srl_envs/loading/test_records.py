@@ -35,8 +35,12 @@ WHOLE = Outer(
 )  # fmt: skip
 
 
+def written():
+    return json.loads(json.dumps(as_record(Outer, WHOLE)))
+
+
 def test_what_is_written_is_read_back():
-    read = read_record(Outer, json.loads(json.dumps(as_record(Outer, WHOLE))))
+    read = read_record(Outer, written())
     assert read.table.tolist() == WHOLE.table.tolist()
     own = {name: getattr(WHOLE, name) for name in vars(WHOLE) if name != "table"}
     assert {name: getattr(read, name) for name in own} == own
@@ -61,4 +65,4 @@ def test_what_is_written_is_read_back():
 )
 def test_what_no_field_holds_is_refused(changes):
     with pytest.raises((LookupError, TypeError, ValueError)):
-        read_record(Outer, as_record(Outer, WHOLE) | changes)
+        read_record(Outer, written() | changes)
