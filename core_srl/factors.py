@@ -54,19 +54,15 @@ class CooperationFactor:
             "shared_reward_ratio": CooperationType.SHARED_REWARDS,
             "knowledge_transfer_rate": CooperationType.KNOWLEDGE_TRANSFER,
         }
+        unread = {
+            "team_size": "who is on which team is the environment's (team_battle's team_size)",
+            "communication_cost": "no game charges for words",
+        }
         for name, kind in read_by.items():
             within(f"cooperation_factor.{name}", getattr(self, name), 0.0, 1.0)
             if self.cooperation_type is not kind:
-                reason = f"it is read with cooperation_type {kind.value!r} only"
-                _refuse("cooperation_factor", self, {name: reason})
-        _refuse(
-            "cooperation_factor",
-            self,
-            {
-                "team_size": "who is on which team is the environment's (team_battle's team_size)",
-                "communication_cost": "no game charges for words",
-            },
-        )
+                unread[name] = f"it is read with cooperation_type {kind.value!r} only"
+        _refuse("cooperation_factor", self, unread)
 
 
 @dataclass(frozen=True)
@@ -89,24 +85,13 @@ class CompetenceFactor:
                 "competence_factor.competence_type is 'adaptive': a model adapts by learning, and "
                 "no setting says how well; give 'general' or 'specialized'"
             )
+        measured = ("base_capability", "max_capability", "adaptation_speed", "specialization_level")
+        unread = dict.fromkeys(
+            measured, "how able a model is is measured (`srl report`), not set"
+        ) | {"learning_rate": "set algorithm.learning_rate"}
         if self.competence_type is not CompetenceType.SPECIALIZED:
-            _refuse(
-                "competence_factor",
-                self,
-                {"experience_decay": "it is read with competence_type 'specialized' only"},
-            )
-        measured = "how able a model is is measured (`srl report`), not set"
-        _refuse(
-            "competence_factor",
-            self,
-            {
-                "base_capability": measured,
-                "max_capability": measured,
-                "adaptation_speed": measured,
-                "specialization_level": measured,
-                "learning_rate": "set algorithm.learning_rate",
-            },
-        )
+            unread["experience_decay"] = "it is read with competence_type 'specialized' only"
+        _refuse("competence_factor", self, unread)
 
 
 def factor_settings(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Mapping
 
 from srl_agents.errors import BackendError
 
@@ -22,13 +21,13 @@ letters or capitals."""
 log = logging.getLogger(__name__)
 
 
-def folders(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def folders() -> dict[str, str]:
     """Hub name, or NAME@REVISION, -> folder, as the environment variable says.
 
     Raises BackendError for what is no such list, and for folders that are not there.
     """
     found = {}
-    for entry in filter(None, map(str.strip, environment.get(VARIABLE, "").split(","))):
+    for entry in filter(None, map(str.strip, os.environ.get(VARIABLE, "").split(","))):
         name, equals, folder = (part.strip() for part in entry.partition("="))
         if not (name and equals and folder):
             raise BackendError(f"{VARIABLE} has {entry!r}: give NAME=FOLDER, separated by commas")

@@ -41,6 +41,11 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
+    @property
+    def runs_here(self) -> bool:
+        """Whether the caller is in this loop."""
+        return threading.current_thread() is self._thread
+
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """The coroutine's result, once the loop has run it."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)

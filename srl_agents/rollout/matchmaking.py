@@ -63,10 +63,10 @@ def round_robin(models: Sequence[str], agents: int, seed: int) -> Deal:
 
 
 class Ratings:
-    """Ratings of models by OpenSkill (the Plackett-Luce model), from the games that they play."""
+    """Ratings of players by OpenSkill (the Plackett-Luce model), from the games that they play."""
 
     def __init__(self, models: Sequence[str]) -> None:
-        with needed_by("matchmaking by rating"):
+        with needed_by("ratings of players"):
             from openskill.models import PlackettLuce
         self._model = PlackettLuce()
         self._current = {name: self._model.rating(name=name) for name in models}
@@ -98,12 +98,16 @@ class Ratings:
         if len(playing) < 2:
             return
         scores = [math.fsum(returns[a] for a in sides[s]) / len(sides[s]) for s in playing]
+        self.rate([rated[side] for side in playing], scores)
+
+    def rate(self, sides: Sequence[Sequence[str]], scores: Sequence[float]) -> None:
+        """Rate the models of each side by what the sides scored; equal scores draw."""
         after = self._model.rate(
-            [[self._current[name] for name in rated[side]] for side in playing], scores=scores
+            [[self._current[name] for name in side] for side in sides], scores=list(scores)
         )
-        for side, ratings in zip(playing, after, strict=True):
-            self._current |= zip(rated[side], ratings, strict=True)
-            for name in rated[side]:
+        for side, ratings in zip(sides, after, strict=True):
+            self._current |= zip(side, ratings, strict=True)
+            for name in side:
                 self.games[name] += 1
 
     def chances(self, model: str, others: Sequence[str]) -> list[float]:
@@ -236,21 +240,18 @@ class Matchmaking:
 
     def _matched(self, groups: range) -> list[list[str]]:
         """By rating: whoever played least, with others that it may as well lose to as beat."""
-        assert self.ratings is not None
+        ratings = self.ratings
+        assert ratings is not None
         played, dealt = dict.fromkeys(self._models, 0), []
         for group in groups:
             rng = seeding.generator(self._seed, "matchmaking", group)
             order = [self._models[place] for place in rng.permutation(len(self._models))]
-            first = min(order, key=lambda model: (played[model], self._rated(model)))
+            first = min(order, key=lambda model: (played[model], ratings.games[model]))
             others = [model for model in self._models if model != first]
-            chances = self.ratings.chances(first, others)
+            chances = ratings.chances(first, others)
             drawn = rng.choice(len(others), len(self._free) - 1, replace=False, p=chances)
             playing = [first, *(others[place] for place in drawn)]
             for model in playing:
                 played[model] += 1
             dealt.append([playing[place] for place in rng.permutation(len(playing))])
         return dealt
-
-    def _rated(self, model: str) -> int:
-        assert self.ratings is not None
-        return self.ratings.games[model]

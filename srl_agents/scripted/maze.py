@@ -167,7 +167,8 @@ class Explorer(MazeWalker):
         """The first step of the shortest way that may be there."""
         walk.walls[list(sight.walls)] = WALL
         away = self._distances(sight.goal, walk.walls.tolist())
-        near = [(away[there], action) for action, there in self._ways(sight)]
+        beside = self._around[sight.cell]
+        near = [(away[beside[action]], action) for action in range(4) if sight.open[action]]
         if not near:
             return 0
         shortest = min(near)[0]
@@ -177,10 +178,6 @@ class Explorer(MazeWalker):
                 return shut[0]
         best = [action for distance, action in near if distance == shortest]
         return best[int(walk.rng.integers(len(best)))]
-
-    def _ways(self, sight: Sight) -> list[tuple[int, int]]:
-        beside = self._around[sight.cell]
-        return [(action, beside[action]) for action in range(4) if sight.open[action]]
 
     def _distances(self, goal: int, walls: list[int]) -> list[int]:
         """Cell -> the fewest moves to the goal through what is not known to be a wall."""

@@ -213,7 +213,7 @@ class Scheduler(Generic[S]):
     ) -> T:
         """Send the request; raises ServerUnavailable where the server went down meanwhile."""
         lives, trial = member.lives, not member.usable
-        under_way = asyncio.ensure_future(_awaited(call, member.server))
+        under_way = asyncio.ensure_future(call(member.server))
         member.calls.add(under_way)
         try:
             result = await under_way
@@ -329,7 +329,3 @@ class Scheduler(Generic[S]):
             if server in pool.members:
                 return pool, pool.members[server]
         raise ServingError(f"server {server.name!r} takes no part: add it first")
-
-
-async def _awaited(call: Callable[[S], Awaitable[T]], server: S) -> T:
-    return await call(server)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from openskill.models import PlackettLuce
-
 from srl_agents import seeding
 from srl_agents.evaluation.population.cross_play import Game
+from srl_agents.rollout.matchmaking import Ratings
 
 SPREAD = 1.96
 """Standard deviations to either end of a 95 % interval."""
@@ -75,28 +74,20 @@ def matches_of(games: Sequence[Game], two_sided: bool) -> tuple[str, list[Match]
 
 def rate(players: Sequence[str], matches: Iterable[Match], by: str, seed: int) -> Rated:
     """The players' ratings after all matches, once each, in an order drawn from the seed."""
-    model = PlackettLuce()
-    current = {name: model.rating(name=name) for name in players}
+    ratings = Ratings(players)
     order = list(matches)
     seeding.generator(seed, "rating").shuffle(order)
     every = max(1, -(-len(order) // POINTS))
-    history = {name: [(0, float(current[name].mu))] for name in players}
+    history = {name: [(0, mu)] for name, mu in ratings.mu.items()}
     for number, match in enumerate(order, start=1):
-        teams = model.rate(
-            [[current[name]] for name in match], scores=[float(score) for score in match.values()]
-        )
-        current |= {name: team[0] for name, team in zip(match, teams, strict=True)}
+        ratings.rate([[name] for name in match], [float(score) for score in match.values()])
         if number % every == 0 or number == len(order):
-            for name in players:
-                history[name].append((number, float(current[name].mu)))
+            for name, mu in ratings.mu.items():
+                history[name].append((number, mu))
+    sigmas = ratings.sigma
     rated = [
-        Rating(
-            name,
-            float(own.mu),
-            float(own.sigma),
-            (float(own.mu - SPREAD * own.sigma), float(own.mu + SPREAD * own.sigma)),
-        )
-        for name, own in current.items()
+        Rating(name, mu, sigmas[name], (mu - SPREAD * sigmas[name], mu + SPREAD * sigmas[name]))
+        for name, mu in ratings.mu.items()
     ]
     return Rated(
         by,

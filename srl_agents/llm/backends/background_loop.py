@@ -13,6 +13,8 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from srl_agents.rollout.event_loop import LoopThread
+
 T = TypeVar("T")
 
 _STARTING = threading.Lock()
@@ -20,7 +22,7 @@ _STARTING = threading.Lock()
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
     """The coroutine's result, once the loop has run it; cancelled with the future."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _loop())
+    return _thread().submit(coroutine)
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -47,19 +49,14 @@ async def await_(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _runs_here() -> bool:
-    try:
-        return asyncio.get_running_loop() is _loop()
-    except RuntimeError:
-        return False
+    return _thread().runs_here
 
 
-def _loop() -> asyncio.AbstractEventLoop:
+def _thread() -> LoopThread:
     with _STARTING:
         return _started()
 
 
 @functools.cache
-def _started() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="requests over a network", daemon=True).start()
-    return loop
+def _started() -> LoopThread:
+    return LoopThread("requests over a network")

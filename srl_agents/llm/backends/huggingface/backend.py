@@ -212,7 +212,8 @@ class HuggingFaceBackend:
                 kept = reusable(contexts, models, handles)
                 self.caches.count(contexts, kept)
                 if kept is None:
-                    kept = self._empty_cache(models)
+                    device = next(self.model.parameters()).device
+                    kept = KeptCache(self.model.config, models, device, self._masks)
                 self._sample(rows, kept, adapters)
         except (RuntimeError, ValueError, IndexError) as error:
             raise BackendError(
@@ -291,10 +292,6 @@ class HuggingFaceBackend:
         standing: str = self.model.active_adapter
         names = [request.adapter or standing for request in requests]
         return None if set(names) == {standing} else names
-
-    def _empty_cache(self, models: Sequence[ModelVersion]) -> KeptCache:
-        device = next(self.model.parameters()).device
-        return KeptCache(self.model.config, models, device, self._masks)
 
 
 class _Row:
