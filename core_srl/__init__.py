@@ -12,77 +12,50 @@ from typing import Any
 
 from srl_envs.loading.extras import needed_by
 
-_PLACES = {
-    # Settings and training.
-    "MultiModelConfig": "core_srl.config.multi_model",
-    "TrainingMode": "core_srl.config.multi_model",
-    "WeightUpdateStrategy": "core_srl.config.multi_model",
-    "MultiModelTrainer": "core_srl.trainer",
-    "create_multimodel_trainer": "core_srl.trainer",
-    "create_cooperative_multimodel_trainer": "core_srl.trainer",
-    "create_competitive_multimodel_trainer": "core_srl.trainer",
-    "quick_start_multimodel_training": "core_srl.trainer",
-    "RLConfig": "core_srl.algorithms",
-    "RLAlgorithm": "core_srl.algorithms",
-    "CooperationFactor": "core_srl.factors",
-    "CooperationType": "core_srl.factors",
-    "CompetenceFactor": "core_srl.factors",
-    "CompetenceType": "core_srl.factors",
-    "list_available_checkpoints": "core_srl.trainer",
-    "load_checkpoint_metadata": "core_srl.trainer",
-    "make_rollout_func": "srl_train.learners.trl_rollout",
-    "episode_return_reward": "srl_train.learners.trl_rollout",
-    # Models.
-    "MODERN_MODELS": "core_srl.models",
-    "get_available_models": "core_srl.models",
-    "LLMBackend": "core_srl.managers.llm_config",
-    "LLMConfig": "core_srl.managers.llm_config",
-    "LLMResponse": "core_srl.managers.llm_config",
-    "SharedLLMManager": "core_srl.managers.managers",
-    "UpdateStrategy": "core_srl.managers.llm_config",
-    "create_qwen3_manager": "core_srl.managers.managers",
-    "create_qwen_coder_manager": "core_srl.managers.managers",
-    "create_qwen_math_manager": "core_srl.managers.managers",
-    "create_llama3_manager": "core_srl.managers.managers",
-    "create_openai_manager": "core_srl.managers.managers",
-    "create_claude_manager": "core_srl.managers.managers",
-    "LoRAConfig": "core_srl.adapters.lora_config",
-    "LoRAManager": "core_srl.adapters.lora_adapters",
-    "create_lora_manager": "core_srl.adapters.lora_adapters",
-    "DistributedLoRAScheduler": "core_srl.servers.adapter_servers",
-    "create_distributed_lora_scheduler": "core_srl.servers.adapter_servers",
-    # Servers.
-    "UnifiedScheduler": "core_srl.servers.schedulers",
-    "create_unified_scheduler": "core_srl.servers.schedulers",
-    "create_cooperative_scheduler": "core_srl.servers.schedulers",
-    "create_competitive_scheduler": "core_srl.servers.schedulers",
-    # Caches, and other frameworks.
-    "create_kv_cache_manager": "core_srl.integrations.kv_cache",
-    "VERLTrainer": "core_srl.integrations.verl",
-    "create_verl_trainer": "core_srl.integrations.verl",
-    "create_areal_integration": "core_srl.integrations.areal",
-    "AReaLVERLBridge": "core_srl.integrations.bridge",
-    "create_areal_verl_bridge": "core_srl.integrations.bridge",
-    # Monitors.
-    "MonitoringConfig": "core_srl.monitoring.monitor",
-    "UnifiedMonitor": "core_srl.monitoring.monitor",
-    "GraphVisualizer": "core_srl.monitoring.visualizer",
-    "create_unified_monitor": "core_srl.monitoring.monitor",
-    "create_graph_visualizer": "core_srl.monitoring.visualizer",
-    # Environments and scripted policies.
-    "EnvironmentType": "core_srl.environments",
-    "MultiModelTrainingEnvironment": "core_srl.environments",
-    "CoopCompeteEnv": "core_srl.environments",
-    "create_multi_model_coop_compete_env": "core_srl.environments",
-    "create_multi_model_team_battle": "core_srl.environments",
-    "create_multi_model_staged_env": "core_srl.environments",
-    "create_maze_training_env": "core_srl.environments",
-    "create_social_training_env": "core_srl.environments",
-    "SimplePG": "srl_agents.baselines",
-    "OurMethodPolicy": "srl_agents.baselines",
-    "run_benchmark": "srl_agents.evaluation.matrix_game.cross_play",
-    "get_version_info": "core_srl.models",
-}
+_NAMES = {
+    "core_srl.config.multi_model": ("MultiModelConfig", "TrainingMode", "WeightUpdateStrategy"),
+    "core_srl.trainer": (
+        "MultiModelTrainer", "create_multimodel_trainer", "create_cooperative_multimodel_trainer",
+        "create_competitive_multimodel_trainer", "quick_start_multimodel_training",
+        "list_available_checkpoints", "load_checkpoint_metadata",
+    ),
+    "core_srl.algorithms": ("RLConfig", "RLAlgorithm"),
+    "core_srl.factors": (
+        "CooperationFactor", "CooperationType", "CompetenceFactor", "CompetenceType",
+    ),
+    "srl_train.learners.trl_rollout": ("make_rollout_func", "episode_return_reward"),
+    "core_srl.models": ("MODERN_MODELS", "get_available_models", "get_version_info"),
+    "core_srl.managers.llm_config": ("LLMBackend", "LLMConfig", "LLMResponse", "UpdateStrategy"),
+    "core_srl.managers.managers": (
+        "SharedLLMManager", "create_qwen3_manager", "create_qwen_coder_manager",
+        "create_qwen_math_manager", "create_llama3_manager", "create_openai_manager",
+        "create_claude_manager",
+    ),
+    "core_srl.adapters.lora_config": ("LoRAConfig",),
+    "core_srl.adapters.lora_adapters": ("LoRAManager", "create_lora_manager"),
+    "core_srl.servers.adapter_servers": (
+        "DistributedLoRAScheduler", "create_distributed_lora_scheduler",
+    ),
+    "core_srl.servers.schedulers": (
+        "UnifiedScheduler", "create_unified_scheduler", "create_cooperative_scheduler",
+        "create_competitive_scheduler",
+    ),
+    "core_srl.integrations.kv_cache": ("create_kv_cache_manager",),
+    "core_srl.integrations.verl": ("VERLTrainer", "create_verl_trainer"),
+    "core_srl.integrations.areal": ("create_areal_integration",),
+    "core_srl.integrations.bridge": ("AReaLVERLBridge", "create_areal_verl_bridge"),
+    "core_srl.monitoring.monitor": ("MonitoringConfig", "UnifiedMonitor", "create_unified_monitor"),
+    "core_srl.monitoring.visualizer": ("GraphVisualizer", "create_graph_visualizer"),
+    "core_srl.environments": (
+        "EnvironmentType", "MultiModelTrainingEnvironment", "CoopCompeteEnv",
+        "create_multi_model_coop_compete_env", "create_multi_model_team_battle",
+        "create_multi_model_staged_env", "create_maze_training_env", "create_social_training_env",
+    ),
+    "srl_agents.baselines": ("SimplePG", "OurMethodPolicy"),
+    "srl_agents.evaluation.matrix_game.cross_play": ("run_benchmark",),
+}  # fmt: skip
+"""Module -> the documented names that it has."""
+_PLACES = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = sorted(_PLACES)
 
 

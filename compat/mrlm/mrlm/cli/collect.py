@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from mrlm.cli import playing
 from srl_agents.episode import Episode
 from srl_train.cli.notices import tell
 from srl_train.data.chats import messages_of
-from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
+from srl_train.engine.run_files import refuse_unwritable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play, choose, write and tell."""
-    args.output.parent.mkdir(parents=True, exist_ok=True)
     refuse_unwritable("--output", args.output)
     episodes, agent, view = playing.played(args)
     told = [_trajectory(episode, agent, view) for episode in episodes]
@@ -39,8 +37,7 @@ def run(args: argparse.Namespace) -> int:
         "num_trajectories": len(kept),
         "num_transitions": sum(one["metadata"]["num_steps"] for one in kept),
     }
-    with asked_for("--output", args.output):
-        write_whole(args.output, json.dumps(record, indent=2) + "\n")
+    playing.write(args.output, record)
     of_all = "" if threshold is None else f" of {len(told)}, those of {threshold:g} or more"
     tell(f"written: {len(kept)} episodes{of_all}, to {args.output}")
     return 0

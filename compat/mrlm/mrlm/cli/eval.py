@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from mrlm.cli import playing
 from srl_agents.episode import Episode
 from srl_train.cli.notices import tell
-from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
+from srl_train.engine.run_files import refuse_unwritable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play, tell and write."""
     if args.output is not None:
-        args.output.parent.mkdir(parents=True, exist_ok=True)
         refuse_unwritable("--output", args.output)
     episodes, agent, _ = playing.played(args)
     told = [_told(number, episode, agent) for number, episode in enumerate(episodes)]
@@ -36,8 +34,7 @@ def run(args: argparse.Namespace) -> int:
             "episodes": told,
             "average_reward": mean,
         }
-        with asked_for("--output", args.output):
-            write_whole(args.output, json.dumps(record, indent=2) + "\n")
+        playing.write(args.output, record)
         tell(f"written: {args.output}")
     return 0
 

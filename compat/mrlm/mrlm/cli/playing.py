@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from mrlm.core.types import GenerationConfig
@@ -14,6 +16,7 @@ from srl_agents.errors import RolloutError
 from srl_train.cli.notices import tell
 from srl_train.cli.options import prepare_torch
 from srl_train.data.collect import play_games
+from srl_train.engine.run_files import asked_for, write_whole
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import PLAYERS, parse_player
 from srl_train.players.resolver import Resolver, SamplingOverrides
@@ -73,6 +76,12 @@ def played(args: argparse.Namespace) -> Played:
     if len(whole) < len(found):
         tell(f"left out: {len(found) - len(whole)} episodes that failed")
     return Played(whole, agent, view)
+
+
+def write(path: Path, record: Mapping[str, Any]) -> None:
+    """Write what a command was asked for, as JSON."""
+    with asked_for("--output", path):
+        write_whole(path, json.dumps(record, indent=2) + "\n")
 
 
 def rewards_of(episode: Episode, agent: str) -> Sequence[float]:
