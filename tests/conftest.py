@@ -1,36 +1,26 @@
 """What all tests share."""
 
 import gc
-import importlib.metadata
 import os
 import sys
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-# Bytecode is kept, whatever the surroundings say: without it every process compiles us anew, and
-# every worker rewrites the assertions of all tests.
-sys.dont_write_bytecode = False
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# accelerate reads a package's metadata each time that it asks whether PEFT is there: a sixth of the
-# time of a short training.
-importlib.metadata.metadata = cache(importlib.metadata.metadata)
-# Nothing is compiled here, but where bitsandbytes marks what could be, torch imports all that
-# compiles: a fifth of the time in which a process that trains comes up.
-os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
-
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Collect no garbage while modules are imported: a quarter of that time, and there is none.
-    What is there by the end stays to the end, and out of every collection to come."""
+    What is there by the end stays to the end, and out of every collection to come, which are
+    fewer than usual."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
         gc.enable()
         for device in ("cuda", "mtia", "xpu"):
             # Where there is none torch keeps the stack of every seed for it; a test's is deep.

@@ -5,6 +5,7 @@ import pickle
 import re
 
 import pytest
+from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pettingzoo.test import parallel_api_test, parallel_seed_test
@@ -276,6 +277,9 @@ def test_text_space():
     assert all(sample in space for sample in samples) and len(set(samples)) > 10
     space.seed(0)
     assert samples[0] == space.sample()
+    assert len(space.sample((3, None))) == 3
+    ours, theirs = TextSpace(300, seed=0), TextSpace(300, seed=0)
+    assert [ours.sample() for _ in range(5)] == [spaces.Text.sample(theirs) for _ in range(5)]
     assert space == TextSpace(10) and space != TextSpace(11) and space != "TextSpace(10)"
     assert repr(space) == "TextSpace(10)"
     assert copy.deepcopy(space) == pickle.loads(pickle.dumps(space)) == space

@@ -92,13 +92,15 @@ def configurations(folder, tiny_folder, chosen):
         (folder / "configs" / f"{name}.yaml").write_text(text)
 
 
-FOUR = {
+ADAPTERS = {
     "environment.options": {"variant": "population", "num_agents": 4, "max_cycles": 2},
-    "models.count": 4,
+    "models.count": 2,
     "models.adapters": {"rank": 4},
+    "logging.evaluation_episodes": 0,
     "updates.strategy": "federated",
 }
 TOGETHER = {"updates.strategy": "synchronized"}
+SLICED = {**TOGETHER, "parallel": "fsdp", "logging.evaluation_episodes": 0}
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +108,9 @@ def launched(tmp_path_factory, tiny_folder):
     """(folder of one process, folder of two, what these wrote): all updates, three runs, and, of
     the two, an end by failure."""
     one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
-    chosen = {"full": TOGETHER, "adapters": FOUR}
+    chosen = {"full": TOGETHER, "adapters": ADAPTERS}
     configurations(one, tiny_folder, chosen)
-    configurations(two, tiny_folder, {**chosen, "sliced": {**TOGETHER, "parallel": "fsdp"}})
+    configurations(two, tiny_folder, {**chosen, "sliced": SLICED})
     work.do_updates(one)
     work.do_workers(one)
     work.do_runs(one)

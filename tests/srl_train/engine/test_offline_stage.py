@@ -71,7 +71,7 @@ def test_sft_then_dpo_then_rounds(short_run, tmp_path):
             "updates__mix": 0.5,
         },
         {"sft": SFT, "updates__strategy": "selective", "updates__patience": 1},
-        {"sft": SFT, "dpo": DPO, "models__adapters": {"rank": 2}},
+        {"sft": {**SFT, "epochs": 1}, "dpo": DPO, "models__adapters": {"rank": 2}},
     ],
     ids=["federated", "selective", "two stages of adapters"],
 )
@@ -80,7 +80,7 @@ def test_stopped_after_every_pass_and_resumed(settings, short_run, tmp_path, mon
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     total = whole.run.stages.passes
-    assert total == 2 * len(whole.run.stages.reports)
+    assert total == len(rows(tmp_path / "whole")) == (3 if "dpo" in settings else 2)
 
     train_pass = Stage.train_pass
 
@@ -106,7 +106,7 @@ def test_stopped_after_every_pass_and_resumed(settings, short_run, tmp_path, mon
 
 
 def test_passes_after_the_last_checkpoint_are_done_again(short_run, tmp_path, monkeypatch):
-    config = short_run(sft={**SFT, "epochs": 5}, rounds=0, checkpoints__every=2)
+    config = short_run(sft={**SFT, "epochs": 4}, rounds=0, checkpoints__every=2)
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     train_pass = Stage.train_pass

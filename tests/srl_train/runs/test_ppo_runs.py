@@ -138,10 +138,14 @@ def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
             "algorithm__value_normalisation": "running",
             "updates__sample_budget": {"model_0": 2, "model_1": 12},
         },
-        {"algorithm__critic": "separate", "models__adapters": {"rank": 2}},
-        {"algorithm__level": "token", "algorithm__critic_warmup": 2},
+        {
+            "algorithm__critic": "separate",
+            "algorithm__level": "token",
+            "algorithm__critic_warmup": 2,
+            "models__adapters": {"rank": 2},
+        },
     ],
-    ids=["shared", "central and stale", "separate adapters", "token"],
+    ids=["shared", "central and stale", "separate adapters by token"],
 )
 def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
     config = short_run(

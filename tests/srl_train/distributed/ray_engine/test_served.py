@@ -101,8 +101,8 @@ def play(run, rounds, before=lambda number: None):
 
 def test_players_ask_servers_for_the_newest_version(served, tmp_path):
     run = served(engine={"players": 2}, managed={"replicas": 2})
-    play(run, 3)
-    assert run.versions == {"model_0": 3, "model_1": 3}
+    play(run, 2)
+    assert run.versions == {"model_0": 2, "model_1": 2}
     for one in StubServer.made:
         assert len(one.stub.adapters) == 4  # of each model the newest and the one before
         folders = [folder.parent.parent for folder in one.stub.adapters.values()]
@@ -215,11 +215,11 @@ def test_play_goes_ahead_of_learning(served, adapters, staleness):
         engine={"play_ahead": True, "players": 2},
         models__adapters=adapters,
         updates__max_staleness=staleness,
-        rounds=5,
+        rounds=4,
     )
     with closing(rounds_of(run, None, lambda number: False)) as rounds:
-        results = [rounds.next_round() for _ in range(5)]
-    assert run.versions == {"model_0": 5, "model_1": 5}
+        results = [rounds.next_round() for _ in range(4)]
+    assert run.versions == {"model_0": 4, "model_1": 4}
     for result in results:
         assert all(len(versions) == 1 for versions in sampled_by(result.episodes).values())
         for row in result.row["models"].values():

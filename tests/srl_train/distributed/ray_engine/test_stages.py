@@ -23,8 +23,8 @@ CASES = {
         "algorithm": {"name": "ppo", "critic": "shared"},
     },
     "two stages of adapters beside a scripted player": {
-        "sft": {"episodes": 6, "epochs": 2, "batch_size": 4, "seats": "all"},
-        "dpo": DPO,
+        "sft": {"episodes": 6, "epochs": 1, "batch_size": 4, "seats": "all"},
+        "dpo": {**DPO, "epochs": 1},
         "models__adapters": {"rank": 2},
         "environment__options": {"num_agents": 3, "max_cycles": 2},
         "seats": {"agent_2": "always_cooperate"},
@@ -67,7 +67,7 @@ def test_stages_are_equal_to_the_bit_whoever_dies(short_run, monkeypatch, tmp_pa
 
 
 def test_a_stage_goes_on_from_its_checkpoint(short_run, monkeypatch, tmp_path):
-    config = short_run(sft=SFT, dpo=DPO, rounds=1)
+    config = short_run(sft={**SFT, "epochs": 1}, dpo=DPO, rounds=1)
     expected = trained(config, tmp_path / "whole")
     train_pass = Stage.train_pass
 
@@ -77,7 +77,7 @@ def test_a_stage_goes_on_from_its_checkpoint(short_run, monkeypatch, tmp_path):
 
     with monkeypatch.context() as patch:
         patch.setattr(Stage, "train_pass", one_pass)
-        for done in range(4):
+        for done in range(3):
             direct_engine(monkeypatch, DirectPlaces())
             trainer = Trainer(on_ray(config), tmp_path / "parts")
             if done:
