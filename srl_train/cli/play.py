@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from srl_agents.episode import Episode, write_jsonl
+from srl_agents.episode import AgentStep, Episode, write_jsonl
 from srl_agents.human import Human
 from srl_agents.policy import Policy
-from srl_agents.rollout import play_many, policy_name
+from srl_agents.rollout import PlaySettings, play_many
 from srl_envs import registry
 from srl_envs.games.cheap_talk import message_in
 from srl_envs.loading.untrusted import printable
-from srl_envs.text.view import TextAction
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_constrained,
@@ -97,14 +96,16 @@ def _play(
     episodes: list[Episode] = []
     for seed in range(first, first + args.episodes):
         tell(f"{args.env}, seed {seed}. You are {agent}.\n")
-        shown = _Shown(make_env(), agent, policies)
+        game = make_env()
+        telling = _Telling(game, agent)
+        how: PlaySettings = {"reset_options": [reset_options], "spectator": telling}
         try:
-            episodes += play_many(lambda: shown, policies, [seed], reset_options=[reset_options])  # noqa: B023
+            episodes += play_many(lambda: game, policies, [seed], **how)  # noqa: B023
         except KeyboardInterrupt:  # while a model was at work; at the prompt it is an answer
-            shown.tell_end("interrupted")
+            telling.tell_end("interrupted")
             raise
         failure = episodes[-1].failure
-        shown.tell_end(None if failure is None else failure.partition(": ")[2])
+        telling.tell_end(None if failure is None else failure.partition(": ")[2])
         if failure is not None:
             break
     if args.record is not None:
@@ -114,62 +115,44 @@ def _play(
     return 0 if human.left or episodes[-1].failure is None else 2
 
 
-class _Shown:
-    """The environment, telling the person what happens in it. It changes nothing."""
+class _Telling:
+    """A spectator of the person's game, who tells what happens in it."""
 
-    def __init__(self, env: Any, agent: str, policies: Mapping[str, Policy]) -> None:
-        self.env, self.unwrapped, self.metadata = env, env.unwrapped, env.metadata
-        self.possible_agents: list[str] = env.possible_agents
-        self.made_as = getattr(env, "made_as", None)
-        self._agent, self._policies, self._talks, self._rounds = agent, policies, _talks(env), 0
-        self._totals = dict.fromkeys(self.possible_agents, 0.0)
-        self._infos: Mapping[str, Any] = {}
+    def __init__(self, env: Any, agent: str) -> None:
+        self._env, self._agent = env, agent
+        self._episode: Episode | None = None
 
-    @property
-    def agents(self) -> list[str]:
-        agents: list[str] = self.env.agents
-        return agents
-
-    def reset(self, **how: Any) -> Any:
-        outcome = self.env.reset(**how)
-        self._tell_picture()
-        return outcome
-
-    def step(self, actions: Mapping[str, Any]) -> Any:
-        outcome = self.env.step(actions)
-        _, rewards, _, _, self._infos = outcome
-        self._rounds += 1
-        tell()
-        for agent, action in actions.items():
-            self._totals[agent] += rewards[agent]
-            who = f"{agent} (you)" if agent == self._agent else agent
-            tell(f"  {who}: {self._in_words(agent, action)}  {rewards[agent]:+.3g}")
-        self._tell_picture()
-        return outcome
-
-    def close(self) -> None:
-        self.env.close()
+    def __call__(self, episode: Episode, over: bool) -> None:
+        self._episode = episode
+        if over:
+            return
+        if episode.turns:
+            tell()
+            for step in episode.turns[-1]:
+                who = f"{step.agent} (you)" if step.agent == self._agent else step.agent
+                tell(f"  {who}: {self._in_words(step)}  {step.reward:+.3g}")
+        if getattr(self._env, "render_mode", None) == "ansi":
+            tell(f"\n{self._env.render()}")
 
     def tell_end(self, failure: str | None) -> None:
         """What came of the game, or of as much of it as was played."""
+        if self._episode is None:  # it has not begun
+            return
         how = "The game is over" if failure is None else f"The game ended early ({failure})"
-        tell(f"\n{how} after {self._rounds} rounds.")
+        tell(f"\n{how} after {len(self._episode.turns)} rounds.")
         for name in ENDINGS:
-            if (end := self._infos.get(self._agent, {}).get(name)) is not None:
+            if (end := self._episode.end_of(self._agent).get(name)) is not None:
                 tell(f"{name}: {end}")
-        for agent, total in self._totals.items():
-            tell(f"  {agent} ({policy_name(self._policies[agent])}): {total:.3f}")
+        for agent, total in self._episode.returns().items():
+            tell(f"  {agent} ({self._episode.seats[agent]}): {total:.3f}")
 
-    def _in_words(self, agent: str, action: Any) -> str:
+    def _in_words(self, step: AgentStep) -> str:
+        action = step.decision.action
         if isinstance(action, str):  # whatever is written is a move
             return f'"{action}"'
-        words: str = self.unwrapped.text_view.answers(agent)[int(action)]
-        said = message_in(action.text) if self._talks and isinstance(action, TextAction) else ""
+        words: str = self._env.unwrapped.text_view.answers(step.agent)[int(action)]
+        said = message_in(step.decision.text or "") if _talks(self._env) else ""
         return f'"{said}" {words}' if said else words
-
-    def _tell_picture(self) -> None:
-        if getattr(self.env, "render_mode", None) == "ansi":
-            tell(f"\n{self.env.render()}")
 
 
 def _talks(env: Any) -> bool:
