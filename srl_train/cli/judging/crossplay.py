@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 KEPT_GAMES = 2
 """Of the best and of the worst games of each environment."""
+EXTREMES = {"best": "Most was earned", "worst": "Least was earned"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
         games, extremes = _played(arena, playing, args)
         judged.append(results(arena, games, groups, args.seed))
         every.append(Played(arena.name, tuple(groups), arena.two_sided, tuple(games)))
-        shown[arena.name] = extremes.shown(arena)
+        shown[arena.name] = _transcripts(arena, extremes)
         if not args.quiet:
             tell(table(judged[-1]))
     record = {
@@ -152,28 +154,34 @@ def run(args: argparse.Namespace) -> int:
 
 def _played(
     arena: Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
-) -> tuple[list[Game], Extremes]:
-    """The arena's games, and the best and worst; these, or all, are written."""
+) -> tuple[list[Game], dict[str, list[Episode]]]:
+    """The arena's games, and those in which a player earned most and least, per agent, the earlier
+    of equals; these, or all, are written."""
     from srl_agents.episode import write_jsonl
     from srl_agents.errors import RolloutError
     from srl_agents.evaluation.population.cross_play import play_cross
     from srl_train.engine.run_files import asked_for
 
     every: list[Episode] = []
-    extremes = Extremes()
+    kept: dict[str, list[tuple[float, Episode]]] = {which: [] for which in EXTREMES}
 
     def keep(game: Game, episode: Episode) -> None:
-        extremes.see(game, episode)
         if args.record:
             every.append(episode)
+        if game.first_return is None or game.second_return is None:
+            return
+        low, high = sorted((game.first_return, game.second_return))
+        for which, score in (("best", -high), ("worst", low)):
+            ranked = sorted([*kept[which], (score, episode)], key=itemgetter(0))
+            kept[which] = ranked[:KEPT_GAMES]
 
     games = play_cross(arena, policies, args.episodes, args.seed, at_game=keep)
     failures = [game.failure for game in games if game.failure is not None]
     if len(failures) == len(games):
         raise RolloutError(f"every game of {arena.name} failed; the first: {failures[0]}")
+    extremes = {which: [episode for _, episode in ranked] for which, ranked in kept.items()}
     folder = args.out / "games"
-    kept = {"best": extremes.best, "worst": extremes.worst} | ({"": every} if args.record else {})
-    for which, episodes in kept.items():
+    for which, episodes in (extremes | ({"": every} if args.record else {})).items():
         path = folder / ".".join(filter(None, (arena.name, which, "jsonl")))
         with asked_for("--out", path):
             write_jsonl(path, episodes)
@@ -220,44 +228,20 @@ def _scores(
     return found
 
 
-class Extremes:
-    """The games in which a player earned most, and least, per agent; the earlier of equals."""
+def _transcripts(
+    arena: Arena, extremes: Mapping[str, Sequence[Episode]]
+) -> list[tuple[str, Transcript]]:
+    """Which each game is, and its transcript, for the page."""
+    from srl_train.metrics.report.transcript import transcript
 
-    def __init__(self) -> None:
-        self._best: list[tuple[float, Episode]] = []
-        self._worst: list[tuple[float, Episode]] = []
-
-    @property
-    def best(self) -> list[Episode]:
-        """Best first."""
-        return [episode for _, episode in self._best]
-
-    @property
-    def worst(self) -> list[Episode]:
-        """Worst first."""
-        return [episode for _, episode in self._worst]
-
-    def shown(self, arena: Arena) -> list[tuple[str, Transcript]]:
-        """Which each is, and its transcript, for the page."""
-        from srl_train.metrics.report.transcript import transcript
-
-        with closing(arena.make()) as env:
-            view = getattr(env.unwrapped, "text_view", None)
-        return [
-            (f"{which}: {' with '.join(dict.fromkeys(one.seats.values()))}", transcript(one, view))
-            for which, kept in (("Most was earned", self.best), ("Least was earned", self.worst))
-            for one in kept
-        ]
-
-    def see(self, game: Game, episode: Episode) -> None:
-        """Keep the game if it is one of them."""
-        if game.first_return is None or game.second_return is None:
-            return
-        low, high = sorted((game.first_return, game.second_return))
-        for kept, score in ((self._best, -high), (self._worst, low)):
-            kept.append((score, episode))
-            kept.sort(key=lambda entry: entry[0])
-            del kept[KEPT_GAMES:]
+    with closing(arena.make()) as env:
+        view = getattr(env.unwrapped, "text_view", None)
+    return [
+        (f"{EXTREMES[which]}: {' with '.join(dict.fromkeys(one.seats.values()))}",
+         transcript(one, view))
+        for which, kept in extremes.items()
+        for one in kept
+    ]  # fmt: skip
 
 
 def table(judged: Mapping[str, Any]) -> str:
