@@ -50,12 +50,17 @@ export OMP_NUM_THREADS ?= 1
 .DELETE_ON_ERROR:
 .PHONY: help demo docs test-docs test-verifiers test-release test test-slow test-browser test-ray test-interop test-openenv test-trackers test-vllm test-verl test-areal check lint types protos bench bench-envs bench-train bench-gpu real-model clean
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n '1,19p'
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
+
+# Of the target's folder.
+define new_venv
+@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
+$(PYTHON) -m venv $(firstword $(subst /, ,$@))
+endef
 
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
-	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(new_venv)
 
 $(VENV)/.installed-run: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[train,render,plots,tasks,sandbox]"
@@ -88,8 +93,7 @@ test-ray: $(VENV)/.installed-dev
 
 # Their own environment: some frameworks pin other versions of what we share than we test with.
 $(INTEROP)/.installed: pyproject.toml constraints/interop.txt
-	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv $(INTEROP)
+	$(new_venv)
 	$(INTEROP)/bin/python -m pip install --quiet -c constraints/interop.txt -e ".[train]" $(FRAMEWORKS) pytest
 	@touch $@
 
@@ -98,8 +102,7 @@ test-interop: $(INTEROP)/.installed
 
 # OpenEnv asks for an older Pillow than we test with.
 $(OPENENV)/.installed: pyproject.toml constraints/openenv.txt
-	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv $(OPENENV)
+	$(new_venv)
 	$(OPENENV)/bin/python -m pip install --quiet -c constraints/openenv.txt \
 		--extra-index-url $(TORCH_INDEX) -e ".[train,openenv]" pytest
 	@touch $@
@@ -109,8 +112,7 @@ test-openenv: $(OPENENV)/.installed
 
 # MLflow asks for an older Pillow too.
 $(TRACKERS)/.installed: pyproject.toml constraints/trackers.txt
-	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv $(TRACKERS)
+	$(new_venv)
 	$(TRACKERS)/bin/python -m pip install --quiet -c constraints/trackers.txt \
 		--extra-index-url $(TORCH_INDEX) -e ".[train,tensorboard,trackio,wandb,mlflow]" pytest
 	@touch $@
@@ -121,8 +123,7 @@ test-trackers: $(TRACKERS)/.installed
 # The server's environment is its own: vLLM pins older releases of what we share. The tests ask it
 # from the ordinary one.
 $(VLLM)/.installed: constraints/vllm.txt
-	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv $(VLLM)
+	$(new_venv)
 	$(VLLM)/bin/python -m pip install --quiet --no-deps --extra-index-url $(TORCH_INDEX) \
 		"$$(grep '^torch==' constraints/vllm.txt)"
 	$(VLLM)/bin/python -m pip install --quiet --no-deps -r constraints/vllm.txt
@@ -130,8 +131,7 @@ $(VLLM)/.installed: constraints/vllm.txt
 
 # Trainers that bring learners and servers of their own, each beside our base install.
 $(VERL)/.installed $(AREAL)/.installed: .venv-%/.installed: pyproject.toml constraints/%.txt
-	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv .venv-$*
+	$(new_venv)
 	.venv-$*/bin/python -m pip install --quiet --no-deps --extra-index-url $(TORCH_INDEX) \
 		"$$(grep '^torch==' constraints/$*.txt)"
 	.venv-$*/bin/python -m pip install --quiet --no-deps -r constraints/$*.txt
@@ -143,8 +143,7 @@ test-verl test-areal: test-%: .venv-%/.installed
 
 # verifiers pins an older SDK of OpenAI's. Its programs are run by uv, which has to be on PATH.
 $(VERIFIERS)/.installed: pyproject.toml constraints/verifiers.txt
-	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv $(VERIFIERS)
+	$(new_venv)
 	$(VERIFIERS)/bin/python -m pip install --quiet --no-deps -r constraints/verifiers.txt
 	$(VERIFIERS)/bin/python -m pip install --quiet --no-deps -e .
 	@touch $@
@@ -157,8 +156,7 @@ test-vllm: $(VENV)/.installed-dev $(VLLM)/.installed
 
 # The site's own environment: nothing of ours is imported to build it, and nothing is fetched.
 $(DOCS)/.installed: constraints/docs.txt
-	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: make PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv $(DOCS)
+	$(new_venv)
 	$(DOCS)/bin/python -m pip install --quiet --no-deps -r constraints/docs.txt
 	@touch $@
 
