@@ -1,14 +1,12 @@
 """The table of all documented names, compatibility.md, from lists of them and from the code.
 
-python docs/project/compatibility.py            writes the page
-python docs/project/compatibility.py --check    fails where the page is not what would be written
+python docs/project/compatibility.py    writes the page
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
@@ -28,12 +26,13 @@ programs run as tests (`tests/docs`).
 """
 
 
-def listed(package: str) -> list[dict[str, str]]:
-    """The entries of a package's list; none where it is not in this copy."""
+def listed(package: str, what: str = "") -> list[dict[str, str]]:
+    """What a package's list has of names, or of something else; nothing where it is not in this
+    copy."""
     path = LISTS[package]
     if not path.is_file():
         return []
-    entries: list[dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))[package]
+    entries: list[dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))[what or package]
     return entries
 
 
@@ -53,20 +52,11 @@ def page() -> str:
     return (
         HEAD
         + "".join("".join(_section(package)) for package in LISTS)
-        + "".join((*_errors(), *_files()))
+        + "\n## Errors\n\n| documented | raised as |\n|---|---|\n"
+        + "".join(f"| {e['documented']} | {e['raised']} |\n" for e in listed("core_srl", "errors"))
+        + "\n## Files of the documents\n\n| documented | here |\n|---|---|\n"
+        + "".join(f"| {e['documented']} | {e['here']} |\n" for e in listed("core_srl", "files"))
     )
-
-
-def _errors() -> Iterator[str]:
-    yield "\n## Errors\n\n| documented | raised as |\n|---|---|\n"
-    for entry in tomllib.loads(LISTS["core_srl"].read_text(encoding="utf-8"))["errors"]:
-        yield f"| {entry['documented']} | {entry['raised']} |\n"
-
-
-def _files() -> Iterator[str]:
-    yield "\n## Files of the documents\n\n| documented | here |\n|---|---|\n"
-    for entry in tomllib.loads(LISTS["core_srl"].read_text(encoding="utf-8"))["files"]:
-        yield f"| {entry['documented']} | {entry['here']} |\n"
 
 
 def _section(package: str) -> Iterator[str]:
@@ -92,14 +82,5 @@ def _cell(text: str) -> str:
     return re.sub(r"(?<!`)<([^>]*)>", r"`<\1>`", text).replace("|", "\\|")
 
 
-def main() -> None:
-    """Write the page, or check it."""
-    text = page()
-    if "--check" not in sys.argv:
-        PAGE.write_text(text, encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != text:
-        sys.exit(f"{PAGE} is not up to date: python {Path(__file__).relative_to(ROOT)}")
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(page(), encoding="utf-8")
