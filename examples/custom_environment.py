@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from srl_envs import check_environment
-from srl_envs.games.base import SimultaneousGame, vector_of
+from srl_envs.games.base import SimultaneousGame, metadata_of, vector_of
 from srl_envs.text.env import TextEnv
-from srl_envs.text.view import parse_choice
+from srl_envs.text.view import FixedChoices
 
 SIGNS = ("rock", "paper", "scissors")  # each beats the one before it
 WIN, DRAW, LOSS = 1.0, 0.0, -1.0
@@ -18,10 +18,7 @@ WIN, DRAW, LOSS = 1.0, 0.0, -1.0
 class RockPaperScissors(SimultaneousGame):
     """Observation: first round, own last sign, the other's last sign, share of rounds played."""
 
-    metadata: ClassVar = {
-        "name": "rock_paper_scissors_v0",
-        "render_modes": ["human", "ansi", "rgb_array"],
-    }
+    metadata: ClassVar = metadata_of("rock_paper_scissors_v0")
 
     def __init__(self, max_cycles=10, obs_mode="vector", render_mode=None):
         super().__init__(
@@ -30,7 +27,6 @@ class RockPaperScissors(SimultaneousGame):
             low=(0, 0, 0, 0),
             high=(1, 2, 2, 1),
             reward_ceiling=WIN,
-            noise_std=0.0,
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
@@ -57,11 +53,13 @@ class RockPaperScissors(SimultaneousGame):
 
 
 @dataclass(frozen=True)
-class RockPaperScissorsView:
-    """How a situation reads, and how an answer becomes a sign."""
+class RockPaperScissorsView(FixedChoices):
+    """How a situation reads; FixedChoices reads the answers."""
+
+    choices: ClassVar = SIGNS
 
     rounds: int
-    default_action: int = 0
+    default_action: int = 0  # played where an answer cannot be read
     parse_penalty: float = 0.5
 
     def rules(self, agent):
@@ -78,14 +76,6 @@ class RockPaperScissorsView:
             return f"Round 1 of {self.rounds}."
         shown = f"You showed {SIGNS[int(mine)]}, the other {SIGNS[int(theirs)]}."
         return f"{shown} {round(share * self.rounds)} of {self.rounds} rounds are played."
-
-    def answers(self, agent):
-        """In action order."""
-        return SIGNS
-
-    def parse(self, agent, answer):
-        """A sign, or a ParseFailure."""
-        return parse_choice(answer, SIGNS)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,13 @@ MOMENT = {
     "rollout__group_size": 4,
     "logging__evaluation_episodes": 2,
 }
-BRIEFLY = ("rounds=1", "rollout.group_size=2")
+
+
+def train(name, out, *settings):
+    """Train as the configuration says, but for one round, in pairs of games."""
+    briefly = ("rounds=1", "rollout.group_size=2")
+    overrides = [word for setting in (*briefly, *settings) for word in ("--set", setting)]
+    assert main(["train", str(CONFIGS / name), "--out", str(out), *overrides]) == 0
 
 
 @pytest.fixture
@@ -71,7 +77,7 @@ def test_collect_and_dpo(run_example, in_small):
 def test_dpo_learns_from_the_games_that_were_collected(run_example, in_small):
     in_small(dpo__epochs=2, logging__evaluation_episodes=16)
     said = run_example("collect_and_dpo.py")
-    data = float(re.search(r"a seat earned (0\.\d+) a turn", said)[1])
+    data = float(re.search(r"an agent earned (0\.\d+) a turn", said)[1])
     before, after = map(float, re.search(r"earned (0\.\d+) before and (0\.\d+)", said).groups())
     assert data == pytest.approx(before, abs=0.03)
     assert after > data + 0.02
@@ -119,12 +125,9 @@ def test_trl_rollout_func(run_example):
     ],
 )
 def test_configurations(name, smaller, tmp_path, capsys, tiny_folder):
-    wanted = [*BRIEFLY, "logging.evaluation_episodes=2", "models.sampling.max_new_tokens=4"]
-    wanted += smaller
+    wanted = ["logging.evaluation_episodes=2", "models.sampling.max_new_tokens=4", *smaller]
     wanted += ["environment.options.max_cycles=4", f"models.base={tiny_folder}"]
-    overrides = [word for setting in wanted for word in ("--set", setting)]
-    config = str(CONFIGS / name)
-    assert main(["train", config, "--out", str(tmp_path / "run"), *overrides]) == 0
+    train(name, tmp_path / "run", *wanted)
     assert "the optimum is" in capsys.readouterr().out
 
 
@@ -132,27 +135,25 @@ def test_configurations(name, smaller, tmp_path, capsys, tiny_folder):
     ("name", "smaller"),
     [
         ("maze.yaml", ["environment.options.max_cycles=4"]),
-        ("trading.yaml", ["environment.options.max_cycles=3", "rollout.groups_per_round=2"]),
+        (
+            "trading.yaml",
+            ["environment.options.max_cycles=3", "rollout.group_size=4",
+             "rollout.groups_per_round=2"],
+        ),
         (
             "players/population.yaml",
-            ["environment.options.max_cycles=3", "rollout.group_size=2", "models.count=3"],
+            ["environment.options.max_cycles=3", "models.count=3"],
         ),
     ],
-)
+)  # fmt: skip
 def test_configurations_of_games_without_baselines(name, smaller, tmp_path, tiny_folder):
-    wanted = ["rounds=1", "rollout.group_size=4", "logging.evaluation_episodes=1", *smaller]
-    wanted.append("models.sampling.max_new_tokens=4")
-    wanted.append(f"models.base={tiny_folder}")
-    overrides = [word for setting in wanted for word in ("--set", setting)]
-    assert main(["train", str(CONFIGS / name), "--out", str(tmp_path / "run"), *overrides]) == 0
+    wanted = ["logging.evaluation_episodes=1", "models.sampling.max_new_tokens=4", *smaller]
+    train(name, tmp_path / "run", *wanted, f"models.base={tiny_folder}")
     assert (tmp_path / "run" / "models" / "model_0" / "model.safetensors").is_file()
 
 
 def test_a_model_of_one_s_own(tmp_path, tiny_folder):
-    wanted = [*BRIEFLY, "logging.evaluation_episodes=2"]
-    wanted += ["environment.options.max_cycles=4", f"models.base={tiny_folder}"]
-    overrides = [word for setting in wanted for word in ("--set", setting)]
-    config = str(CONFIGS / "own_model.yaml")
-    assert main(["train", config, "--out", str(tmp_path / "run"), *overrides]) == 0
+    wanted = ["logging.evaluation_episodes=2", "environment.options.max_cycles=4"]
+    train("own_model.yaml", tmp_path / "run", *wanted, f"models.base={tiny_folder}")
     for name in ("model_0", "model_1"):
         assert (tmp_path / "run" / "models" / name / "adapter_model.safetensors").is_file()
