@@ -17,12 +17,11 @@ from __future__ import annotations
 import json
 import logging
 import math
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
@@ -36,7 +35,6 @@ from srl_train.checkpoints.tensor_tree import join_tensors, split_tensors
 from srl_train.errors import CheckpointError, CheckpointNotFound
 
 log = logging.getLogger(__name__)
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DESCRIBED = ("manifest.json", "metadata.json", "state.json")
 LARGEST_STATE = 2**30
 """Bytes of state.json, which holds the samples that wait in buffers."""
@@ -60,16 +58,7 @@ class Checkpoint:
 
         Raises CheckpointError if the checkpoint has no such file.
         """
-        file = self.path / f"{stem}.safetensors"
-        if not file.is_file():
-            there = sorted(
-                found.relative_to(self.path).with_suffix("").as_posix()
-                for found in self.path.rglob("*.safetensors")
-            )
-            raise CheckpointError(
-                f"{self.checkpoint_id} has no tensors {stem!r}: it has {', '.join(there)}"
-            )
-        return _tensors_in(file)
+        return _tensors_in(self.path / f"{stem}.safetensors")
 
     def unusable(self, why: str) -> CheckpointError:
         """What is raised where a run cannot go on from it."""
@@ -92,29 +81,23 @@ def save(
     """Write a checkpoint, whole or not at all, and return its folder.
 
     tensors: stem ('models/model_0', 'optimizers/model_0') -> name -> tensor.
-    state: nested mappings, lists, tuples, numbers, text and tensors (see `plain_state`).
+    state: nested mappings, lists, tuples, numbers, text and tensors (see `split_tensors`).
     metadata: JSON-able, with the number of the "round"; "checkpoint_id" and "timestamp" (UTC, ISO)
     are added. Numbers that are not finite become null.
 
     A checkpoint of the same id is replaced; a kill in between leaves the old or the new one.
-    Raises CheckpointError for an id, name or value that cannot be written.
+    Raises CheckpointError for a state that cannot be written.
     """
-    if not _ID.fullmatch(checkpoint_id):
-        raise CheckpointError(
-            f"checkpoint id {checkpoint_id!r}: use letters, digits, '.', '_' and '-', and start "
-            "with a letter or digit"
-        )
-    if type(metadata.get("round")) is not int:
-        raise CheckpointError(
-            f"metadata['round'] is {metadata.get('round')!r}: give the number of the round"
-        )
     state_tensors, plain = split_tensors(state)
     described = {
         "checkpoint_id": checkpoint_id,
         "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
         **metadata,
     }
-    texts = {"state.json": _json(plain, "state"), "metadata.json": _json(described, "metadata")}
+    texts = {
+        "state.json": json.dumps(plain),
+        "metadata.json": json.dumps(_finite(described), indent=2),
+    }
 
     directory.mkdir(parents=True, exist_ok=True)
     _clear_leftovers(directory)
@@ -122,9 +105,9 @@ def save(
     partial.mkdir()
     try:
         for stem, named in (*tensors.items(), ("state", state_tensors)):
-            _write_tensors(_place(partial, f"{stem}.safetensors"), named)
+            _write_tensors(partial / f"{stem}.safetensors", named)
         for name, text in texts.items():
-            _place(partial, name).write_text(text, encoding="utf-8")
+            (partial / name).write_text(text, encoding="utf-8")
         sequences = (manifest["sequence"] for _, manifest in _complete(directory).values())
         seal(
             partial,
@@ -232,14 +215,9 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 
 def prune(directory: Path, keep: int) -> list[str]:
-    """Remove all but the newest `keep` checkpoints and return the ids removed; -1 keeps all.
-
-    Raises CheckpointError for any other number below 1.
-    """
+    """Remove all but the newest `keep` checkpoints and return the ids removed; -1 keeps all."""
     if keep == -1:
         return []
-    if keep < 1:
-        raise CheckpointError(f"keep is {keep}: give 1 or more, or -1 to keep all")
     old = list_checkpoints(directory)[keep:]
     complete = _complete(directory)
     for name in old:
@@ -301,16 +279,6 @@ def _clear_leftovers(directory: Path) -> None:
                 path.rename(target)
 
 
-def _place(folder: Path, name: str) -> Path:
-    """Where a new file or folder of the checkpoint goes."""
-    relative = PurePosixPath(name)
-    place = folder / relative
-    if relative.is_absolute() or ".." in relative.parts or place.exists():
-        raise CheckpointError(f"{name!r} cannot be a new file of a checkpoint: rename it")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    return place
-
-
 def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
     written: dict[str, Tensor] = {}
     storages: set[int] = set()
@@ -321,16 +289,8 @@ def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
             kept = kept.clone()
         storages.add(storage)
         written[name] = kept
+    file.parent.mkdir(exist_ok=True)
     save_file(written, file)
-
-
-def _json(value: Any, where: str) -> str:
-    if where == "metadata":
-        value = _finite(value)
-    try:
-        return json.dumps(value, indent=None if where == "state" else 2)
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(f"the {where} cannot be written as JSON: {error}") from error
 
 
 def _finite(value: Any) -> Any:

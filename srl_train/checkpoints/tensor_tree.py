@@ -17,7 +17,7 @@ _TENSOR, _TUPLE, _PAIRS = "__tensor__", "__tuple__", "__pairs__"
 _MARKS = frozenset({_TENSOR, _TUPLE, _PAIRS})
 
 
-def split_tensors(value: Any, where: str = "state") -> tuple[dict[str, Tensor], Any]:
+def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
     """(tensors by name, the rest as JSON-able data) of nested mappings, lists and tuples.
 
     `join_tensors` gives back an equal value, its tensors equal to the bit. Made for
@@ -49,7 +49,7 @@ def split_tensors(value: Any, where: str = "state") -> tuple[dict[str, Tensor], 
             "tensors, numbers, text, None, lists, tuples and mappings"
         )
 
-    return tensors, plain(value, where)
+    return tensors, plain(value, "state")
 
 
 def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:

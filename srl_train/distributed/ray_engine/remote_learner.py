@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from torch import Tensor
 
@@ -13,7 +13,9 @@ from srl_train.data.preferences import Preference, References
 from srl_train.distributed.processes import Parallelism
 from srl_train.distributed.ray_engine.standing import StandingWorker, Worker
 from srl_train.learners.critics import without_critic
-from srl_train.learners.learner import Learned
+from srl_train.learners.learner import Learned, Learner, StageLearner
+
+T = TypeVar("T")
 
 
 class RemoteModel:
@@ -72,28 +74,26 @@ class RemoteLearner:
     def learn(self, samples: Sequence[Any], seed: int, version: int) -> Learned:
         """See Learner."""
         placed = self.model.put(samples)
+        learned: Learned
         learned, state = self.model.worker.call("learn", self.call, placed, seed, version)
         self._keep(state)
-        own: Learned = learned
-        return own
+        return learned
 
     def begin_update(self, samples: Sequence[Any], seed: int, version: int) -> int:
         """See Learner."""
-        steps: int = self._change("begin_update", self.model.put(samples), seed, version)
-        return steps
+        return self._change(Learner.begin_update, self.model.put(samples), seed, version)
 
     def compute_gradients(self) -> dict[str, Tensor] | None:
         """See Learner."""
-        gradients: dict[str, Tensor] | None = self._change("compute_gradients")
-        return gradients
+        return self._change(Learner.compute_gradients)
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         """See Learner."""
-        self._change("apply_gradients", self.model.put(gradients))
+        self._change(Learner.apply_gradients, self.model.put(gradients))
 
     def end_update(self) -> dict[str, float]:
         """See Learner."""
-        metrics: dict[str, float] = self._change("end_update")
+        metrics = self._change(Learner.end_update)
         self._keep(self.model.worker.call("state"))
         return metrics
 
@@ -103,48 +103,43 @@ class RemoteLearner:
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """See Learner."""
-        self._change("set_weights", self.model.put(dict(weights)))
+        self._change(Learner.set_weights, self.model.put(dict(weights)))
 
     def reference(self) -> dict[str, Tensor]:
         """See Learner; copies."""
-        held: dict[str, Tensor] = self._ask("reference")
-        return held
+        return self._ask(Learner.reference)
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
         """See Learner."""
-        self._change("set_reference", self.model.put(dict(weights)))
+        self._change(Learner.set_reference, self.model.put(dict(weights)))
 
     def optimizer_state(self) -> dict[str, Any]:
         """See Learner."""
-        state: dict[str, Any] = self._ask("optimizer_state")
-        return state
+        return self._ask(Learner.optimizer_state)
 
     def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
         """See Learner."""
-        self._change("load_optimizer_state", self.model.put(state))
+        self._change(Learner.load_optimizer_state, self.model.put(state))
 
     def counters(self) -> dict[str, Any]:
         """See Learner."""
-        counters: dict[str, Any] = self._ask("counters")
-        return counters
+        return self._ask(Learner.counters)
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:
         """See Learner."""
-        self._change("load_counters", dict(counters))
+        self._change(Learner.load_counters, dict(counters))
 
     def hyperparameters(self) -> dict[str, float]:
         """See Learner."""
-        found: dict[str, float] = self._ask("hyperparameters")
-        return found
+        return self._ask(Learner.hyperparameters)
 
     def scale(self, factors: Mapping[str, float]) -> None:
         """See Learner."""
-        self._change("scale", dict(factors))
+        self._change(Learner.scale, dict(factors))
 
     def parallelism(self) -> Parallelism:
         """See Learner."""
-        found: Parallelism = self._ask("parallelism")
-        return found
+        return self._ask(Learner.parallelism)
 
     def save_model(self, folder: Any) -> None:
         """See Learner; written on this machine, whichever the model is on."""
@@ -162,11 +157,13 @@ class RemoteLearner:
         self.model.change("open_stage", section, planned_steps)
         return RemoteStageLearner(self.name, self.model)
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        return self.model.worker.call(self.call, method, *arguments)
+    def _ask(self, method: Callable[..., T], *arguments: Any) -> T:
+        given: T = self.model.worker.call(self.call, method.__name__, *arguments)
+        return given
 
-    def _change(self, method: str, *arguments: Any) -> Any:
-        return self.model.change(self.call, method, *arguments)
+    def _change(self, method: Callable[..., T], *arguments: Any) -> T:
+        given: T = self.model.change(self.call, method.__name__, *arguments)
+        return given
 
     def _keep(self, state: Mapping[str, Any]) -> None:
         self.model.keep(state)
@@ -195,13 +192,11 @@ class RemoteStageLearner(RemoteLearner):
 
     def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
         """See StageLearner."""
-        pairs: list[Preference] = self._ask("tokenised", self.model.put(rows))
-        return pairs
+        return self._ask(StageLearner.tokenised, self.model.put(rows))
 
     def reference_logprobs(self, samples: Sequence[Any]) -> References | None:
         """See StageLearner."""
-        found: References | None = self._ask("reference_logprobs", self.model.put(samples))
-        return found
+        return self._ask(StageLearner.reference_logprobs, self.model.put(samples))
 
     def _keep(self, state: Mapping[str, Any]) -> None:
         super()._keep(state)
