@@ -13,7 +13,6 @@ from core_srl.managers.llm_config import LLMBackend, LLMConfig, LLMResponse, Nod
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.anthropic import AnthropicModel
 from srl_agents.llm.backends.chat_backend import (
-    ChatAnswer,
     ChatModel,
     ChatRequest,
     Message,
@@ -90,7 +89,8 @@ class ApiConversations:
             answer = run(state.model.answer(ChatRequest(messages, sampling, seed)))
         said = {"role": "assistant", "content": answer.text}
         length = (answer.prompt_tokens or 0) + (answer.completion_tokens or 0)
-        return response_of(answer), replace(state, messages=(*messages, said), length=length)
+        response = LLMResponse(**vars(answer))
+        return response, replace(state, messages=(*messages, said), length=length)
 
     def leave(self, state: ApiConversation) -> None:
         """The conversation is over; nothing was kept for it."""
@@ -101,18 +101,6 @@ class ApiConversations:
             f"the weights of {self.name} are out of reach, so gradients cannot be applied: only a "
             f"manager with {LLMBackend.HUGGINGFACE} has weights to update"
         )
-
-
-def response_of(answer: ChatAnswer) -> LLMResponse:
-    """What a chat backend answered, as managers and schedulers give it."""
-    return LLMResponse(
-        text=answer.text,
-        model=answer.model,
-        prompt_tokens=answer.prompt_tokens,
-        completion_tokens=answer.completion_tokens,
-        finish_reason=answer.finish_reason,
-        ended=answer.ended,
-    )
 
 
 _MODELS: Mapping[LLMBackend, Callable[[LLMConfig, str], ChatModel]] = {

@@ -10,6 +10,7 @@ from typing import Any
 
 from core_srl.arguments import text, whole
 from srl_agents.episode import Tokens
+from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.sampling import Sampling
 from srl_train.errors import ConfigError
 
@@ -106,20 +107,12 @@ _READ: Mapping[LLMBackend, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class LLMResponse:
-    """One answer to a node."""
+class LLMResponse(ChatAnswer):
+    """One answer to a node.
 
-    text: str
-    model: str
-    """Who answered: NAME@VERSION of the shared weights, or as the API says."""
-    prompt_tokens: int | None
-    """Tokens read, the whole conversation; None where a server did not tell."""
-    completion_tokens: int | None
-    """Tokens written."""
-    finish_reason: str
-    """Why it ended: "stop", "length", or the API's own word."""
-    ended: bool
-    """The model came to its end by itself."""
+    Of shared weights `model` is NAME@VERSION, and `finish_reason` "stop" or "length".
+    """
+
     tokens: Tokens | None = None
     """What was read and sampled, with log-probabilities, to learn from; None of an API."""
 

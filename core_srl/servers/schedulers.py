@@ -12,7 +12,6 @@ from typing import Any, Literal
 import psutil
 
 from core_srl.arguments import text, whole
-from core_srl.managers.api_conversations import response_of
 from core_srl.managers.llm_config import ANSWER_TOKENS, LLMConfig, LLMResponse, overridden
 from core_srl.models import MODERN_MODELS
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
@@ -247,7 +246,7 @@ class UnifiedScheduler:
                 if error.unreachable:
                     raise ServerUnavailable(str(error)) from error
                 raise
-            return response_of(answer)
+            return LLMResponse(**vars(answer))
 
         task = Task(
             owner=model_id,

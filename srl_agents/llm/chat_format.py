@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.chat_templates import TEMPLATES
@@ -21,26 +21,6 @@ _OF_PROGRAMS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeE
 
 REMEMBERED_ANSWERS = 8192  # legal answers: every change of what is legal asks for them again
 REMEMBERED_PROMPTS = 8192  # situations come back; at a few hundred tokens each, some 20 MB at most
-
-
-class Tokenizer(Protocol):
-    """What is used of a Hugging Face tokenizer."""
-
-    chat_template: Any
-    eos_token_id: int | None
-    added_tokens_decoder: Mapping[int, Any]
-
-    def __call__(self, text: list[str], **settings: Any) -> Any:
-        """Token ids, under 'input_ids'."""
-        ...
-
-    def decode(self, token_ids: Sequence[int], **settings: Any) -> str:
-        """The text of the ids."""
-        ...
-
-    def apply_chat_template(self, conversation: list[dict[str, str]], **settings: Any) -> Any:
-        """The rendered conversation."""
-        ...
 
 
 Render = Callable[[Sequence[tuple[str, str]]], str]
@@ -68,12 +48,12 @@ class ChatFormat:
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        tokenizer: Any,
         stop_ids: Iterable[int] = (),
         template_kwargs: Mapping[str, Any] | None = None,
     ):
-        """Read the template off `tokenizer`; `stop_ids` are further ids that end an answer, and
-        `template_kwargs` what the template is told beside the messages.
+        """Read the template off a Hugging Face `tokenizer`; `stop_ids` are further ids that end an
+        answer, and `template_kwargs` what the template is told beside the messages.
 
         Raises BackendError where there is no chat template, or where it rewrites earlier turns.
         """
@@ -160,9 +140,10 @@ class ChatFormat:
     def text(self, ids: Sequence[int]) -> str:
         """The words of an answer without its end of turn; other special tokens stay visible."""
         said = ids[:-1] if ids and ids[-1] in self.stop_ids else ids
-        return self._tokenizer.decode(
+        text: str = self._tokenizer.decode(
             list(said), skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
+        return text
 
     def _pieces(self, turn: Turn) -> tuple[str, ...]:
         """Template text and contents in turns, beginning and ending with template text."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from srl_agents import seeding
@@ -54,9 +54,10 @@ def graphs(games: Sequence[Observed], seed: int = 0) -> Interactions:
             [game.rewards for game in games], [game.players for game in games], seed
         )
     else:
-        edges["influence"] = mean_edges(_effects(games), seed)
-    edges["traded"] = mean_edges(_deals(games, "traded"), seed)
-    edges["broken"] = mean_edges(_deals(games, "broken"), seed)
+        edges["influence"] = mean_edges(_by_players([g.effects for g in games], games), seed)
+    for name in ("traded", "broken"):
+        sums = [game.deals and getattr(game.deals, name) for game in games]
+        edges[name] = mean_edges(_by_players(sums, games), seed)
     edges["listened"] = mean_edges(_listening(games, seed), seed)
     players = tuple(sorted({name for game in games for name in game.players.values()}))
     return Interactions(
@@ -70,17 +71,13 @@ def _between(game: Observed, pair: Pair) -> Pair:
     return game.players[pair[0]], game.players[pair[1]]
 
 
-def _effects(games: Sequence[Observed]) -> Iterator[tuple[int, Pair, float]]:
-    for number, game in enumerate(games):
-        for pair, value in (game.effects or {}).items():
+def _by_players(
+    found: Iterable[Mapping[Pair, float] | None], games: Sequence[Observed]
+) -> Iterator[tuple[int, Pair, float]]:
+    """What was found in each game, agents by who played them."""
+    for number, (game, own) in enumerate(zip(games, found, strict=True)):
+        for pair, value in (own or {}).items():
             yield number, _between(game, pair), value
-
-
-def _deals(games: Sequence[Observed], name: str) -> Iterator[tuple[int, Pair, float]]:
-    for number, game in enumerate(games):
-        if game.deals is not None:
-            for pair, value in getattr(game.deals, name).items():
-                yield number, _between(game, pair), value
 
 
 def _listening(games: Sequence[Observed], seed: int) -> Iterator[tuple[int, Pair, float]]:

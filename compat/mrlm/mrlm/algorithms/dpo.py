@@ -38,7 +38,11 @@ class PreferencePair:
 
     def line(self) -> dict[str, Any]:
         """In TRL's conversational format."""
-        prompt = [{"role": _ROLES[MessageRole(m.role)], "content": m.content} for m in self.prompt]
+        own = MessageRole.ENVIRONMENT  # which chat templates know as the user
+        prompt = [
+            {"role": "user" if m.role is own else str(m.role), "content": m.content}
+            for m in self.prompt
+        ]
         return {
             "prompt": prompt,
             "chosen": [{"role": "assistant", "content": self.chosen}],
@@ -178,11 +182,3 @@ def write_pairs(pairs: PreferenceDataset, place: Place) -> Path:
 def _plain(pair: PreferencePair) -> dict[str, Any]:
     prompt = [message.to_dict() for message in pair.prompt]
     return {**asdict(pair), "prompt": prompt}
-
-
-_ROLES = {
-    MessageRole.SYSTEM: "system",
-    MessageRole.USER: "user",
-    MessageRole.ENVIRONMENT: "user",
-    MessageRole.ASSISTANT: "assistant",
-}
