@@ -343,9 +343,7 @@ class MultiModelConfig(Section):
     def _engine(self, here: Here, learners: int) -> dict[str, Any]:
         if len(here.gpus) < 2 or self.backend is LLMBackend.VLLM:
             return {"play_ahead": here.play_ahead}
-        share = 1 / ceil(
-            (learners + 1) / len(here.gpus)
-        )  # of a GPU: for each learner, and who plays
+        share = 1 / ceil((learners + 1) / len(here.gpus))  # of a GPU: each learner's, and play's
         return {
             "name": "ray",
             "play_ahead": here.play_ahead,

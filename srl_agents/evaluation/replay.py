@@ -12,11 +12,8 @@ from srl_agents.rollout import is_truncated, played_action
 from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
 
-SAME = (
-    1e-9  # relative and absolute: rewards may differ in their last digits from machine to machine
-)
-
-
+SAME = 1e-9
+"""Relative and absolute: rewards may differ in their last digits from machine to machine."""
 _ENDED = {None: "never ended", False: "was terminated", True: "was truncated"}
 
 

@@ -53,9 +53,8 @@ def needs_of(
             f"{folder / 'config.json'} does not tell the model's sizes: {error!r}"
         ) from error
     asked, answered = heads * head, key_value_heads * head
-    ends = (
-        2 * (width + asked) + 2 * (width + answered) + 3 * (width + inner)
-    )  # q o, k v, gate up down
+    # q o, k v, gate up down
+    ends = 2 * (width + asked) + 2 * (width + answered) + 3 * (width + inner)
     return ModelNeeds(
         name=name,
         weights_gib=scale * sum(file.stat().st_size for file in files) / GIB,

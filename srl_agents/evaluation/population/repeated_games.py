@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from srl_agents.baselines.best_response import best_plan
-from srl_agents.scripted.memory_one import distributions, mirrored
+from srl_agents.evaluation.matrix_game.values import best_response
+from srl_agents.scripted.memory_one import mirrored
 
 
 class RepeatedValue(NamedTuple):
@@ -49,5 +49,4 @@ def exploit_memory_one(
         joint_22 = np.einsum("c,cij->ij", situation_C, mixed_CO2 * mixed_C12)
         total += float((joint_22 * payoff).sum())
         situation_C = np.concatenate([[0.0], joint_22.reshape(4)])
-    best = float(best_plan(distributions(other_C)[None], payoff[None], rounds).value_N[0])
-    return RepeatedValue(total / rounds, best)
+    return RepeatedValue(total / rounds, best_response(payoff, chances_C, rounds))
