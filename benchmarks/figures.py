@@ -6,69 +6,40 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ModuleNotFoundError as error:
-        raise SystemExit(
-            'plots need matplotlib: pip install "core-srl[plots]", or leave them out (--no-plot)'
-        ) from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
+from srl_envs.loading.extras import needed_by
 
 
-def require_plots() -> None:
-    """Raise SystemExit, saying what to install, where no plot could be drawn."""
-    _pyplot()
+def require_plots(what: str) -> None:
+    """Raise SystemExit, saying what to install, where no figure could be drawn."""
+    with needed_by(what, SystemExit):
+        _new_figure(1, 1)
+
+
+def _new_figure(width: float, height: float) -> Any:
+    import matplotlib.figure  # without pyplot: no window, no global state
+
+    return matplotlib.figure.Figure((width, height), layout="constrained")
 
 
 def draw(results: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Self-play learning curves of every setting; of a single one also who earns what (PNG)."""
-    pyplot = _pyplot()
     columns = min(len(results) + (len(results) == 1), 5)
     rows = -(-len(results) // columns)
-    figure, axes = pyplot.subplots(
-        rows, columns, figsize=(max(13, 4 * columns), 5 * rows), squeeze=False, layout="constrained"
-    )
+    figure = _new_figure(max(13, 4 * columns), 5 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False)
     for place, result in zip(axes.flat, results, strict=False):
         _draw_learning(place, result)
     if len(results) == 1:
         _draw_grid(axes.flat[1], results[0])
     figure.savefig(path, dpi=70)
-    pyplot.close(figure)
-
-
-def draw_curves(
-    title: str, lines: Mapping[str, Sequence[tuple[int, float]]], path: Path, *, percent: bool
-) -> None:
-    """One curve of (round, value) per label (PNG)."""
-    pyplot = _pyplot()
-    figure, axes = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
-    for label, points in lines.items():
-        axes.plot([x for x, _ in points], [y for _, y in points], label=label, linewidth=1)
-    if percent:
-        axes.yaxis.set_major_formatter("{x:.0%}")
-    axes.set_title(title)
-    axes.set_xlabel("round")
-    axes.legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=160)
-    pyplot.close(figure)
 
 
 def draw_intervals(
     panels: Mapping[str, Mapping[str, tuple[float, float, float]]], path: Path
 ) -> None:
     """Side by side, one point with its interval (value, low, high) per label (PNG)."""
-    pyplot = _pyplot()
-    most = max(map(len, panels.values()))
-    figure, axes = pyplot.subplots(
-        1, len(panels), figsize=(2.2 + 2 * len(panels), 1 + most / 4), squeeze=False, sharey=True,
-        layout="constrained",
-    )  # fmt: skip
+    figure = _new_figure(2.2 + 2 * len(panels), 1 + max(map(len, panels.values())) / 4)
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)
     for place, (title, labels) in zip(axes.flat, panels.items(), strict=True):
         for label, (value, low, high) in labels.items():
             place.plot([low, high], [label, label], color="tab:blue")
@@ -78,7 +49,6 @@ def draw_intervals(
     axes.flat[0].invert_yaxis()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
-    pyplot.close(figure)
 
 
 def _draw_learning(axes: Any, result: Mapping[str, Any]) -> None:

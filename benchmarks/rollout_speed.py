@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import os
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,6 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # one thread, in the t
 
 import torch
 import transformers
-from peft import LoraConfig, get_peft_model
 from transformers import GenerationConfig
 
 from benchmarks import records
@@ -34,6 +32,8 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
 from srl_envs import registry
+from srl_train.config.models import AdapterConfig
+from srl_train.learners.lora import adapter_models, side_by_side
 
 AGENTS = [f"agent_{agent}" for agent in range(4)]
 MODELS, ADAPTERS = "4 models", "4 adapters in one batch"
@@ -101,19 +101,10 @@ def variants(
         }
 
     def shared(kind: type[HuggingFaceBackend], constrained: bool) -> dict[str, TextPolicy]:
-        base = HuggingFaceBackend.load(folder, device="cpu")
-        lora = LoraConfig(r=16, target_modules="all-linear", init_lora_weights=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # peft reads a name that is retiring
-            model = get_peft_model(base.model, lora, adapter_name=AGENTS[0])
-            for agent in AGENTS[1:]:
-                model.add_adapter(agent, lora)
-        with torch.no_grad():  # small changes, so that the answers stay what they were
-            for name, parameter in model.named_parameters():
-                if "lora_B" in name:
-                    parameter.mul_(0.01)
+        base, lora = kind.load(folder, device="cpu", name="shared"), AdapterConfig(rank=16)
+        models = adapter_models(base.model, AGENTS, lora, seed=0)
         policy = TextPolicy(
-            kind(model.eval(), base.tokenizer, name="shared"),
+            base.with_model(side_by_side(base.model, models, lora).eval()),
             view,
             sampling=sampling,
             adapter={agent: agent for agent in AGENTS},

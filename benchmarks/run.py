@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.runs is None:
         options.runs = DEFAULT_RUNS.get(options.suite, 5)
     if plots:
-        figures.require_plots()
+        figures.require_plots("a picture (--no-plot leaves it out)")
     began = time.perf_counter()
     settings = {
         "runs": options.runs,

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if refused:
         parser.error(f"{refused} means nothing to {asked.name}: leave it out")
     if asked.figure is not None:
-        figures.require_plots()
+        figures.require_plots("--figure")
     with tempfile.TemporaryDirectory(prefix=f"{asked.name}-") as temporary:
         try:
             request = Request(

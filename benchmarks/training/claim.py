@@ -12,6 +12,8 @@ from typing import Any
 from benchmarks import figures
 from benchmarks.records import Check, table
 from benchmarks.repeats import OverSeeds
+from srl_train.metrics.report.document import Line, Panel
+from srl_train.metrics.report.plots import save_png
 
 Row = Mapping[str, Any]
 """One run's numbers by name; they may be nested."""
@@ -110,21 +112,23 @@ class Curves:
     """The entry with one number per round; None where a round has none."""
     percent: bool = False
 
-    def lines(self, rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
-        """Label -> (round, mean) for every round that has a number."""
+    def lines(self, rows: Sequence[Row]) -> list[Line]:
+        """One per label: the mean of every round that has a number."""
         found: dict[str, list[Row]] = {}
         for row in rows:
             found.setdefault(row[self.by], []).append(row)
-        lines = {}
+        lines = []
         for label, own in found.items():
             columns = zip(*(row[self.values] for row in own), strict=True)
             known = [[value for value in column if value is not None] for column in columns]
-            lines[label] = [(x, sum(ys) / len(ys)) for x, ys in enumerate(known) if ys]
+            means = {x: sum(ys) / len(ys) for x, ys in enumerate(known) if ys}
+            lines.append(Line(label, list(means), list(means.values())))
         return lines
 
     def draw(self, rows: Sequence[Row], path: Path) -> None:
         """The figure as a PNG file."""
-        figures.draw_curves(self.title, self.lines(rows), path, percent=self.percent)
+        panel = Panel(self.title, self.lines(rows), percent=self.percent)
+        save_png([panel], path, columns=1)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def test_the_command_draws(tmp_path):
 
 def test_says_how_to_get_plots(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(SystemExit, match=r'pip install "core-srl\[plots\]".*--no-plot'):
+    with pytest.raises(SystemExit, match=r'--no-plot.*pip install "core-srl\[plots\]"'):
         run.main([*SMALL, "--out", str(tmp_path)])
     assert not list(tmp_path.iterdir())
 

@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.repeats import Estimate
 from benchmarks.training.claim import Claim, Curves, Intervals, Request, Result, Table, Target
+from srl_train.metrics.report.document import Line
 
 
 def held(target, *values):
@@ -80,7 +81,7 @@ def test_a_curve_is_the_mean_of_the_seeds_where_there_is_a_number():
         {"task": "b", "curve": [0.0, 0.0, 0.0]},
     ]
     lines = Curves("", by="task").lines(rows)
-    assert lines == {"a": [(0, 2.0), (1, 5.0)], "b": [(0, 0.0), (1, 0.0), (2, 0.0)]}
+    assert lines == [Line("a", [0, 1], [2.0, 5.0]), Line("b", [0, 1, 2], [0.0, 0.0, 0.0])]
 
 
 def test_an_interval_is_drawn_for_each_label_of_each_panel():

@@ -25,7 +25,7 @@ def test_every_algorithm_is_run_from_the_same_start(small):
         assert len(one["curve"]) == 2 and one["half_way"] == one["curve"][1]
     text = claim.markdown(result, request)
     assert text.count("\n| PPO | ") == 1 and "coop_compete, seeds 0, 1: mean" in text
-    assert set(claim.figure.lines(result.rows)) == {"GRPO", "PPO"}
+    assert [line.label for line in claim.figure.lines(result.rows)] == ["GRPO", "PPO"]
     json.dumps(result.rows)
 
 
