@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from srl_agents.evaluation.progress import announced
 from srl_train.cli.notices import tell
@@ -60,12 +59,15 @@ def run(args: argparse.Namespace) -> int:
             trainer.load_checkpoint()
         if processes.is_main():
             _announce(trainer, args.resume)
-        results, baselines = trainer.fit(), trainer.run.baselines
+        trainer.fit()
     del trainer
     processes.leave()
     if not processes.is_main():
         return 0
-    _tell(results, baselines, config.mode.name)
+    from srl_train.cli.pages.report import told
+    from srl_train.metrics.run_folder import load
+
+    tell(told(load(folder)))
     tell(f"checkpoints, models and metrics are in {folder}; for the report: srl report {folder}")
     return 0
 
@@ -94,56 +96,3 @@ def _folder_and_config(args: argparse.Namespace) -> tuple[Path, RunConfig]:
     from srl_train.config.yaml_file import load
 
     return folder, load(source, overrides)
-
-
-def _tell(results: dict[str, Any], baselines: Mapping[str, float], mode: str) -> None:
-    from srl_train.metrics.report.headline import change, change_in_words
-
-    measured = results["evaluation"]
-    for stage in results["stages"]:
-        tell(_stage(stage, measured.get(f"after_{stage['stage']}")))
-    before, after = measured.get("before"), measured.get("after")
-    if not before or not after:
-        return
-    error = after["standard_error"]
-    tell(
-        f"raw reward per agent and turn: {before['raw_reward']:.4f} before, "
-        f"{after['raw_reward']:.4f} after "
-        f"({'' if error is None else f'+- {error:.4f} standard error, '}{after['episodes']} games)"
-    )
-    found = change(before, after, baselines, mode)
-    tell("\n".join(change_in_words(found, baselines, mode)))
-    for model, reward in after["per_model"].items():
-        if reward is not None:  # with fewer games than models, not all of them played
-            tell(f"  {model}: {before['per_model'][model]:.4f} -> {reward:.4f}")
-    for what, was, now in [
-        ("success", before, after),
-        *(
-            (f"{label}: success", before["by_environment"].get(label, {}), own)
-            for label, own in after["by_environment"].items()
-        ),
-    ]:
-        if was.get("success") is not None and now["success"] is not None:
-            tell(f"  {what} {was['success']:.1%} -> {now['success']:.1%}")
-
-
-def _stage(report: dict[str, Any], measured: dict[str, Any] | None) -> str:
-    """What a stage learned from, and what came of it."""
-    samples = ", ".join(
-        f"{model} {own['samples']} samples"
-        + (
-            f", loss {own['first_loss']:.4f} -> {own['last_loss']:.4f}"
-            if own["first_loss"] is not None
-            else ""
-        )
-        for model, own in report["models"].items()
-    )
-    games = f" of {report['games']} games" if report["games"] else ""
-    earned = (
-        f"; raw reward {report['games_reward']:.4f} in them, {report['kept_reward']:.4f} in the "
-        "parts learned from"
-        if report["games"]
-        else ""
-    )
-    after = "" if measured is None else f"; the models earn {measured['raw_reward']:.4f} after it"
-    return f"{report['stage']}: {report['passes']} passes{games} ({samples}){earned}{after}"

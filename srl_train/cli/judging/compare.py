@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srl_train.cli.judging.plain_text import aligned
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_record, add_seed, check_numbers
+from srl_train.cli.pages.plain_text import aligned
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:

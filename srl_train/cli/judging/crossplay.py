@@ -12,7 +12,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srl_train.cli.judging.plain_text import aligned, as_lines
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_list,
@@ -23,6 +22,7 @@ from srl_train.cli.options import (
     prepare_torch,
     setting,
 )
+from srl_train.cli.pages.plain_text import aligned, as_lines
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import PLAYERS
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srl_train.cli.judging.plain_text import aligned
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_list,
@@ -21,6 +20,7 @@ from srl_train.cli.options import (
     players_of,
     prepare_torch,
 )
+from srl_train.cli.pages.plain_text import aligned
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import PLAYERS
 

@@ -7,9 +7,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from srl_train.cli.judging.plain_text import as_lines
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_record, add_seed, check_numbers
+from srl_train.cli.pages.plain_text import as_lines
 from srl_train.errors import ConfigError
 
 SCHEMA_VERSION = 1

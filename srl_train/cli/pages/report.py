@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_trust
+from srl_train.cli.pages.plain_text import as_lines
+
+if TYPE_CHECKING:
+    from srl_train.metrics.run_folder import Run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     runs: list[Path] = args.runs
     if len(runs) == 1:
         page = write_report(runs[0], args.out, trusted=args.trust)
-        tell("\n".join(in_words(load(runs[0]))))
+        tell(told(load(runs[0])))
     else:
         page = compare(runs, args.out)
         loaded = [(name, load(run)) for name, run in zip(labels(runs), runs, strict=True)]
@@ -52,3 +57,17 @@ def run(args: argparse.Namespace) -> int:
                 tell(f"figure: {path}")
     tell(f"report: {page}")
     return 0
+
+
+def told(run: Run) -> str:
+    """What came of a run, as lines of text: its headline, and the numbers behind it."""
+    from srl_train.metrics.report import tables
+    from srl_train.metrics.report.headline import in_words
+
+    shown = [
+        tables.stages(run) if run.stages else None,
+        tables.evaluations(run),
+        tables.performance(run),
+        tables.environments(run),
+    ]
+    return "\n".join([*in_words(run), *as_lines(filter(None, shown))])

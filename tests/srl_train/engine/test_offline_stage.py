@@ -1,6 +1,7 @@
 """Stages before the rounds: they run in order, resume to the bit, and teach."""
 
 import json
+import re
 from functools import partial
 
 import pytest
@@ -159,7 +160,7 @@ def test_a_run_of_stages_alone_goes_on_with_rounds(short_run, tmp_path, capsys):
     out = tmp_path / "run"
     assert main(["train", str(config), "--out", str(out), "--quiet"]) == 0
     said = capsys.readouterr().out
-    assert "sft: 2 passes of 6 games (model_0 6 samples, loss " in said
+    assert re.search(r"^SFT +model_0 +2 +6 ", said, re.MULTILINE)
     assert checkpoint.list_checkpoints(out / "checkpoints") == ["final_round_00000000"]
     summary = json.loads((out / "summary.json").read_text())
     assert list(summary["evaluation"]) == ["before", "after"]
