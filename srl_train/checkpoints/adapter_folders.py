@@ -19,6 +19,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.sources import reachable_source_of, source_of
 from srl_agents.llm.hub_names import is_gguf
 from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_train.checkpoints.tensor_tree import misfit
 from srl_train.errors import ConfigError
 from srl_train.learners.upstream_warnings import quiet_upstream
 
@@ -102,7 +103,7 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
         raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
     ours = model.peft_config[name]
     alike = (
-        shapes(weights) == shapes(weights_of(model, name))
+        misfit(weights, weights_of(model, name)) is None
         and theirs.peft_type == ours.peft_type
         and (theirs.lora_alpha, theirs.use_rslora) == (ours.lora_alpha, ours.use_rslora)
         and not theirs.alpha_pattern
@@ -119,11 +120,6 @@ def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
         model, adapter_name=name, save_embedding_layers=False
     )
     return found
-
-
-def shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
-    """Name -> shape."""
-    return {name: tensor.shape for name, tensor in weights.items()}
 
 
 def put(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:

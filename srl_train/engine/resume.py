@@ -89,34 +89,22 @@ def _reference_moved(run: Run, model: str) -> bool:
     return kind == "moving" or (kind == "stage" and bool(run.stages.reports))
 
 
-@dataclasses.dataclass(frozen=True)
-class Held:
-    """A run's whole state as it was, in this machine's memory."""
-
-    weights: Mapping[str, Mapping[str, Tensor]]
-    state: Mapping[str, Any]
-
-
-def held(run: Run) -> Held:
+def held(run: Run) -> Mapping[str, Any]:
     """Copies of all that a round changes, on the CPU; a run between two rounds is held."""
     weights = {model: learner.weights() for model, learner in run.learners.items()}
-    return Held(_copied(weights), _copied(_state_of(run)))
+    found: dict[str, Any] = mapped({"weights": weights, **_state_of(run)}, _copied)
+    return found
 
 
-def put_back(run: Run, before: Held) -> None:
+def put_back(run: Run, before: Mapping[str, Any]) -> None:
     """Put the run, or another of the same models, where it was held."""
     for name, pool in run.pools.items():
-        pool.load_state(before.state["pools"][name], before.state["next_round"], before.weights)
-    _restore(run, before.weights, _copied(before.state))
+        pool.load_state(before["pools"][name], before["next_round"], before["weights"])
+    _restore(run, before["weights"], mapped(before, _copied))
 
 
-def _copied(tree: Any) -> Any:
-    return mapped(
-        tree,
-        lambda one: (
-            one.detach().to("cpu", copy=True) if isinstance(one, Tensor) else copy.deepcopy(one)
-        ),
-    )
+def _copied(own: Any) -> Any:
+    return own.detach().to("cpu", copy=True) if isinstance(own, Tensor) else copy.deepcopy(own)
 
 
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:

@@ -22,7 +22,7 @@ from srl_agents.seeding import of_step
 from srl_train.config.learning.learners import OptimizerConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.errors import TrainingError
-from srl_train.learners.learner import Learned
+from srl_train.learners.learner import Learned, Learner
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.updates.averaging import not_finite
 
@@ -64,7 +64,7 @@ HELD_AS = {
 """Hyper-parameter -> the attributes that TRL's trainers read at every step."""
 
 
-class SteppedLearner:
+class SteppedLearner(Learner):
     """The part of the Learner protocol that does not depend on the loss.
 
     A subclass builds its trainer, hands it over once with `_step_from_outside`, says in
@@ -130,10 +130,6 @@ class SteppedLearner:
         self._trainer._metrics["train"].clear()
         for parameter in self._parameters.values():
             parameter.grad = None
-
-    def begin_update(self, samples: Sequence[Any], seed: int, version: int) -> int:
-        """Take the samples of one update; returns how many steps it will be at most."""
-        raise NotImplementedError
 
     def learn(self, samples: Sequence[Any], seed: int, version: int) -> Learned:
         """One update, all its steps, without a step whose gradient is not finite."""

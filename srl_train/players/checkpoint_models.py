@@ -90,26 +90,17 @@ def _with_weights(
         make_env = _no_environment
     backends, modules, _ = learning_models(models, bases, make_env, config.seed)
     for name, (_, weights) in wanted.items():
-        try:
-            _load(modules[name], without_critic(weights))
-        except ValueError as error:
+        plays, held = without_critic(weights), dict(modules[name].named_parameters())
+        read = {place: own for place, own in held.items() if own.requires_grad or place in plays}
+        if wrong := misfit(plays, read):
             raise CheckpointError(
-                f"{folder}: the weights of {name} do not fit its base {bases[name]} ({error})"
-            ) from error
+                f"{folder}: the weights of {name} do not fit its base {bases[name]} ({wrong})"
+            )
+        with torch.no_grad():
+            for place, own in plays.items():
+                held[place].copy_(own)
         modules[name].requires_grad_(False)
     return backends, modules
-
-
-def _load(module: Any, weights: Mapping[str, Tensor]) -> None:
-    """Copy the weights into the module. Raises ValueError for a parameter that only one of the two
-    has, as far as it trains, and for one of another shape."""
-    held = dict(module.named_parameters())
-    read = {name: own for name, own in held.items() if own.requires_grad or name in weights}
-    if wrong := misfit(weights, read):
-        raise ValueError(wrong)
-    with torch.no_grad():
-        for name, own in weights.items():
-            held[name].copy_(own)
 
 
 def _no_environment() -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -281,23 +282,19 @@ class Stage:
         parts = self._parts[model]
         notes = configured_notes(self._run.config.models, self._run.make_env)
         if isinstance(self.config, SftConfig):
-            found = []
-            for index, agent in watched(f"{self.name}, preparing {model}'s data", parts):
-                one = demonstration(
-                    self._episodes[index],
-                    agent,
-                    view,
-                    chat,
-                    notes=notes,
-                    drop_parse_failures=self.config.drop_parse_failures,
+            drop = self.config.drop_parse_failures
+            played = (
+                demonstration(
+                    self._episodes[index], agent, view, chat, notes=notes, drop_parse_failures=drop
                 )
+                for index, agent in watched(f"{self.name}, preparing {model}'s data", parts)
+            )
+            found = []
+            for one in chain(played, (chats.lesson(text, chat) for text in self._chats)):
                 self._check_room(model, len(one.input_ids))  # before the next is tokenised
-                found.append(one)
-            for text in self._chats:
-                one = chats.lesson(text, chat)
-                self._check_room(model, len(one.input_ids))
-                found.append(one)
-            return [one for one in found if self._teaches(one)]
+                if self._teaches(one):
+                    found.append(one)
+            return found
         assert isinstance(self.config, DpoConfig)
         return preferences.preferences(
             parts,

@@ -102,22 +102,13 @@ def write_weights(
     else:
         own, file = weights, "model.safetensors"
     save_file({n: t.cpu().contiguous() for n, t in own.items()}, folder / file)
-    found = log_probs(module, weights, probes[-1], PROBING.temperature)
-    return found[[len(probe) - 1 for probe in probes]].cpu()
-
-
-def log_probs(
-    module: Any, weights: Mapping[str, Tensor], ids: Sequence[int], temperature: float = 1.0
-) -> Tensor:
-    """Log-probabilities (tokens, vocabulary) of what comes after each of `ids`, by `module` with
-    these weights in place of its own."""
     device = next(module.parameters()).device
-    tokens = torch.tensor([list(ids)], device=device)
+    tokens = torch.tensor([list(probes[-1])], device=device)
     placed = {name: tensor.to(device) for name, tensor in weights.items()}
     with torch.no_grad(), evaluating(module):
         logits = functional_call(module, placed, (tokens,), {"use_cache": False}).logits
-    found: Tensor = (logits[0].float() / temperature).log_softmax(-1)
-    return found
+    found: Tensor = (logits[0].float() / PROBING.temperature).log_softmax(-1)
+    return found[[len(probe) - 1 for probe in probes]].cpu()
 
 
 def _plain(text: str) -> str:
