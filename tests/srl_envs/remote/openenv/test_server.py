@@ -137,7 +137,7 @@ def test_a_wrong_message_is_answered_and_the_game_goes_on(url):
     with GenericEnvClient(base_url=url) as client:
         client.reset(seed=0)
         for action, told in (
-            ({"actions": {"agent_9": "x"}}, "agent_9"),
+            ({"actions": {"agent_9": "x"}}, "no action for agent_0"),
             ({"actions": {"agent_0": "compete"}}, "no action for agent_1"),
             ({"actions": {"agent_0": [1]}}, "Invalid message"),
             ({"code": "import os"}, "Invalid message"),
