@@ -215,15 +215,16 @@ class TaskEnv(FreeTextGame):
         named = options.get("problem_seed", self.problem_seed)
         if named is not None:
             named = whole_number("problem_seed", named, low=0)
-        self._let_go(self._open.copy())
         agents = len(self.possible_agents)
         seeds = self.generator.integers(2**32, size=agents).tolist()
         if self.same_problem:
             seeds = seeds[:1] * agents
         if named is not None:
             seeds = [named] * agents
+        problems = [self.problem(seed) for seed in seeds]  # may be refused: nothing is let go yet
+        self._let_go(self._open.copy())
         self._seeds = dict(zip(self.possible_agents, seeds, strict=True))
-        self._attempts = {agent: Attempt(self.problem(seed)) for agent, seed in self._seeds.items()}
+        self._attempts = dict(zip(self.possible_agents, map(Attempt, problems), strict=True))
         for agent, attempt in self._attempts.items():
             attempt.memory = self.task.begin(attempt.problem)
             self._open.add(agent)

@@ -268,6 +268,22 @@ def test_what_a_task_holds_is_let_go_once():
     assert len(held) == len(freed) == 4
 
 
+def test_a_refused_reset_leaves_the_attempt_under_way():
+    class Holding(Reverse):
+        def begin(self, problem):
+            return problem
+
+    env = TaskEnv(Holding())
+    env.reset(seed=1)
+    attempt = env.attempt("agent_0")
+    env.split = "none"  # as if there were no problem of it
+    with pytest.raises(EnvConfigError, match="has no problem"):
+        env.reset(options={"problem_seed": 3})
+    assert env.attempt("agent_0") is attempt and attempt.memory is attempt.problem
+    _, _, _, _, infos = env.step({"agent_0": attempt.problem.answer})
+    assert infos["agent_0"]["success"] and infos["agent_0"]["problem_seed"] != 3
+
+
 def test_renders(capsys):
     env = reverse(render_mode="ansi", num_agents=2)
     with pytest.raises(EnvError, match="reset"):
