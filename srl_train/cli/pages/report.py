@@ -32,9 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the page, and say where it is and what was learned."""
     from srl_train.metrics.report.build import write_report
-    from srl_train.metrics.report.comparison import compare, labels, over_seeds
+    from srl_train.metrics.report.comparison import compare, final_values, labels
     from srl_train.metrics.report.figures import save_plots
-    from srl_train.metrics.report.headline import in_words
     from srl_train.metrics.run_folder import load
     from srl_train.metrics.seeds import entries
 
@@ -45,11 +44,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         page = compare(runs, args.out)
         loaded = [(name, load(run)) for name, run in zip(labels(runs), runs, strict=True)]
-        for label, found in loaded:
-            tell(f"{label}: " + "; ".join(in_words(found)))
-        for entry in entries(loaded):
-            if len(entry.runs) > 1:
-                tell(over_seeds(entry))
+        for label, line in [(label, line) for label, run in loaded for line in run.warnings]:
+            tell(f"warning: {label}: {line}")
+        tell("\n".join(as_lines([final_values(entries(loaded))])))
     if args.plots is not None:
         for label, folder in zip(labels(runs), runs, strict=True):
             target = args.plots if len(runs) == 1 else args.plots / label

@@ -56,7 +56,7 @@ def comparison(runs: Sequence[tuple[str, Run]]) -> Document:
     compared = entries(runs)
     environments = ", ".join(dict.fromkeys(run.environment for _, run in runs))
     caption = how_drawn(max(len(run.rows) for _, run in runs))
-    ends: list[Block] = [_ends(compared)]
+    tables: list[Block] = [final_values(compared)]
     if any(len(entry.runs) > 1 for entry in compared):
         caption += (
             " Of runs that differ only in their seed: the mean over them, and as the band its 95 % "
@@ -64,7 +64,7 @@ def comparison(runs: Sequence[tuple[str, Run]]) -> Document:
         )
         told = "Several seeds: the mean of their runs and, after ±, half its 95 % interval"
         alone = [Entry(label, (run,)) for label, run in runs]
-        ends += [Text(f"{told} (Student's t)."), Details("Each run", [_ends(alone)])]
+        tables += [Text(f"{told} (Student's t)."), Details("Each run", [final_values(alone)])]
     return Document(
         f"{environments}: {len(runs)} runs side by side",
         " · ".join(label for label, _ in runs),
@@ -74,29 +74,14 @@ def comparison(runs: Sequence[tuple[str, Run]]) -> Document:
                 "Reward and cooperation",
                 figures.figure(figures.side_by_side(compared), caption),
             ),
-            Section("Where they end", ends),
+            Section("Where they end", tables),
             Section("What they were told differently", [_differences(runs)]),
         ],
     )
 
 
-def over_seeds(entry: Entry) -> str:
-    """The end of several runs that differ in their seed, as a line for a terminal."""
-    ends = [headline(run) for run in entry.runs]
-    for what, values in (
-        ("evaluated after training", [head.after for head in ends]),
-        ("over the last rounds", [head.end for head in ends]),
-    ):
-        if all(map(math.isfinite, values)):
-            mean, low, high = mean_interval(values)
-            return (
-                f"{entry.label}: mean raw reward {mean:.4f} {what} "
-                f"(95 % interval {low:.4f} to {high:.4f})"
-            )
-    return f"{entry.label}: not every run has a reward yet"
-
-
-def _ends(compared: Sequence[Entry]) -> Table:
+def final_values(compared: Sequence[Entry]) -> Table:
+    """Where runs end, one column for those that differ only in their seed."""
     told: list[tuple[str, Callable[[Run], object]]] = [
         ("environment", lambda run: run.environment),
         ("mode", lambda run: run.mode),
