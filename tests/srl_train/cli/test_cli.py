@@ -115,7 +115,8 @@ def test_report_of_two_runs_compares(tmp_path, capsys):
     out = tmp_path / "both.html"
     assert cli.main(["report", *folders, "--out", str(out)]) == 0
     assert "side by side" in out.read_text()
-    assert "b: coop_compete_v0" in capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
+    assert "environment coop_compete_v0 coop_compete_v0" in told
 
 
 def test_report_of_no_run_is_one_line(tmp_path, capsys):
