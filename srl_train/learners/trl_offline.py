@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -15,6 +16,11 @@ from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, iso
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 T = TypeVar("T")
+
+
+@cache
+def _rows_of(kind: type[OfflineLearner]) -> Dataset:
+    return Dataset.from_list(list(kind.ROWS))
 
 
 class OfflineLearner(SteppedLearner):
@@ -59,7 +65,7 @@ class OfflineLearner(SteppedLearner):
                     max_length=None,
                     **self._own_arguments(),
                 ),
-                train_dataset=Dataset.from_list(list(self.ROWS)),
+                train_dataset=_rows_of(type(self)),
                 processing_class=tokenizer,
             )
             self._step_from_outside(trainer, planned_steps)
