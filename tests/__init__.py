@@ -14,6 +14,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # compiles: a fifth of the time in which a process that trains comes up.
 os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 
+# Nor does it take threads to load models of a hundred kilobytes.
+os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")
 # accelerate reads a package's metadata each time that it asks whether PEFT is there, and looks for
 # a dozen others as often: a sixth of the time of a short training.
 importlib.metadata.metadata = cache(importlib.metadata.metadata)

@@ -18,11 +18,6 @@ from srl_train.learners.upstream_warnings import quiet_upstream
 T = TypeVar("T")
 
 
-@cache
-def _rows_of(kind: type[OfflineLearner]) -> Dataset:
-    return Dataset.from_list(list(kind.ROWS))
-
-
 class OfflineLearner(SteppedLearner):
     """One model on a fixed list of samples; an update is one pass over it in batches.
 
@@ -65,10 +60,15 @@ class OfflineLearner(SteppedLearner):
                     max_length=None,
                     **self._own_arguments(),
                 ),
-                train_dataset=_rows_of(type(self)),
+                train_dataset=self._rows(),
                 processing_class=tokenizer,
             )
             self._step_from_outside(trainer, planned_steps)
+
+    @classmethod
+    @cache
+    def _rows(cls) -> Dataset:
+        return Dataset.from_list(list(cls.ROWS))
 
     def __enter__(self) -> Self:
         return self
