@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
@@ -92,9 +92,8 @@ class LLMConfig:
     @property
     def sampling(self) -> Sampling:
         """How a node is answered that has no settings of its own."""
-        return _sampling(
-            "temperature", {}, Sampling(max_new_tokens=ANSWER_TOKENS), temperature=self.temperature
-        )
+        usual = Sampling(max_new_tokens=ANSWER_TOKENS)
+        return _sampling("temperature", {"temperature": self.temperature}, usual)
 
 
 _READ: Mapping[LLMBackend, tuple[str, ...]] = {
@@ -160,24 +159,17 @@ def overridden(sampling: Sampling, given: Mapping[str, Any]) -> Sampling:
 
 
 def _sampling(
-    where: str,
-    given: Mapping[str, Any],
-    usual: Sampling,
-    others: tuple[str, ...] = (),
-    **more: Any,
+    where: str, given: Mapping[str, Any], usual: Sampling, others: tuple[str, ...] = ()
 ) -> Sampling:
-    settings = {name: getattr(usual, name) for name in _SAMPLING} | more
     for name, value in given.items():
         if name not in _SAMPLING:
             allowed = ", ".join((*others, *_SAMPLING))
             raise ConfigError(f"{where}: unknown setting {name!r}: give one of {allowed}")
-        settings[name] = value
-    for name, value in settings.items():
         kinds = (int,) if name in ("top_k", "max_new_tokens") else (int, float)
         if type(value) not in kinds:
             raise ConfigError(f"{where}: {name} is {value!r}: give a number")
     try:
-        return Sampling(**settings)
+        return replace(usual, **given)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from error
 

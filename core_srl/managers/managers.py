@@ -17,6 +17,7 @@ from core_srl.managers.llm_config import (
     node_settings,
     overridden,
 )
+from srl_agents.llm.backends.chat_backend import Usage
 from srl_envs.loading.extras import needed_by
 from srl_train.errors import ConfigError
 
@@ -30,9 +31,7 @@ class _Node:
     conversation: Any
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held by whoever speaks with it."""
-    requests: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    usage: Usage = field(default_factory=Usage)
 
 
 class SharedLLMManager:
@@ -98,9 +97,7 @@ class SharedLLMManager:
         sampling = overridden(node.settings.sampling, kwargs)
         with node.lock:
             response, node.conversation = self._model.answer(node.conversation, prompt, sampling)
-            node.requests += 1
-            node.prompt_tokens += response.prompt_tokens or 0
-            node.completion_tokens += response.completion_tokens or 0
+            node.usage.add(response)
         return response
 
     def update_shared_parameters(
@@ -123,9 +120,9 @@ class SharedLLMManager:
         """
         usage = {
             name: {
-                "requests": node.requests,
-                "prompt_tokens": node.prompt_tokens,
-                "completion_tokens": node.completion_tokens,
+                "requests": node.usage.answers,
+                "prompt_tokens": node.usage.prompt_tokens,
+                "completion_tokens": node.usage.completion_tokens,
             }
             for name, node in list(self._nodes.items())  # others may register meanwhile
         }

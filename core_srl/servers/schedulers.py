@@ -14,12 +14,12 @@ import psutil
 from core_srl.arguments import text, whole
 from core_srl.managers.llm_config import ANSWER_TOKENS, LLMConfig, LLMResponse, overridden
 from core_srl.models import MODERN_MODELS
-from srl_agents.errors import BackendError, ServerUnavailable, ServingError
+from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.sources import folder_of
 from srl_agents.llm.backends.openai import OpenAIModel
-from srl_agents.llm.backends.retrying import RetryPolicy, TransientError
+from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.endpoint import UNREACHABLE, Endpoint
@@ -240,13 +240,7 @@ class UnifiedScheduler:
         base, prompt = self._models[model_id], request.messages[-1]["content"]
 
         async def call(endpoint: Endpoint) -> LLMResponse:
-            try:
-                answer = await self._client(endpoint, base).answer(request)
-            except TransientError as error:
-                if error.unreachable:
-                    raise ServerUnavailable(str(error)) from error
-                raise
-            return LLMResponse(**vars(answer))
+            return LLMResponse(**vars(await self._client(endpoint, base).answer(request)))
 
         task = Task(
             owner=model_id,

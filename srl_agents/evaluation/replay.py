@@ -58,7 +58,7 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
     yield _shown(env)
     ends: dict[str, bool] = {}
     for number, turn in enumerate(episode.turns, start=1):
-        movers = [str(step.agent) for step in turn]  # a file may hold anything
+        movers = [step.agent for step in turn]
         if sorted(movers) != sorted(env.agents):
             raise EpisodeError(
                 f"turn {number}: the record has moves of {', '.join(movers) or 'nobody'}, "
@@ -91,9 +91,7 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
 
 
 def _compare(number: int, step: AgentStep, reward: float) -> None:
-    told: Any = step.reward  # here too
-    near = isinstance(told, float) and math.isclose(reward, told, rel_tol=SAME, abs_tol=SAME)
-    if not (near or told == reward):
+    if not math.isclose(reward, step.reward, rel_tol=SAME, abs_tol=SAME):
         raise EpisodeError(
             f"turn {number}, {step.agent}: the record says that it earned {step.reward!r}, played "
             f"again it earns {reward!r}; the record was changed, or another version of the game "

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.bootstrap import bootstrap_interval
-from srl_agents.evaluation.pass_at_k import pass_at_k
 from srl_envs.scenarios.scenario import Scenario
 
 KINDS = ("difficulty", "family")
@@ -155,6 +155,22 @@ def _problem(scenario: Scenario, start: int, played: Sequence[Episode]) -> Probl
         n=len(ends),
         c=sum(bool(info.get("success")) for info in ends),
     )
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """1 - C(n - c, k) / C(n, k): the share of the k-subsets of n answers that hold one of the c.
+
+    That is the probability that at least one of k answers solves a problem, estimated without bias
+    from n of which c do (Chen et al. 2021, "Evaluating Large Language Models Trained on Code",
+    eq. 1).
+
+    Raises ValueError where k is not in 1..n, or c not in 0..n.
+    """
+    if not 1 <= k <= n:
+        raise ValueError(f"pass@{k} of {n} answers: k must be 1 to {n}, give fewer or sample more")
+    if not 0 <= c <= n:
+        raise ValueError(f"{c} of {n} answers solve the problem: give 0 to {n}")
+    return 1.0 - comb(n - c, k) / comb(n, k)
 
 
 def _plain(value: Any) -> int | str:

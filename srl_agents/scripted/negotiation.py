@@ -117,8 +117,8 @@ class Reciprocator(Negotiator):
     since their first and a little goodwill per move, and never below the reservation.
     """
 
-    def __init__(self, rules: NegotiationRules, rounds: int, *, name: str = "reciprocator") -> None:
-        super().__init__(rules, rounds, beta=0.0, name=name)
+    def __init__(self, rules: NegotiationRules, rounds: int) -> None:
+        super().__init__(rules, rounds, beta=0.0, name="reciprocator")
 
     def target(
         self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks

@@ -213,8 +213,8 @@ class Endpoint:
         """Close the connections."""
         await background_loop.await_(self._client.close())
 
-    async def _post(self, path: str, body: Any = None) -> Any:
-        return await self._run(lambda: self._ask("post", path, body))
+    async def _post(self, path: str) -> Any:
+        return await self._run(lambda: self._ask("post", path))
 
     async def _change(self, path: str, body: Any, name: str, *, there: bool) -> None:
         """Ask for a change after which `name` is served, or is not."""

@@ -11,6 +11,7 @@ from mrlm.algorithms import load_policy
 from mrlm.config import ExperimentConfig, TrainingConfig
 from mrlm.core import GenerationConfig, LLMEnvironment, SimulatedEnvironment
 from srl_agents.errors import BackendError
+from srl_train.distributed import processes
 from srl_train.errors import ConfigError
 
 MODEL = "hub name, folder, or tiny: the embedded model, which needs no download"
@@ -47,6 +48,10 @@ def experiment(args: argparse.Namespace, algorithm: str, **sections: Any) -> Exp
 
 
 def tell(results: dict[str, Any]) -> None:
+    """What came of it, by the first of several processes; then all leave."""
+    processes.leave()
+    if not processes.is_main():
+        return
     for when, measured in results["evaluation"].items():
         print(f"{when}: reward {measured['raw_reward']:.4f} in {measured['episodes']} episodes")
     for stage in results["stages"]:

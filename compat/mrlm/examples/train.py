@@ -8,7 +8,6 @@ from policy import experiment, load, options, tell
 from mrlm.algorithms.grpo import GRPOTrainer
 from mrlm.config import DistributedConfig, GRPOConfig
 from mrlm.environments.math import MathProblemGenerator, MathReasoningEnvironment
-from srl_train.distributed import processes
 
 
 def main() -> None:
@@ -22,10 +21,7 @@ def main() -> None:
         grpo=GRPOConfig(group_size=8),
         distributed=DistributedConfig(enabled=True, strategy=args.strategy),
     )
-    results = GRPOTrainer(load(args, environments), environments, config).train()
-    if processes.is_main():
-        tell(results)
-    processes.leave()
+    tell(GRPOTrainer(load(args, environments), environments, config).train())
 
 
 if __name__ == "__main__":

@@ -10,17 +10,13 @@ from policy import experiment, load, options, tell
 from mrlm.algorithms.ppo import PPOTrainer
 from mrlm.config import DistributedConfig
 from mrlm.environments.math import MathProblemGenerator, MathReasoningEnvironment
-from srl_train.distributed import processes
 
 
 def main() -> None:
     args = options(__doc__, "outputs/distributed_ppo").parse_args()
     environments = [MathReasoningEnvironment(MathProblemGenerator(difficulty_range=(1, 3)))]
     config = experiment(args, "ppo", distributed=DistributedConfig(enabled=True, strategy="ddp"))
-    results = PPOTrainer(load(args, environments), environments, config).train()
-    if processes.is_main():
-        tell(results)
-    processes.leave()
+    tell(PPOTrainer(load(args, environments), environments, config).train())
 
 
 if __name__ == "__main__":

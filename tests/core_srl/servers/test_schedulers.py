@@ -18,9 +18,8 @@ from core_srl import (
     create_unified_scheduler,
 )
 from core_srl.servers import schedulers
-from srl_agents.errors import BackendError, PlacementError, ServingError
+from srl_agents.errors import BackendError, PlacementError, ServerUnavailable, ServingError
 from srl_agents.llm.backends.huggingface.sources import folder_of
-from srl_agents.llm.backends.retrying import TransientError
 from srl_agents.serving import server as server_module
 from srl_agents.serving.fleet import Fleet
 from srl_agents.serving.gpus import Gpu
@@ -145,7 +144,7 @@ def test_a_server_that_takes_no_connection_is_left_to_the_other(python, model, m
     async def refused_at_first(self, request):
         asked.append(self)
         if self is asked[0]:
-            raise TransientError("connection refused", unreachable=True)
+            raise ServerUnavailable("connection refused")
         return await answer(self, request)
 
     monkeypatch.setattr(schedulers.OpenAIModel, "answer", refused_at_first)

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from srl_agents.evaluation.pass_at_k import pass_at_k
+from srl_agents.evaluation.solved import pass_at_k
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ import pytest
 from srl_agents.episode import Decision
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.bootstrap import bootstrap_interval
-from srl_agents.evaluation.pass_at_k import pass_at_k
 from srl_agents.evaluation.scenarios import play_scenario, score, scored
-from srl_agents.evaluation.solved import refuse_unsolvable, solved
+from srl_agents.evaluation.solved import pass_at_k, refuse_unsolvable, solved
 from srl_agents.scripted.registry import classic_policy
 from srl_envs.scenarios.lookup import scenario
 from srl_envs.scenarios.scenario import Scenario

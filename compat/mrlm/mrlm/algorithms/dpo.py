@@ -77,7 +77,7 @@ class PreferenceDataset:
     def to_json(self, path: str | Path) -> None:
         """Write the pairs to a file."""
         with whole_file(Path(path)) as file:
-            json.dump({"pairs": [_plain(pair) for pair in self.pairs]}, file, indent=2)
+            json.dump({"pairs": [asdict(pair) for pair in self.pairs]}, file, indent=2)
 
     @classmethod
     def from_json(cls, path: str | Path) -> Self:
@@ -177,8 +177,3 @@ def write_pairs(pairs: PreferenceDataset, place: Place) -> Path:
         with whole_file(path) as file:
             file.writelines(json.dumps(pair.line()) + "\n" for pair in pairs)
     return path
-
-
-def _plain(pair: PreferencePair) -> dict[str, Any]:
-    prompt = [message.to_dict() for message in pair.prompt]
-    return {**asdict(pair), "prompt": prompt}

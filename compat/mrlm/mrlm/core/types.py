@@ -40,7 +40,7 @@ class Message:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        return {"role": str(self.role), "content": self.content, "metadata": self.metadata}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -59,8 +59,7 @@ class Observation:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, where `state` and `info` are."""
-        told = {"state": self.state, "done": self.done, "info": self.info}
-        return {"messages": [message.to_dict() for message in self.messages], **told}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -74,20 +74,17 @@ class KeptCaches:
 
     def use(self) -> CacheUse:
         """What is kept, and what it saved."""
-        caches = self._caches()
+        # A conversation may be released in another thread meanwhile: hence the copy.
+        handles = list(self._handles.values())
+        caches = {id(handle.kept): handle.kept for handle in handles}.values()
         return CacheUse(
-            len(self._handles),
+            len(handles),
             sum(cache.tokens for cache in caches),
             sum(cache.nbytes for cache in caches),
             self._asked,
             self._reused,
             self._dropped,
         )
-
-    def _caches(self) -> list[KeptCache]:
-        # A conversation may be released in another thread meanwhile: hence the copy.
-        handles = list(self._handles.values())
-        return list({id(handle.kept): handle.kept for handle in handles}.values())
 
     def _too_much(self) -> bool:
         if self.most_tokens is None and self.most_bytes is None:
