@@ -213,11 +213,6 @@ class RunConfig(Section):
         updates = self.updates
         return updates.sample_budget if isinstance(updates, AsynchronousConfig) else {}
 
-    @property
-    def max_staleness(self) -> int:
-        """A model's own updates after which its samples are dropped."""
-        return self.updates.max_staleness
-
     def _check_names(self) -> None:
         groups: tuple[tuple[str, ...], ...] = ()
         if isinstance(self.updates, SynchronizedConfig | FederatedConfig):
@@ -368,7 +363,7 @@ class RunConfig(Section):
                 f"backend.servers: got {len(backend.servers)} where {models.count} whole models "
                 "train: give one for each, in order, or models.adapters for models on one base"
             )
-        bound = self.max_staleness
+        bound = self.updates.max_staleness
         rule = backend.publish
         drawn = {name for name, own in self.opponent_pools.items() if own.draw == "nash"}
         if drawn and rule != PublishUpdatesConfig():

@@ -223,7 +223,7 @@ def _with_parts(
             name: SampleBuffer(
                 config.rollout.group_size,
                 config.sample_budget.get(name),
-                config.max_staleness,
+                config.updates.max_staleness,
             )
             for name in learners
         },

@@ -348,7 +348,7 @@ def room(config: RunConfig, model: str, agents: int) -> int:
     the module."""
     per_round = agents * config.rollout.episodes
     updates = -(-per_round // config.sample_budget.get(model, per_round))
-    bound = config.max_staleness
+    bound = config.updates.max_staleness
     if isinstance(config.backend, VLLMBackendConfig):
         rule = config.backend.publish
         if isinstance(rule, PublishUpdatesConfig):

@@ -190,7 +190,7 @@ def publish_update(run: Run, model: str) -> None:
         if behind >= rule.every:
             run.engine.publish(run, model)
         return
-    if behind > run.config.max_staleness:  # what older weights play could not be trained on
+    if behind > run.config.updates.max_staleness:  # what older weights play could not be trained on
         run.engine.publish(run, model)
         return
     before = _mean_reward(run, model, rule.episodes)

@@ -83,7 +83,7 @@ def may_be_stale(config: RunConfig, model: str) -> bool:
     samples may be left for later: even a budget of whole rounds is out of step after a group that
     failed.
     """
-    ahead = config.engine.play_ahead and config.max_staleness > 0
+    ahead = config.engine.play_ahead and config.updates.max_staleness > 0
     return ahead or model in config.sample_budget
 
 

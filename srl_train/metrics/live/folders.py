@@ -8,6 +8,7 @@ from pathlib import Path
 
 from srl_envs.loading.untrusted import printable
 from srl_train.metrics.live.follower import Follower, holds_run
+from srl_train.metrics.live.tail import is_inside
 
 DEEPEST = 3
 """Folders below one that was given in which runs are looked for."""
@@ -68,13 +69,9 @@ def _runs_in(top: Path) -> Iterator[tuple[Path, Path]]:
 def _folders_in(folder: Path, root: Path) -> list[Path]:
     try:
         found = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-        return [one for one in found if os.path.isdir(one) and _is_inside(one, root)]
+        return [one for one in found if os.path.isdir(one) and is_inside(one, root)]
     except OSError:  # gone, or not to be read: no run is in it
         return []
-
-
-def _is_inside(path: Path, root: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(root)
 
 
 def _changed(folder: Path) -> float:

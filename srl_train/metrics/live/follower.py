@@ -14,7 +14,7 @@ from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import MAX_BYTES
 from srl_train.config.yaml_file import MAX_YAML
 from srl_train.metrics.errors import MetricsError, RunFolderError
-from srl_train.metrics.live.tail import Tail, open_inside
+from srl_train.metrics.live.tail import Tail, is_inside, open_inside
 from srl_train.metrics.live.watched_run import GameSoFar, Passes, RoundsSoFar, Spans, WatchedRun
 from srl_train.metrics.run_folder import config_of, summary_of
 
@@ -173,13 +173,13 @@ class Follower:
         """Look for new files of sample episodes; whether there are."""
         folder = self.folder / "episodes"
         try:
-            if not self._holds(folder):
+            if not is_inside(folder, self.root):
                 raise RunFolderError(f"episodes leads outside {self.root}: it is not read")
             signature = folder.stat().st_mtime_ns
             if self._seen.get("episodes") == signature:
                 return False
             newest = sorted(folder.glob("round_*.jsonl"))[-MOST_SAMPLES:]
-            found = [one for one in newest if self._holds(one) and one.is_file()]
+            found = [one for one in newest if is_inside(one, self.root) and one.is_file()]
         except FileNotFoundError:
             signature, found = 0, []
         except (RunFolderError, OSError) as error:
@@ -187,10 +187,6 @@ class Follower:
         self._seen["episodes"] = signature
         self._files, before = tuple(found), self._files
         return self._files != before
-
-    def _holds(self, path: Path) -> bool:
-        """Whether the path lies within the root, links followed."""
-        return Path(os.path.realpath(path)).is_relative_to(self.root)
 
     def _trouble(self, name: str, error: Exception) -> bool:
         """Note what cannot be read; whether that is new."""

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from srl_train.metrics.live import documents
 from srl_train.metrics.live.feed import Feed
@@ -113,7 +112,7 @@ class Hub:
         news = versions != self._shown.get(name) and time.monotonic() - feed.built > pause
         if feed.empty or news:
             began = time.monotonic()
-            feed.publish(await asyncio.to_thread(self._plain, name))
+            feed.publish(await asyncio.to_thread(lambda: plain(self._document(name))))
             feed.built = time.monotonic()
             self._shown[name], self._took[name] = versions, feed.built - began
         return any(follower.behind for follower in watched)
@@ -138,9 +137,6 @@ class Hub:
             found = []
         self._graphs[name] = run.files, found
         self._measured = time.monotonic()
-
-    def _plain(self, name: str) -> Any:
-        return plain(self._document(name))
 
     def _document(self, name: str) -> Document:
         known = self.folders.runs

@@ -18,13 +18,19 @@ REMEMBERED = 64
 """Bytes before the place that was reached, by which a file that was written anew is known."""
 
 
+def is_inside(path: Path, root: Path) -> bool:
+    """Whether the path lies within `root`, a resolved folder, links followed."""
+    # Of links in a circle realpath stops, where Path.resolve raises.
+    return Path(os.path.realpath(path)).is_relative_to(root)
+
+
 def open_inside(path: Path, root: Path) -> BinaryIO:
     """The plain file, opened for reading.
 
     `root` is a resolved folder. Raises RunFolderError for what lies outside it, links followed, and
     for what is no plain file; OSError as the system.
     """
-    real = os.path.realpath(path)  # of links in a circle it stops, where Path.resolve raises
+    real = os.path.realpath(path)  # once: what is opened is what was looked at
     if not Path(real).is_relative_to(root):
         raise RunFolderError(f"{path.name} leads outside {root}: it is not read")
     descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

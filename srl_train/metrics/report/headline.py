@@ -158,10 +158,6 @@ def in_words(run: Run) -> list[str]:
         return [f"{run.environment}: no reward is recorded yet"]
     warned = [f"warning: {line}" for line in run.warnings]
     lines = [*warned, f"{run.environment}: mean raw reward {told}"]
-    for stage in run.stages:
-        measured = number_at(run.summary, "evaluation", f"after_{stage}", "raw_reward")
-        if math.isfinite(measured):
-            lines.append(f"{measured:.4f} after {stage}")
     if math.isfinite(head.before) and math.isfinite(head.after):
         return [*lines, *change_in_words(head.change, run.baselines, run.mode)]
     if math.isfinite(head.position):

@@ -92,7 +92,7 @@ def test_the_defaults_where_everything_is_there(monkeypatch, tmp_path):
     assert run.seats == {
         "agent_0": "model_0", "agent_1": "openai_1", "agent_2": "claude_2", "agent_3": "model_1",
     }  # fmt: skip
-    assert (run.engine.name, run.engine.play_ahead, run.max_staleness) == ("ray", True, 1)
+    assert (run.engine.name, run.engine.play_ahead, run.updates.max_staleness) == ("ray", True, 1)
     assert run.engine.learner_gpus == run.engine.player_gpus == 1.0
     assert config.dealt_types() == {
         "model_0": "qwen3", "model_1": "llama3", "openai_1": "openai", "claude_2": "claude",
@@ -126,7 +126,7 @@ READ = {  # documented field -> another value -> what it becomes
     "save_interval": (5, lambda run: run.checkpoints.every == 1),
     "max_checkpoints": (-1, lambda run: run.checkpoints.keep == -1),
     "enable_verl": (False, lambda run: not getattr(run.backend, "batched", True)),
-    "enable_areal": (True, lambda run: run.engine.play_ahead and run.max_staleness == 1),
+    "enable_areal": (True, lambda run: run.engine.play_ahead and run.updates.max_staleness == 1),
     "kv_cache_size": (5000, lambda run: run.backend.kept_tokens == 5000),
     "enable_monitoring": (False, lambda run: run.logging.evaluation_episodes == 0),
     "log_metrics_interval": (40, lambda run: run.logging.every == 4),

@@ -263,7 +263,7 @@ def test_stages_stand_before_the_rounds(tmp_path, capsys):
         evaluation=evaluation,
     )  # fmt: skip
     assert main(["report", str(folder)]) == 0
-    assert "0.8123 after sft" in capsys.readouterr().out
+    assert "after sft 0.8123" in " ".join(capsys.readouterr().out.split())
     page = told_by(folder / "report.html")
     assert "4 models learning together after SFT" in page
     assert "before 0.76 after sft 0.8123 after 0.85" in page
