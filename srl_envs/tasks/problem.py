@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games.maze.level import SPLITS, TEST_SHARE
 from srl_envs.text.spaces import TEXT_LENGTH
 from srl_envs.validation import number_between
 
+T = TypeVar("T")
 QUESTION_LENGTH = TEXT_LENGTH * 3 // 4  # characters; the rest of what is told is feedback
 
 
@@ -51,6 +54,11 @@ class Problem:
     def split(self) -> str:
         """ "train" or "test": one key in five is held out, decided by the key alone."""
         return SPLITS[int(self.identity, 16) % TEST_SHARE == 0]
+
+
+def pick(rng: np.random.Generator, things: Sequence[T]) -> T:
+    """One of them, each as likely as any other."""
+    return things[int(rng.integers(len(things)))]
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ from srl_envs.tasks.free_text_game import (
     Outcome,
     readable_text,
 )
+from srl_envs.tasks.problem import pick
 from srl_envs.text.view import ParseFailure, Samples, parse_choice
 from srl_envs.validation import check_choice, parallel_form, whole_number
 
@@ -140,7 +141,7 @@ class DebateEnv(FreeTextGame):
 
     def begin(self, options: Mapping[str, Any]) -> None:
         """Draw the motion, or take the one that `options` names under "motion"."""
-        drawn = self.topics[int(self.generator.integers(len(self.topics)))]
+        drawn = pick(self.generator, self.topics)
         named = options.get("motion")
         motion = drawn if named is None else checked_all([named])[0]
         self.debate = Debate(motion, simultaneous=self.order == "simultaneous")

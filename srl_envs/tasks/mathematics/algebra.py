@@ -10,16 +10,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from srl_envs.tasks.base import Problem
 from srl_envs.tasks.mathematics.formatting import (
     between,
     joined,
     nonzero,
-    pick,
     problem,
     times,
     written,
 )
+from srl_envs.tasks.problem import Problem, pick
 
 FAMILY = "algebra"
 FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}

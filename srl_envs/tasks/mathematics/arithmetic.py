@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from srl_envs.tasks.base import Problem
-from srl_envs.tasks.mathematics.formatting import between, decimal, pick, problem
+from srl_envs.tasks.mathematics.formatting import between, decimal, problem
+from srl_envs.tasks.problem import Problem, pick
 
 FAMILY = "arithmetic"
 

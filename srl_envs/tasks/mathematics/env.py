@@ -21,6 +21,7 @@ from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv
 from srl_envs.tasks.grading import expressions, math_answers, math_verify_answers
 from srl_envs.tasks.grading.extract import final_answer
 from srl_envs.tasks.mathematics import algebra, arithmetic, datasets, multi_step, word_problems
+from srl_envs.tasks.problem import pick
 from srl_envs.text.view import ParseFailure, Samples
 from srl_envs.validation import check_choice, parallel_form, some_of
 
@@ -83,8 +84,8 @@ class Mathematics(Task):
         """A problem of one of the families, or of the file."""
         if self.problems is not None:
             fitting = [one for one in self.problems if one.difficulty == difficulty]
-            return (fitting or self.problems)[int(rng.integers(len(fitting or self.problems)))]
-        return FAMILIES[self.families[int(rng.integers(len(self.families)))]](rng, difficulty)
+            return pick(rng, fitting or self.problems)
+        return FAMILIES[pick(rng, self.families)](rng, difficulty)
 
     def read(self, text: str) -> str | ParseFailure:
         """The final answer; in this task it may not be longer than a line."""

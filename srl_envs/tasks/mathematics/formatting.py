@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from srl_envs.tasks.base import Problem
+from srl_envs.tasks.problem import Problem, pick
 
 Number = int | Fraction
 
@@ -35,12 +34,6 @@ def problem(
     )
 
 
-def work(drawn: Problem) -> int:
-    """The stated measure of difficulty: three for each operation, and one for each digit told."""
-    digits = sum(character.isdigit() for character in drawn.question)
-    return 3 * int(drawn.data["operations"]) + digits
-
-
 def written(value: Number) -> str:
     """A whole number or a fraction in lowest terms."""
     return str(Fraction(value))
@@ -57,15 +50,9 @@ def between(rng: np.random.Generator, low: int, high: int) -> int:
     return int(rng.integers(low, high + 1))
 
 
-def pick(rng: np.random.Generator, things: Sequence[Any]) -> Any:
-    """One of them."""
-    return things[int(rng.integers(len(things)))]
-
-
 def nonzero(rng: np.random.Generator, size: int) -> int:
     """A whole number from -size to size that is not 0."""
-    sign: int = pick(rng, (1, -1))
-    return sign * between(rng, 1, size)
+    return pick(rng, (1, -1)) * between(rng, 1, size)
 
 
 def joined(first: int | str, *signed: tuple[int, str]) -> str:

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from srl_envs.tasks.base import Problem
-from srl_envs.tasks.mathematics.formatting import between, pick, problem
+from srl_envs.tasks.mathematics.formatting import between, problem
+from srl_envs.tasks.problem import Problem, pick
 
 FAMILY = "multi-step"
 

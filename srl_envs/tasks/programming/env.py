@@ -21,7 +21,7 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.loading import references
 from srl_envs.sandbox import LEVELS, Limits, Run, Sandbox, Test, TestReport, Verdict
 from srl_envs.tasks.base import Task, TaskEnv
-from srl_envs.tasks.problem import Attempt, Grade, Problem
+from srl_envs.tasks.problem import Attempt, Grade, Problem, pick
 from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
 from srl_envs.text.view import ParseFailure, Samples
@@ -74,7 +74,7 @@ class Programming(Task):
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
         """A problem of one of the families, or of the file."""
         if self.problems is not None:
-            return self.problems[int(rng.integers(len(self.problems)))]
+            return pick(rng, self.problems)
         levels = {level for family in self.families for level in FAMILIES[family]}
         nearest = min(levels, key=lambda level: (abs(level - difficulty), level))
         fitting = [
@@ -82,7 +82,7 @@ class Programming(Task):
             for family in self.families
             for template in FAMILIES[family].get(nearest, ())
         ]
-        family, template = fitting[int(rng.integers(len(fitting)))]
+        family, template = pick(rng, fitting)
         return problem(family, template, rng, nearest)
 
     def read(self, text: str) -> str | ParseFailure:

@@ -15,7 +15,7 @@ import numpy as np
 
 from srl_envs.sandbox import Call, Test
 from srl_envs.sandbox.guest.serialization import dumps
-from srl_envs.tasks.problem import Problem
+from srl_envs.tasks.problem import Problem, pick
 
 VISIBLE, HIDDEN = 2, 4  # tests
 TRIES = 200  # draws of arguments, so that tests differ
@@ -87,9 +87,7 @@ def _text(rng: np.random.Generator) -> tuple[str]:
 
 
 def _pick(rng: np.random.Generator, options: Mapping[str, str]) -> tuple[str, str]:
-    words = list(options)
-    chosen = words[int(rng.integers(len(words)))]
-    return chosen, options[chosen]
+    return pick(rng, list(options.items()))
 
 
 RETURNS = MappingProxyType(

@@ -26,6 +26,7 @@ from srl_envs.loading import references
 from srl_envs.loading.untrusted import framed
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView
 from srl_envs.tasks.grading.math_answers import same_value, words_of
+from srl_envs.tasks.problem import pick
 from srl_envs.tasks.tool_use.errors import ToolError
 from srl_envs.tasks.tool_use.file_store import FileStore, JailedFolder, MemoryFiles
 from srl_envs.tasks.tool_use.generators import FAMILIES
@@ -130,9 +131,8 @@ class ToolUse(Task):
         """A problem of one of the families, or one of those that were given."""
         if self.problems is not None:
             fitting = [one for one in self.problems if one.difficulty == difficulty]
-            return (fitting or self.problems)[int(rng.integers(len(fitting or self.problems)))]
-        family = self.families[int(rng.integers(len(self.families)))]
-        return FAMILIES[family].draw(rng, difficulty)
+            return pick(rng, fitting or self.problems)
+        return FAMILIES[pick(rng, self.families)].draw(rng, difficulty)
 
     def read(self, text: str) -> str | ParseFailure:
         """The text itself where there are calls or an answer in it."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.tasks.base import Problem
+from srl_envs.tasks.problem import Problem, pick
 from srl_envs.tasks.tool_use.file_store import MemoryFiles
 from srl_envs.tasks.tool_use.parsing import ToolCall
 from srl_envs.tasks.tool_use.registry import ToolResult
@@ -112,7 +112,7 @@ def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 def read(rng: np.random.Generator, difficulty: int) -> Problem:
     """One tool: the number in one of several files."""
     draft = Draft(_files(rng, difficulty, 1 + difficulty))
-    name = _pick(rng, list(draft.files))
+    name = pick(rng, list(draft.files))
     answer = draft.use("read_file", path=name)
     question = f"Which number is in {name}?"
     return draft.problem("read", difficulty, question, answer, f"{name} {answer}")
@@ -121,10 +121,10 @@ def read(rng: np.random.Generator, difficulty: int) -> Problem:
 def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
     """One tool: a fact about a town; from difficulty 3 on about the river it lies on."""
     draft = Draft()
-    town = _pick(rng, towns())
+    town = pick(rng, towns())
     draft.use("search", evidence=town, query=town)
     if difficulty < 3:
-        fact = _pick(rng, list(FACTS))
+        fact = pick(rng, list(FACTS))
         question, answer = FACTS[fact].format(town=town), _facts()[town][fact]
     else:
         river = f"River {_facts()[town]['river']}"
@@ -145,7 +145,7 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
         whole = int(rng.integers(10))
         part = int(rng.integers(whole + 1))
         first, last = (whole - part, part) if mark == "+" else (whole, part)
-        draft, given = Draft({_pick(rng, FILE_NAMES): str(first)}), str(last)
+        draft, given = Draft({pick(rng, FILE_NAMES): str(first)}), str(last)
     else:
         draft = Draft(_files(rng, difficulty, 1 + difficulty))
         given = _number(rng, difficulty)
@@ -198,7 +198,7 @@ def follow(rng: np.random.Generator, difficulty: int) -> Problem:
 
 def look_up_and_read(rng: np.random.Generator, difficulty: int) -> Problem:
     """Nested: what is found names the file to read; from difficulty 3 on there is a sum to do."""
-    town = _pick(rng, towns())
+    town = pick(rng, towns())
     river = _facts()[town]["river"].lower()
     rivers = sorted({_facts()[other]["river"].lower() for other in towns()} - {river})
     others = [str(other) for other in rng.permutation(rivers)[:difficulty]]
@@ -305,10 +305,6 @@ def _facts() -> Mapping[str, Mapping[str, str]]:
 def towns() -> list[str]:
     """The towns of the shipped corpus."""
     return [title for title, facts in _facts().items() if "river" in facts]
-
-
-def _pick(rng: np.random.Generator, among: Sequence[str]) -> str:
-    return among[int(rng.integers(len(among)))]
 
 
 def _number(rng: np.random.Generator, difficulty: int) -> str:

@@ -16,7 +16,7 @@ from srl_envs.tasks.grading import expressions
 from srl_envs.tasks.grading.math_answers import same_answer
 from srl_envs.tasks.mathematics import algebra, arithmetic, datasets, multi_step, word_problems
 from srl_envs.tasks.mathematics.env import FAMILIES, Mathematics
-from srl_envs.tasks.mathematics.formatting import decimal, work
+from srl_envs.tasks.mathematics.formatting import decimal
 from srl_envs.text.env import TextEnv
 from srl_envs.text.view import ParseFailure
 from tests.srl_envs.text.hostile_pieces import hear_hostile
@@ -47,6 +47,11 @@ def test_draws_are_sound(family, level):
 def test_the_same_seed_draws_the_same(family, level):
     assert drawn(family, level, 20, seed=3) == drawn(family, level, 20, seed=3)
     assert drawn(family, level, 20, seed=3) != drawn(family, level, 20, seed=4)
+
+
+def work(problem):
+    """The documented measure: three for each operation, and one for each digit told."""
+    return 3 * problem.data["operations"] + sum(map(str.isdigit, problem.question))
 
 
 @every_family
