@@ -7,7 +7,7 @@ missing. Only what is damaged beyond that is a RunFolderError.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,7 +91,8 @@ class Run:
     def models(self) -> tuple[str, ...]:
         """The models that trained, in the order of the rounds' rows, else of the stages'."""
         passes = (row for rows in self.stages.values() for row in rows)
-        return tuple(dict.fromkeys(name for row in (*self.rows, *passes) for name in row["models"]))
+        named = (name for row in (*self.rows, *passes) for name in row["models"])
+        return tuple(dict.fromkeys((*self.names("models"), *named)))
 
     @property
     def rounds(self) -> list[int]:
@@ -228,14 +229,19 @@ def _stages(
     for place, row in enumerate(read_metrics(path) if path.exists() else (), start=1):
         check_row(path, place, row, "stage")
         by_pass[row["round"]] = row
-    stages: dict[str, tuple[Mapping[str, Any], ...]] = {}
-    for number in sorted(by_pass):
-        name = by_pass[number]["stage"]
-        stages[name] = (*stages.get(name, ()), by_pass[number])
+    stages = by_stage(by_pass[number] for number in sorted(by_pass))
     for name, rows in stages.items():
         planned = number_at(config, name, "epochs")
         if len(rows) < planned:
             notes.append(f"{len(rows)} of {planned:.0f} passes of {name} are done.")
+    return stages
+
+
+def by_stage(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    """Stage -> its rows, of rows in order."""
+    stages: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    for row in rows:
+        stages[row["stage"]] = (*stages.get(row["stage"], ()), row)
     return stages
 
 

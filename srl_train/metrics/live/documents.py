@@ -130,8 +130,9 @@ def _cards(run: WatchedRun) -> Cards:
     return Cards([
         ("Time left", _time_left(run) or MISSING, f"{number(pace.seconds, 3)} s a round"),
         *build.measured(run),
-        ("Throughput", f"{number(pace.games, 3)} games/s", f"{number(pace.samples, 3)} samples/s"),
-        ("Games", f"{total.episodes:.0f}", f"{total.failed:.0f} failed, kept out of training"),
+        ("Throughput", f"{number(pace.games, 3)} games/s",
+         f"{number(pace.samples, 3)} samples/s · {total.episodes:.0f} games so far, "
+         f"{total.failed:.0f} of them failed"),
     ])  # fmt: skip
 
 

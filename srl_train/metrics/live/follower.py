@@ -16,7 +16,7 @@ from srl_train.config.yaml_file import MAX_YAML
 from srl_train.metrics.errors import MetricsError, RunFolderError
 from srl_train.metrics.live.tail import Tail, is_inside, open_inside
 from srl_train.metrics.live.watched_run import GameSoFar, Passes, RoundsSoFar, Spans, WatchedRun
-from srl_train.metrics.run_folder import config_of, summary_of
+from srl_train.metrics.run_folder import by_stage, config_of, summary_of
 
 MOST_SAMPLES = 200
 """Files of sample episodes that are offered: the newest."""
@@ -96,7 +96,7 @@ class Follower:
         return WatchedRun(
             folder=self.folder,
             rows=tuple(rounds.recent)[-1:],
-            stages=self._so_far["stages"].by_stage(),
+            stages=by_stage(self._so_far["stages"].rows),
             summary=self._summary,
             config_text=self._config[0],
             config=self._config[1],

@@ -6,7 +6,6 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +61,6 @@ class Passes:
         row = _row(line)
         check_row(Path("stages.jsonl"), len(self.rows) + 1, row, "stage")
         self.rows.append(row)
-
-    def by_stage(self) -> dict[str, tuple[Mapping[str, Any], ...]]:
-        """Stage -> its rows."""
-        stages: dict[str, tuple[Mapping[str, Any], ...]] = {}
-        for row in self.rows:
-            stages[row["stage"]] = (*stages.get(row["stage"], ()), row)
-        return stages
 
 
 class Spans:
@@ -133,13 +125,6 @@ class WatchedRun(Run):
     def rounds(self) -> list[int]:
         """The last round of each point of the columns."""
         return list(self.so_far.columns.rounds)
-
-    @cached_property
-    def models(self) -> tuple[str, ...]:
-        """The models that train."""
-        passes = (row for rows in self.stages.values() for row in rows)
-        named = (name for row in (*self.rows, *passes) for name in row["models"])
-        return tuple(dict.fromkeys((*self.names("models"), *named)))
 
     @property
     def warnings(self) -> tuple[str, ...]:
