@@ -77,7 +77,7 @@ class SimultaneousGame(RoundGame):
         self._shown_phase = ""
         self._past: list[tuple[Sequence[int], Sequence[float]]] = []  # kept for pictures only
         super().__init__(
-            {agent: spaces.Discrete(len(answers)) for agent in agents},
+            agents,
             low,
             high,
             max_cycles=max_cycles,
@@ -184,6 +184,9 @@ class SimultaneousGame(RoundGame):
         )
 
     # The machinery.
+
+    def _actions(self) -> spaces.Discrete:
+        return spaces.Discrete(len(self._answers))
 
     def begin(self, options: Mapping[str, Any]) -> None:
         """Start an episode."""

@@ -59,7 +59,7 @@ class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     def __init__(
         self,
-        action_spaces: Mapping[str, spaces.Space[Any]],
+        agents: Sequence[str],
         low: Row,
         high: Row,
         *,
@@ -67,7 +67,7 @@ class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         obs_mode: str,
         render_mode: str | None,
     ) -> None:
-        self.possible_agents = list(action_spaces)
+        self.possible_agents = list(agents)
         self.agents: list[str] = []
         self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
         self.obs_mode: str = check_choice("obs_mode", obs_mode, OBSERVATION_MODES)
@@ -75,10 +75,8 @@ class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
             "render_mode", render_mode, (None, *self.render_modes)
         )
         bounds = np.asarray(low, FLOAT), np.asarray(high, FLOAT)
-        self.action_spaces = action_spaces
-        self.observation_spaces = {
-            agent: self._space_of(spaces.Box(*bounds)) for agent in action_spaces
-        }
+        self.action_spaces = {agent: self._actions() for agent in agents}
+        self.observation_spaces = {agent: self._space_of(spaces.Box(*bounds)) for agent in agents}
         size = len(self.possible_agents)
         self.state_space = spaces.Box(np.tile(bounds[0], size), np.tile(bounds[1], size))
         self.generator = np.random.default_rng()
@@ -103,6 +101,10 @@ class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     def begin(self, options: Mapping[str, Any]) -> None:
         """Start an episode; what is wrong with the options is refused here."""
+        raise NotImplementedError
+
+    def _actions(self) -> spaces.Space[Any]:
+        """An agent's action space."""
         raise NotImplementedError
 
     def _first(self) -> Reset:

@@ -55,25 +55,8 @@ class FreeTextGame(RoundGame):
 
     render_modes: ClassVar[Sequence[str]] = RENDER_MODES
 
-    def __init__(
-        self,
-        agents: Sequence[str],
-        low: Sequence[float],
-        high: Sequence[float],
-        *,
-        max_cycles: int,
-        obs_mode: str,
-        render_mode: str | None,
-    ) -> None:
-        self._shown: dict[str, tuple[str, float]] = {}
-        super().__init__(
-            {agent: TextSpace(ANSWER_LENGTH) for agent in agents},
-            low,
-            high,
-            max_cycles=max_cycles,
-            obs_mode=obs_mode,
-            render_mode=render_mode,
-        )
+    _shown: dict[str, tuple[str, float]]
+    """Agent -> what it wrote last, and what that earned."""
 
     # What a game defines.
 
@@ -138,6 +121,9 @@ class FreeTextGame(RoundGame):
         return "\n".join(lines) + "\n"
 
     # The machinery.
+
+    def _actions(self) -> TextSpace:
+        return TextSpace(ANSWER_LENGTH)
 
     def _first(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         self._shown = {}
