@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 
 from srl_envs.loading.extras import install_line
@@ -55,17 +56,17 @@ def run(args: argparse.Namespace) -> int:
     from srl_envs import registry
     from srl_envs.scenarios import lookup
 
-    _print_table("versions", {"python": platform.python_version()} | versions())
+    print_table("versions", {"python": platform.python_version()} | versions())
     games = {name: registry.entry(name).description for name in registry.names()}
-    _print_table("environments", games)
+    print_table("environments", games)
     kept = {name: lookup.names(name, holdout=True) for name in lookup.environments()}
     counts = {
         name: f"{len(lookup.names(name))}, {len(holdout)} of them held out from training"
         for name, holdout in kept.items()
     }
-    _print_table("scenarios (srl eval --list)", counts)
-    _print_table("update strategies (updates.strategy)", STRATEGIES)
-    _print_table("modes (mode.name)", MODES)
+    print_table("scenarios (srl eval --list)", counts)
+    print_table("update strategies (updates.strategy)", STRATEGIES)
+    print_table("modes (mode.name)", MODES)
     machine = {
         "system": f"{platform.system()} {platform.machine()}",
         "processors": f"{_usable_processors()} usable of {os.cpu_count()}",
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     }
     if args.devices:
         machine |= accelerators()
-    _print_table("machine", machine)
+    print_table("machine", machine)
     return 0
 
 
@@ -120,7 +121,8 @@ def _usable_processors() -> int:
     return os.cpu_count() or 1
 
 
-def _print_table(title: str, rows: dict[str, str]) -> None:
+def print_table(title: str, rows: Mapping[str, str]) -> None:
+    """Names with what they stand for, in two columns."""
     width = max(map(len, rows), default=0)
     tell(f"{title}:")
     for name, value in rows.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mrlm.algorithms import games
-from mrlm.algorithms.dpo import PreferenceDataset, PreferredAnswers, write_pairs
+from mrlm.algorithms.dpo import PreferenceDataset, PreferredAnswers, pairs_in, write_pairs
 from mrlm.algorithms.run_config import run_config
 from mrlm.algorithms.training import Place, train
 from mrlm.config.experiment import ExperimentConfig
@@ -76,14 +76,14 @@ def _file_of(config: ExperimentConfig, place: Place) -> Path | None:
     """The file in the run's folder that it learns from, if it learns from one."""
     algorithm = config.training.algorithm
     if algorithm == "dpo":
-        return place.folder / "data" / "preferences.jsonl"
+        return pairs_in(place)
     if algorithm == "sft" and config.sft.data is not None:
         if config.sft.filter_low_reward:
             raise ConfigError(
                 "sft.filter_low_reward: it chooses among games that are played, and sft.data names "
                 "a file: choose with mrlm collect --filter-reward"
             )
-        return place.folder / "data" / "trajectories.jsonl"
+        return place.data / "trajectories.jsonl"
     return None
 
 
@@ -93,7 +93,7 @@ def _write_data(config: ExperimentConfig, pairs: PreferenceDataset | None, place
     elif config.training.algorithm == "sft" and config.sft.data is not None:
         chats = _chats(config.sft.data)[: config.sft.max_trajectories]
         if processes.is_main():
-            with whole_file(place.folder / "data" / "trajectories.jsonl") as file:
+            with whole_file(place.data / "trajectories.jsonl") as file:
                 file.writelines(json.dumps({"messages": chat}) + "\n" for chat in chats)
 
 

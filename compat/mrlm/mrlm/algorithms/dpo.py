@@ -6,18 +6,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mrlm.algorithms.run_config import run_config
-from mrlm.algorithms.trainer import held, number_of, refuse_frozen
-from mrlm.algorithms.training import Place, train
+from mrlm.algorithms.trainer import PolicyTrainer
+from mrlm.algorithms.training import Place
 from mrlm.config.experiment import ExperimentConfig
 from mrlm.core.environment import SimulatedEnvironment
 from mrlm.core.language_model import LLMEnvironment
 from mrlm.core.types import Message, MessageRole, Observation, Reward
-from mrlm.core.written_game import WrittenGame
 from srl_agents.atomic_files import whole_file
 from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_train.distributed import processes
@@ -131,9 +129,11 @@ class PreferredAnswers(SimulatedEnvironment):
         return [said[int(place)] for place in rng.permutation(len(said))[:count]]
 
 
-class DPOTrainer:
+class DPOTrainer(PolicyTrainer):
     """Trains the model of `policy_env`, in SERVER mode, on pairs of answers; an iteration is a pass
     over them. The reference is the model as training begins."""
+
+    algorithm: ClassVar[str] = "dpo"
 
     def __init__(
         self,
@@ -142,38 +142,25 @@ class DPOTrainer:
         config: ExperimentConfig | None = None,
     ) -> None:
         """Raises EnvConfigError for a frozen policy, and DataError without pairs."""
-        refuse_frozen(policy_env)
-        self.policy_env = policy_env
         self.dataset = PreferenceDataset(tuple(preference_dataset))
-        self.config = config or ExperimentConfig()
+        super().__init__(policy_env, [PreferredAnswers(self.dataset)], config)
 
-    def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """A run of that many passes from the policy as it is now; see PolicyTrainer.train."""
-        place = Place.of(self.config, "dpo")
-        config = run_config(
-            self.config,
-            "dpo",
-            number_of(num_iterations, self.config),
-            environment=None,
-            model=None,
-            generation=self.policy_env.generation_config,
-            data=str(place.folder / "data" / "preferences.jsonl"),
-        )
-        place.cleared()
+    def data_in(self, place: Place) -> Path:
+        """The file of pairs."""
+        return pairs_in(place)
+
+    def write_data(self, place: Place) -> None:
+        """Write the pairs."""
         write_pairs(self.dataset, place)
-        return train(
-            config,
-            place,
-            evaluate_every=0,
-            make_env=lambda: WrittenGame(PreferredAnswers(self.dataset)),
-            models=held(self.policy_env),
-        )
 
 
-def write_pairs(pairs: PreferenceDataset, place: Place) -> Path:
-    """The file that a run learns from, in its folder; written by the main process."""
-    path = place.folder / "data" / "preferences.jsonl"
+def pairs_in(place: Place) -> Path:
+    """The file in a run's folder that it learns from."""
+    return place.data / "preferences.jsonl"
+
+
+def write_pairs(pairs: PreferenceDataset, place: Place) -> None:
+    """Write what a run learns from into its folder, by the main process."""
     if processes.is_main():
-        with whole_file(path) as file:
+        with whole_file(pairs_in(place)) as file:
             file.writelines(json.dumps(pair.line()) + "\n" for pair in pairs)
-    return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -45,23 +46,33 @@ class PolicyTrainer:
         Returns results by name, `evaluation` and `training_metrics` among them.
         """
         config, place = self.config, Place.of(self.config, self.algorithm)
-        longest = config.training.max_episode_length
+        longest, data = config.training.max_episode_length, self.data_in(place)
         named = games.named(self.eval_envs, longest)
+        run = run_config(
+            config,
+            self.algorithm,
+            number_of(num_iterations, config),
+            environment=named,
+            model=None,
+            generation=self.policy_env.generation_config,
+            data=None if data is None else str(data),
+        )
         place.cleared()
+        self.write_data(place)
         return train(
-            run_config(
-                config,
-                self.algorithm,
-                number_of(num_iterations, config),
-                environment=named,
-                model=None,
-                generation=self.policy_env.generation_config,
-            ),
+            run,
             place,
             evaluate_every=config.every("eval"),
             make_env=games.make_env(self.eval_envs, longest) if named is None else None,
             models=held(self.policy_env),
         )
+
+    def data_in(self, place: Place) -> Path | None:
+        """The file in the run's folder that it learns from; None where it plays for that."""
+        return None
+
+    def write_data(self, place: Place) -> None:
+        """Write that file."""
 
 
 def held(policy: LLMEnvironment) -> dict[str, tuple[Any, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,8 @@ FINAL = "final"
 """In the run's folder: the trained model, as transformers and `mrlm eval` load it."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(RunFiles):
     """Where a run is written."""
-
-    folder: Path
-    checkpoints: Path
 
     @classmethod
     def of(cls, config: ExperimentConfig, algorithm: str) -> Place:
@@ -41,7 +36,7 @@ class Place:
         """Move a run that lies there beside it, and say so."""
         if not processes.is_main():
             return
-        moved = RunFiles(self.folder, self.checkpoints).set_aside()
+        moved = self.set_aside()
         if moved is not None:
             log.warning("%s held a run, which is in %s now", self.folder, moved)
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-from collections.abc import Mapping
 
 from mrlm.environments.catalogue import ENVIRONMENTS
-from srl_train.cli.info import accelerators, versions
-from srl_train.cli.notices import tell
+from srl_train.cli.info import accelerators, print_table, versions
 
 ALGORITHMS = {
     "ppo": "on-policy, clipped surrogate with a critic",
@@ -27,16 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print it."""
     system = {"system": f"{platform.system()} {platform.machine()}", "cores": str(os.cpu_count())}
-    _table("system", {**system, "python": platform.python_version()} | accelerators())
-    _table("versions", versions())
-    _table("algorithms", ALGORITHMS)
-    _table("environments", {name: entry[1] for name, entry in ENVIRONMENTS.items()})
+    print_table("system", {**system, "python": platform.python_version()} | accelerators())
+    print_table("versions", versions())
+    print_table("algorithms", ALGORITHMS)
+    print_table("environments", {name: entry[1] for name, entry in ENVIRONMENTS.items()})
     return 0
-
-
-def _table(title: str, rows: Mapping[str, str]) -> None:
-    width = max(map(len, rows))
-    tell(f"{title}:")
-    for name, meaning in rows.items():
-        tell(f"  {name.ljust(width)}  {meaning}")
-    tell()
