@@ -119,7 +119,7 @@ class ModelsConfig(Section):
                 f"base: got a list of {len(self.base)} models where count is {self.count}: "
                 "give one name, or one per model"
             )
-        refuse_for_apis(self.bases, self.frozen_models, constrained=self.constrained)
+        refuse_for_apis(self.bases.values(), self.frozen_models, constrained=self.constrained)
         still = [base for base in self.frozen_models.values() if not is_api_name(base)]
         if self.quantization is not None and self.adapters is None and not still:
             raise ConfigError(
@@ -129,9 +129,10 @@ class ModelsConfig(Section):
         return self
 
     @property
-    def bases(self) -> tuple[str, ...]:
-        """The base of each model, in order."""
-        return (self.base,) * self.count if isinstance(self.base, str) else self.base
+    def bases(self) -> dict[str, str]:
+        """Model -> its base, in order."""
+        own = (self.base,) * self.count if isinstance(self.base, str) else self.base
+        return dict(zip(self.names, own, strict=True))
 
     @property
     def names(self) -> tuple[str, ...]:

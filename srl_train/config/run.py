@@ -257,7 +257,7 @@ class RunConfig(Section):
 
     def _check_players(self) -> None:
         models = self.models
-        bases = dict(zip(models.names, models.bases, strict=True))
+        bases = models.bases
         for pool, settings in self.opponent_pools.items():
             own = {bases[name] for name in settings.of}
             if len(own) > 1:

@@ -196,8 +196,7 @@ def _players(
     if set(wanted) != set(agents):
         assigned = matchmaking_of(config, env).usual
     there = {} if trained is None else models_of_run(trained)
-    named = dict(zip(config.models.names, config.models.bases, strict=True))
-    named |= config.models.frozen_models
+    named = {**config.models.bases, **config.models.frozen_models}
     players = {}
     for agent in agents:
         name = assigned.get(agent, "")

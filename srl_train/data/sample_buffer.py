@@ -46,8 +46,6 @@ class SampleBuffer:
 
     def add(self, samples: Sequence[TokenSample]) -> None:
         """Append whole groups."""
-        if len(samples) % self._group_size:
-            raise ValueError(f"{len(samples)} samples are not groups of {self._group_size}")
         self._samples.extend(samples)
 
     def take(self, version: int, round_number: int) -> UpdateBatch | None:

@@ -23,7 +23,7 @@ from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.data.sample_buffer import SampleBuffer
-from srl_train.distributed import fsdp, processes
+from srl_train.distributed import processes
 from srl_train.engine.builders.environment import build_env
 from srl_train.engine.builders.model_objects import of_objects
 from srl_train.engine.builders.players import (
@@ -146,26 +146,18 @@ def _in_process(
     models: Mapping[str, ModelObject],
 ) -> _Parts:
     """Everything in this process, which is one of `started`."""
-    from srl_train.engine.builders.learners import build_learner, joint_state  # only here: TRL
+    from srl_train.engine.builders.learners import build_learners  # only here: TRL
 
     sampling = build_sampling(config, matchmaking)
     with processes.main_first():
         players = build_backends(config, make_env, server_logs, given=models)
     with ExitStack() as ends:
         ends.callback(players.close)
-        processes.check_equal("the weights to start from", players.modules)
-        if config.parallel == "fsdp" and started > 1:
-            for name, module in players.modules.items():
-                fsdp.shard(name, module)
-        joint = joint_state(config, make_env)
-        learners = {
-            name: build_learner(
-                config, name, module, players.backends[name].tokenizer, matchmaking, sampling, joint
-            )
-            for name, module in players.modules.items()
-        }
-        found = {n: own.parallelism() for n, own in learners.items()}
-        processes.check_started(found, started, config.parallel)
+        modules = players.modules
+        tokenizers = {name: players.backends[name].tokenizer for name in modules}
+        learners = build_learners(
+            config, make_env, modules, tokenizers, matchmaking, sampling, started
+        )
         view = env.unwrapped.text_view
         policies = policies_by_seats(config, make_env, players, view, sampling)
         policies(matchmaking.usual)  # what cannot be built is told now
@@ -248,9 +240,8 @@ def resolved(config: RunConfig) -> RunConfig:
     """The config with its bases, template and files of data by their whole paths: from wherever a
     run is gone on with, it means the same. Raises ConfigError for a base that is not there."""
     models = config.models
-    base: str | tuple[str, ...] = tuple(base_named("models.base", one) for one in models.bases)
-    if isinstance(models.base, str):
-        base = base[0]
+    bases = tuple(base_named("models.base", one) for one in models.bases.values())
+    base = bases[0] if isinstance(models.base, str) else bases
     frozen = {
         n: base_named(f"models.frozen_models.{n}", one) for n, one in models.frozen_models.items()
     }

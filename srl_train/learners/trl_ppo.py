@@ -268,8 +268,6 @@ class PpoLearner(PlayedLearner):
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Take the samples of one update; returns its number of optimizer steps at most."""
-        if any(s.advantages is not None for s in samples):
-            raise ValueError(f"{self.name}: samples bring advantages, PPO has a critic")
         if not isinstance(self._trainer.critic, CentralCritic):
             self._check_room(samples)
         endless = self._trainer.discount == 1.0 and any(s.closing_ids for s in samples)

@@ -39,7 +39,7 @@ def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
 
 def refuse_wrong_names(config: RunConfig) -> None:
     """Raise ConfigError for a base, agent or player that is not there, before torch is loaded."""
-    for base in config.models.bases:
+    for base in config.models.bases.values():
         base_named("models.base", base)
     for name, base in config.models.frozen_models.items():
         base_named(f"models.frozen_models.{name}", base)

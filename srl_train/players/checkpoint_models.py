@@ -76,8 +76,7 @@ def _with_weights(
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
     """What `checkpoint_modules` gives, for names of one's own -> (model, its weights)."""
     models = config.models.replaced(device=device)
-    all_bases = dict(zip(models.names, models.bases, strict=True))
-    bases = {name: all_bases[model] for name, (model, _) in wanted.items()}
+    bases = {name: models.bases[model] for name, (model, _) in wanted.items()}
     handed_over = config.environment.name.startswith(f"{registry.HANDED_OVER}:")
     if TINY in bases.values() and handed_over:
         raise ConfigError(

@@ -18,7 +18,6 @@ from srl_train.advantages.credit.comparison import (
     game_returns,
     on_all_turns,
 )
-from srl_train.errors import ConfigError
 
 
 def hierarchical(discount: float, scale: str) -> Assignment:
@@ -28,16 +27,12 @@ def hierarchical(discount: float, scale: str) -> Assignment:
     its team gets to. Where a round plays several environments they are those of the same one. A
     follower's are those of its group: what it is given to do differs from start to start, and it
     answers for what it makes of it. `scale` "none" leaves the division out. The definition is this
-    project's own. Raises ConfigError where nobody leads.
+    project's own.
     """
 
     def assign(
         groups: Sequence[Group], seating: Seating, state: State
     ) -> tuple[list[Advantages], State]:
-        if not seating.leaders:
-            raise ConfigError(
-                "credit.name is 'hierarchical' and nobody leads: set mode.name to 'hierarchical'"
-            )
         own = [{s: game_returns(group, s, discount) for s in seating.agents} for group in groups]
         across = {
             leader: across_groups(groups, [found[leader] for found in own], scale)

@@ -97,7 +97,7 @@ def _started(config: RunConfig, logs: Path | None) -> Fleet:
     )
 
     check_python(managed)
-    bases = dict(zip(config.models.names, config.models.bases, strict=True))
+    bases = config.models.bases
     sources = served_bases(config, servable(config, partial(build_env, config), bases))
     specs = server_specs(
         config,

@@ -154,7 +154,7 @@ def start_engine(
 
     check_picklable("the environment's function", make_env)
     models = config.models
-    if TINY in (*models.bases, *models.frozen_models.values()):
+    if TINY in (*models.bases.values(), *models.frozen_models.values()):
         # It is made once, before all actors of this machine would make it.
         size = tiny.SERVABLE if servers_of(config) else tiny.TinySize()
         tiny.folder(make_env, size=size, notes=configured_notes(models, make_env))

@@ -16,7 +16,7 @@ from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
-from srl_train.engine.builders.learners import build_learner, joint_state
+from srl_train.engine.builders.learners import build_learners
 from srl_train.engine.builders.players import build_sampling
 from srl_train.engine.builders.stage_learners import build_stage_learner
 from srl_train.learners.learner import Learned, Learner, restore, state_of
@@ -62,25 +62,22 @@ class LearnerWorker:
         started = processes.start(config.models.device, config.threads)
         with closing(make_env()) as env:
             matchmaking = matchmaking_of(config, env)
-        sampling, joint = build_sampling(config, matchmaking), joint_state(config, make_env)
-        bases = dict(zip(config.models.names, config.models.bases, strict=True))
+        sampling, bases = build_sampling(config, matchmaking), config.models.bases
         if isinstance(config.backend, VLLMBackendConfig):
             bases = servable(config, make_env, bases)
         with processes.main_first():
             backends, trees, _ = learning_models(
                 config.models, {model: bases[model]}, make_env, config.seed
             )
-        processes.check_equal("the weights to start from", trees)
-        if config.parallel == "fsdp" and started > 1:
-            fsdp.shard(model, trees[model])
         self._module, self._loaded = trees[model], backends[model]
         self._make_env = make_env
         self._device = next(self._module.parameters()).device
         self._seed = config.seed
-        self._learner = build_learner(
-            config, model, self._module, self._loaded.tokenizer, matchmaking, sampling, joint
+        tokenizers = {model: self._loaded.tokenizer}
+        learners = build_learners(
+            config, make_env, trees, tokenizers, matchmaking, sampling, started
         )
-        processes.check_started({model: self._learner.parallelism()}, started, config.parallel)
+        self._learner = learners[model]
         self._stage: OpenStage | None = None
 
     def call(self, method: str, *arguments: Any) -> Any:

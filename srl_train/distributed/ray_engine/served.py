@@ -117,7 +117,7 @@ class Serving:
         assert backend.managed is not None, "the configuration is checked"
         self._config, self._backend, self._players = config, backend, engine.players
         models = config.models
-        bases = dict(zip(models.names, models.bases, strict=True))
+        bases = models.bases
         frozen = {n: one for n, one in models.frozen_models.items() if not is_api_name(one)}
         starts = servable(config, make_env, {**bases, **frozen})
         self._sources = served_bases(config, {name: starts[name] for name in bases})

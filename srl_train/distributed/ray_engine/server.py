@@ -67,9 +67,8 @@ class ServerWorker:
         Raises PlacementError for what does not fit, BackendError for a base that cannot be
         read.
         """
-        models = self._config.models
-        bases = dict(zip(models.names, models.bases, strict=True))
-        sources = served_bases(self._config, servable(self._config, self._make_env, bases))
+        starts = servable(self._config, self._make_env, self._config.models.bases)
+        sources = served_bases(self._config, starts)
         gpus = find_gpus() if self._gpus else []
         if len(gpus) < self._gpus:
             raise PlacementError(

@@ -12,6 +12,7 @@ from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.config.learning.trl_options import CLIPPED_LOSSES
 from srl_train.config.run import RunConfig
+from srl_train.distributed import fsdp, processes
 from srl_train.errors import ConfigError
 from srl_train.learners.critics import JointState
 from srl_train.learners.learner import Learner
@@ -24,6 +25,33 @@ LARGEST_RATIO = 4.0
 PPO's clipping bounds it for good answers only; for bad ones so does two-sided clipping (TRL's
 `delta`): dual-clip PPO (Ye et al. 2020, sec. 3.2), with the value of INTELLECT-2's asynchronous
 training (Prime Intellect 2025)."""
+
+
+def build_learners(
+    config: RunConfig,
+    make_env: Callable[[], Any],
+    modules: Mapping[str, Any],
+    tokenizers: Mapping[str, Any],
+    matchmaking: Matchmaking,
+    sampling: Mapping[str, Sampling],
+    started: int,
+) -> dict[str, Learner]:
+    """Model -> its learner, for each of `modules`, in this process, which is one of `started`.
+
+    Raises TrainingError where they are not one in all processes, or do not work together.
+    """
+    processes.check_equal("the weights to start from", modules)
+    if config.parallel == "fsdp" and started > 1:
+        for name, module in modules.items():
+            fsdp.shard(name, module)
+    joint = joint_state(config, make_env)
+    learners = {
+        name: build_learner(config, name, module, tokenizers[name], matchmaking, sampling, joint)
+        for name, module in modules.items()
+    }
+    found = {name: own.parallelism() for name, own in learners.items()}
+    processes.check_started(found, started, config.parallel)
+    return learners
 
 
 def build_learner(

@@ -26,7 +26,7 @@ def of_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> RunConfig
         return config
     models = config.models
     _refuse_elsewhere(config, given)
-    bases = dict(zip(models.names, models.bases, strict=True))
+    bases = models.bases
     for name, (model, _) in given.items():
         bases[name] = str(getattr(model.config, "_name_or_path", ""))
         if not bases[name]:

@@ -91,7 +91,7 @@ def build_backends(
     chat_models = {
         n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)
     }
-    bases = dict(zip(models.names, models.bases, strict=True))
+    bases = models.bases
     still = {n: base for n, base in models.frozen_models.items() if n not in chat_models}
     publisher: WeightPublisher
     backends: dict[str, HuggingFaceBackend | VLLMBackend]

@@ -67,9 +67,8 @@ def results(
 def model_states(run: Run) -> dict[str, dict[str, Any]]:
     """Model that learns -> what it is and has done so far."""
     kind = "adapter" if run.config.models.adapters is not None else "full"
-    bases = dict(zip(run.config.models.names, run.config.models.bases, strict=True))
     return {
-        model: _state(run, model, totals, kind, bases[model], run.versions[model])
+        model: _state(run, model, totals, kind, run.config.models.bases[model], run.versions[model])
         for model, totals in run.totals.items()
     }
 

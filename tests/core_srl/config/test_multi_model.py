@@ -61,7 +61,7 @@ def test_the_defaults_as_a_run():
     assert run.environment.options == {
         "num_agents": 4, "cooperation_level": 0.6, "difficulty": 0.3, "max_cycles": 32,
     }  # fmt: skip
-    assert run.models.bases == ("tiny",) * 4
+    assert tuple(run.models.bases.values()) == ("tiny",) * 4
     assert (run.rollout.group_size, run.rollout.groups_per_round) == (10, 1)
     assert run.algorithm.minibatches == 1
     assert run.rounds == 100
@@ -84,7 +84,7 @@ def test_the_defaults_where_everything_is_there(monkeypatch, tmp_path):
     config = MultiModelConfig()
     run = config.to_run_config()
     assert config.here().told == ()
-    assert run.models.bases == names
+    assert tuple(run.models.bases.values()) == names
     assert run.models.adapters == AdapterConfig()
     assert run.models.frozen_models == {
         "openai_1": "openai:gpt-4o", "claude_2": "anthropic:claude-3-5-sonnet-20241022",
@@ -102,8 +102,14 @@ def test_the_defaults_where_everything_is_there(monkeypatch, tmp_path):
 VLLM = {"backend": "vllm", "model_types": ["tiny"]}
 READ = {  # documented field -> another value -> what it becomes
     "num_models": (3, lambda run: run.models.count == 3),
-    "model_types": (["llama3"], lambda run: run.models.bases == (MODERN_MODELS["llama3"],) * 4),
-    "model_names": ({"mine": "/a/b"}, lambda run: run.models.bases == ("/a/b",) * 4),
+    "model_types": (
+        ["llama3"],
+        lambda run: tuple(run.models.bases.values()) == (MODERN_MODELS["llama3"],) * 4,
+    ),
+    "model_names": (
+        {"mine": "/a/b"},
+        lambda run: tuple(run.models.bases.values()) == ("/a/b",) * 4,
+    ),
     "enable_lora": (True, lambda run: run.models.adapters is not None),
     "training_mode": (TrainingMode.HIERARCHICAL, lambda run: run.mode.name == "hierarchical"),
     "weight_update_strategy": ("federated", lambda run: run.updates.strategy == "federated"),
@@ -279,7 +285,7 @@ def test_settings_that_nothing_would_read_are_refused(settings, said):
 def test_names_without_types_are_the_types():
     names = {"mine": "/models/m", "llama3": "/models/l"}
     config = MultiModelConfig(num_models=2, model_names=names)
-    assert config.to_run_config().models.bases == ("/models/m", "/models/l")
+    assert tuple(config.to_run_config().models.bases.values()) == ("/models/m", "/models/l")
     config = MultiModelConfig(num_models=2, model_types=["qwen3", "openai"])
     config.model_names = {"qwen3": "/models/q", "openai": "gpt-5"}  # for the types there are
     assert config.model_types == ["qwen3", "openai"]
@@ -287,7 +293,11 @@ def test_names_without_types_are_the_types():
     config.model_names = names  # further ones
     assert config.model_types == ["mine", "llama3"]
     config.num_models = 3
-    assert config.to_run_config().models.bases == ("/models/m", "/models/l", "/models/m")
+    assert tuple(config.to_run_config().models.bases.values()) == (
+        "/models/m",
+        "/models/l",
+        "/models/m",
+    )
 
 
 def test_large_models_of_the_hub_train_adapters():
@@ -320,9 +330,13 @@ def test_seats_of_another_environment_are_dealt_in_turn():
 
 def test_types_are_dealt_in_turn():
     config = MultiModelConfig(num_models=3, model_types=["tiny", "qwen3"])
-    assert config.to_run_config().models.bases == ("tiny", MODERN_MODELS["qwen3"], "tiny")
+    assert tuple(config.to_run_config().models.bases.values()) == (
+        "tiny",
+        MODERN_MODELS["qwen3"],
+        "tiny",
+    )
     own = MultiModelConfig(num_models=1, model_types=["mine"], model_names={"mine": "/models/m"})
-    assert own.to_run_config().models.bases == ("/models/m",)
+    assert tuple(own.to_run_config().models.bases.values()) == ("/models/m",)
 
 
 @pytest.mark.parametrize("games", [2, 7, 10, 16, 18, 22, 48, 640])

@@ -175,7 +175,7 @@ def strategy(name):
 
 def dealt_six(names):
     run_config = names["config"].to_run_config()
-    assert run_config.models.bases == tuple(
+    assert tuple(run_config.models.bases.values()) == tuple(
         MODERN_MODELS[kind] for kind in ("qwen3", "llama3", "qwen3")
     )
     assert list(run_config.models.frozen_models.values()) == [

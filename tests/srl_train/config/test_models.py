@@ -9,8 +9,8 @@ from srl_train.config.yaml_file import from_tree, to_tree
 def test_names_and_bases():
     models = ModelsConfig(count=2, base="somewhere")
     assert models.names == ("model_0", "model_1")
-    assert models.bases == ("somewhere", "somewhere")
-    assert ModelsConfig(count=2, base=("a", "b")).bases == ("a", "b")
+    assert tuple(models.bases.values()) == ("somewhere", "somewhere")
+    assert tuple(ModelsConfig(count=2, base=("a", "b")).bases.values()) == ("a", "b")
 
 
 @pytest.mark.parametrize(

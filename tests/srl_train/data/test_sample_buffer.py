@@ -101,11 +101,6 @@ def test_dropping_may_leave_too_few_for_the_budget():
     assert (len(buffer), buffer.dropped) == (2, {"a": 2})
 
 
-def test_only_whole_groups_are_taken_in():
-    with pytest.raises(ValueError, match="3 samples are not groups of 2"):
-        SampleBuffer(2, None, 4).add(samples(0, 3))
-
-
 def test_the_state_comes_back_through_json():
     allowed = (None, (3, 4))
     buffer = SampleBuffer(2, 4, max_staleness=1)

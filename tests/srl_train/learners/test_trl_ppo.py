@@ -242,12 +242,6 @@ def test_an_update_stops_when_the_policy_has_moved_too_far():
     assert one.compute_gradients() is not None, "a new update starts anew"
 
 
-def test_samples_with_advantages_are_refused():
-    samples = [dataclasses.replace(s, advantages=s.rewards) for s in played()]
-    with pytest.raises(ValueError, match="samples bring advantages, PPO has a critic"):
-        ppo_learner().begin_update(samples, 0, 0)
-
-
 def test_policy_and_critic_are_clipped_apart_and_stepped_at_their_own_rates():
     one = ppo_learner(max_grad_norm=0.5, learning_rate=1e-3, value_learning_rate=1e-1)
     before = copied(one.weights())

@@ -7,7 +7,6 @@ from pydantic import TypeAdapter
 
 from srl_train.advantages.credit import ASSIGNMENTS, Seating
 from srl_train.config.learning.credit import CreditConfig
-from srl_train.errors import ConfigError
 from tests.srl_train.advantages.credit.games import alone, game
 
 ONE = Seating(("a",))
@@ -126,11 +125,6 @@ def test_round_compares_all_starts():
     assert [[own["a"] for own in group] for group in found] == [[[-5], [-3, -3]], [[4], [4]]]
     scaled = advantages("round", groups)
     assert scaled[1][0]["a"] == pytest.approx([4 / (math.sqrt(22) + FLOOR)], rel=1e-12)
-
-
-def test_hierarchical_needs_leaders():
-    with pytest.raises(ConfigError, match="nobody leads: set"):
-        advantages("hierarchical", [alone([1], [2])], ONE)
 
 
 def test_role_by_hand():
