@@ -46,7 +46,8 @@ def parser(docstring: str | None) -> argparse.ArgumentParser:
     """The parser of a command whose module says this, with options for where the result goes beside
     standard output."""
     made = argparse.ArgumentParser(_command(), description=(docstring or "").partition("\n")[0])
-    kept = {"type": Path, "metavar": "FILE", "action": _Recording}  # refused before it is measured
+    # Refused before anything is measured.
+    kept: dict[str, Any] = {"type": Path, "metavar": "FILE", "action": _Recording}
     made.add_argument("--json", **kept, help="also write the record there")
     made.add_argument(
         "--docs", **kept, help="also put the tables into this file, between the command's markers"

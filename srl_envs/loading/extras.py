@@ -58,7 +58,7 @@ def install_line(error: ImportError, what: str) -> str | None:
 
 
 @contextmanager
-def needed_by(what: str, raising: type[Exception] = ImportError) -> Iterator[None]:
+def needed_by(what: str, raising: type[BaseException] = ImportError) -> Iterator[None]:
     """Import an extra's packages within: the error for a missing one names its install line.
 
     Import errors of another cause pass as they are.
