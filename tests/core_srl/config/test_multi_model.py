@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import product
 
 import pytest
 import torch
@@ -340,22 +341,22 @@ def test_types_are_dealt_in_turn():
 
 
 @pytest.mark.parametrize("games", [2, 7, 10, 16, 18, 22, 48, 640])
-@pytest.mark.parametrize("batch_size", [3, 8, 32])
-@pytest.mark.parametrize("seats", [1, 2, 3])
-def test_optimizer_steps_are_as_large_as_batch_size_allows(games, batch_size, seats):
+def test_optimizer_steps_are_as_large_as_batch_size_allows(games):
     config = MultiModelConfig(update_frequency=games, batch_size=640, max_episodes=games)
-    config.batch_size, agents = batch_size, [f"a{i}" for i in range(4 * seats)]
     group = max(size for size in range(1, 17) if games % size == 0)
-    samples = games * seats
-    allowed = [m for m in range(1, group + 1) if group % m == 0 and samples / m <= batch_size]
-    if not allowed:
-        with pytest.raises(ConfigError, match=f"^batch_size is {batch_size}: the {samples} "):
-            config.to_run_config(agents)
-        return
-    run = config.to_run_config(agents)
-    learner, rollout = run.algorithm, run.rollout
-    assert (rollout.group_size, rollout.groups_per_round) == (group, games // group)
-    assert learner.minibatches == min(allowed)
+    for config.batch_size, seats in product([3, 8, 32], [1, 2, 3]):
+        agents, samples = [f"a{i}" for i in range(4 * seats)], games * seats
+        steps = [m for m in range(1, group + 1) if group % m == 0]
+        allowed = [m for m in steps if samples / m <= config.batch_size]
+        if not allowed:
+            says = f"^batch_size is {config.batch_size}: the {samples} "
+            with pytest.raises(ConfigError, match=says):
+                config.to_run_config(agents)
+            continue
+        run = config.to_run_config(agents)
+        learner, rollout = run.algorithm, run.rollout
+        assert (rollout.group_size, rollout.groups_per_round) == (group, games // group)
+        assert learner.minibatches == min(allowed), (config.batch_size, seats)
 
 
 def test_descriptions():

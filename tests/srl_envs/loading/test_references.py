@@ -1,10 +1,10 @@
 """Records of others lead to no code, no file and no folder, and to no huge environment."""
 
-import contextlib
 import inspect
 import re
 import sys
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +16,14 @@ from srl_envs.errors import EnvError, UntrustedError
 from srl_envs.loading import references
 
 CODE = "a_module_of_others:make"
-OPTIONS = [
-    (name, option)
-    for name in registry.names()
-    for option in inspect.signature(
-        import_module(registry.entry(name).module).parallel_env
-    ).parameters
-    if option not in ("parameters", "render_mode", "obs_mode")
-]
+every_name = pytest.mark.parametrize("name", registry.names())
+
+
+def options(name):
+    """What a game's records may set."""
+    making = import_module(registry.entry(name).module).parallel_env
+    own = inspect.signature(making).parameters
+    return [each for each in own if each not in ("parameters", "render_mode", "obs_mode")]
 
 
 @pytest.fixture
@@ -61,10 +61,10 @@ def reached(others):
     return [*there, *(name for name in sys.modules if name == "a_module_of_others")]
 
 
-@pytest.mark.parametrize(("name", "option"), OPTIONS)
-def test_no_option_of_a_record_leads_outside(others, name, option):
+@every_name
+def test_no_option_of_a_record_leads_outside(others, name):
     names = [CODE, str(others / "file.jsonl"), str(others / "folder"), {"x": {"name": CODE}}]
-    for value in names:
+    for option, value in product(options(name), names):
         _opened.clear()
         try:
             env = registry.remake(name, {option: value})
@@ -72,7 +72,7 @@ def test_no_option_of_a_record_leads_outside(others, name, option):
             env.step({agent: env.action_space(agent).sample() for agent in env.agents})
         except (EnvError, ValueError, TypeError, AttributeError):
             pass
-        assert not reached(others)
+        assert not reached(others), (option, value)
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,18 @@ ODD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "option"), OPTIONS)
-def test_whatever_an_option_holds_it_is_taken_or_refused(name, option):
-    for value in ODD:
-        with contextlib.suppress(EnvError):
+@every_name
+def test_whatever_an_option_holds_it_is_taken_or_refused(name):
+    for option, value in product(options(name), ODD):
+        try:
             env = registry.remake(name, {option: value})
             env.reset(seed=1)
             env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+        except EnvError:
+            pass
+        except Exception as error:
+            error.add_note(f"{option}: {value!r}")
+            raise
 
 
 @pytest.mark.parametrize(
