@@ -100,7 +100,8 @@ def _of_tuple(every: _Form, length: int | None) -> _Form:
             raise ValueError(f"{len(found)} entries, not {length}")
         return found
 
-    return _Form(lambda value: [*map(every.write, value)], read)
+    plain = every.write is _same  # thousands of tokens, most often
+    return _Form(list if plain else lambda value: [*map(every.write, value)], read)
 
 
 def _same(value: Any) -> Any:
