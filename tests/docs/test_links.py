@@ -43,6 +43,14 @@ def test_links_lead_somewhere(page):
             assert heading in headings(target), f"{name_of(page)}: {path} has no #{heading}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_that_are_named_are_there(page):
+    tops = r"srl_\w+|core_srl|benchmarks|examples|docs|tests|compat"
+    named = re.findall(rf"`((?:{tops})/[\w/.*<>-]+)`", page.read_text(encoding="utf-8"))
+    patterns = [re.sub(r"<\w+>", "*", name) for name in named]
+    assert [name for name in patterns if not any(ROOT.glob(name))] == []
+
+
 def test_files_that_the_readmes_tables_name_are_there():
     """A bare name stands in the folder of the last path before it in its row."""
     rows = re.findall(r"^\|[^<\n]*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)

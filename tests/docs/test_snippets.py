@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.training import claims
 from srl_train import cli
 from srl_train.config import yaml_file
 
@@ -123,6 +124,8 @@ def test_a_command_is_there_and_takes_its_arguments(words):
         assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.M)
     elif program == "python":
         assert importlib.util.find_spec(arguments[1]) is not None
+        if arguments[1] == "benchmarks.training":
+            assert arguments[2] in claims.CLAIMS
     elif program == "pip":
         install, *packages = arguments
         assert install == "install"

@@ -5,8 +5,6 @@ import os
 import re
 from pathlib import Path
 
-import pytest
-
 import core_srl
 from core_srl.config.multi_model import MultiModelConfig
 
@@ -21,16 +19,6 @@ def blocks(document):
 
 def test_the_first_example_is_short():
     assert len(blocks(README)[0].splitlines()) <= 20
-
-
-@pytest.mark.parametrize("document", [README, GUIDE], ids=["README", "training"])
-def test_files_that_are_named_exist(document):
-    links = re.findall(r"\]\(([^)#]+)\)", document)
-    named = re.findall(r"`((?:srl_\w+|examples|docs)/[\w/]+\.\w+)`", document)
-    folder = ROOT / "docs" / "training" if document is GUIDE else ROOT
-    known = [folder / link for link in links]
-    missing = [path for path in (*known, *(ROOT / name for name in named)) if not path.exists()]
-    assert not missing
 
 
 def test_every_example_is_listed():
