@@ -34,15 +34,7 @@ class ArrayGame(VectorGame):
         autoreset_mode: AutoresetMode | str,
         draw: Draw = np.random.Generator.standard_normal,
     ) -> None:
-        agent = game.possible_agents[0]
-        super().__init__(
-            game.possible_agents,
-            game.observation_space(agent),
-            game.action_space(agent),
-            num_envs,
-            autoreset_mode,
-            game.metadata,
-        )
+        super().__init__(game, num_envs, autoreset_mode)
         self._game = game
         self.rounds = game.rounds
         self.rng = BatchedRng(self.num_envs, self.num_agents, draw)

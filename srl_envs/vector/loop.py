@@ -31,15 +31,8 @@ class SyncVectorGame(VectorGame):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
         first = make_env()
-        seen, acts = _spaces(first)
-        super().__init__(
-            first.possible_agents,
-            seen,
-            acts,
-            num_envs,
-            autoreset_mode,
-            getattr(first, "metadata", {}),
-        )
+        _refuse_misfits(first)
+        super().__init__(first, num_envs, autoreset_mode)
         self.envs = [first, *(make_env() for _ in range(self.num_envs - 1))]
         self._terminated = np.zeros(self._shape, bool)
         self._truncated = np.zeros(self._shape, bool)
@@ -148,8 +141,8 @@ class SyncVectorGame(VectorGame):
         return stacked
 
 
-def _spaces(env: Any) -> tuple[spaces.Space[Any], spaces.Discrete]:
-    """The observation and action space of every agent."""
+def _refuse_misfits(env: Any) -> None:
+    """Raise EnvConfigError for spaces that do not fit into arrays."""
     agents = env.possible_agents
     seen, acts = env.observation_space(agents[0]), env.action_space(agents[0])
     if seen.shape is None or seen.dtype is None:
@@ -170,4 +163,3 @@ def _spaces(env: Any) -> tuple[spaces.Space[Any], spaces.Discrete]:
                 f"all agents must have the same actions, got {acts} for {agents[0]} and "
                 f"{env.action_space(agent)} for {agent}"
             )
-    return seen, acts

@@ -21,7 +21,7 @@ Step = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
 class VectorGame:
-    """N environments of one game with A agents each, stepped together.
+    """N environments of one game, that of `single`, with A agents each, stepped together.
 
     Environment i behaves exactly as the single environment after `reset(seed=s_i)`: the same
     observations, rewards, ends and infos, number for number.
@@ -41,24 +41,17 @@ class VectorGame:
     wrong arguments and EnvError for wrong use.
     """
 
-    def __init__(
-        self,
-        agents: Sequence[str],
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Discrete,
-        num_envs: int,
-        autoreset_mode: AutoresetMode | str,
-        metadata: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, single: Any, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
         self.num_envs = whole_number("num_envs", num_envs, low=1)
         self.autoreset_mode = _mode(autoreset_mode)
-        self.possible_agents = list(agents)
-        self.single_observation_space = observation_space
-        self.single_action_space = action_space
-        self.metadata = dict(metadata)
+        self.possible_agents: list[str] = list(single.possible_agents)
+        agent = self.possible_agents[0]
+        self.single_observation_space: spaces.Space[Any] = single.observation_space(agent)
+        self.single_action_space: spaces.Discrete = single.action_space(agent)
+        self.metadata: dict[str, Any] = dict(getattr(single, "metadata", {}))
         self._shape = (self.num_envs, len(self.possible_agents))
-        shape, dtype = observation_space.shape, observation_space.dtype
-        self._observations = np.zeros((*self._shape, *(shape or ())), dtype)
+        seen = self.single_observation_space
+        self._observations = np.zeros((*self._shape, *(seen.shape or ())), seen.dtype)
         self._ended = np.zeros(self.num_envs, bool)
         self._begun = False
 
