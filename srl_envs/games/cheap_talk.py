@@ -6,7 +6,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -57,42 +57,22 @@ class TalkingGame(base.SimultaneousGame):
     next observation, under `"messages"` and in the text; this needs obs_mode "llm". With
     `keyword_rewards`, an answer in words earns what
     srl_envs.wrappers.reward_function.KEYWORD_REWARDS says for `scenario` in place of the game's
-    reward, which stays in `infos[agent]["game_reward"]`; a move without words earns the game's.
+    reward, which stays in `infos[agent]["game_reward"]`; a move without words earns the game's. All
+    other arguments are SimultaneousGame's.
     """
 
     scenario: str
 
-    def __init__(
-        self,
-        agents: Sequence[str],
-        answers: Sequence[str],
-        low: base.Row,
-        high: base.Row,
-        *,
-        messages: bool,
-        keyword_rewards: bool,
-        reward_ceiling: float,
-        max_cycles: int,
-        obs_mode: str,
-        render_mode: str | None,
-    ) -> None:
+    def __init__(self, *game: Any, messages: bool, keyword_rewards: bool, **settings: Any) -> None:
         self.messages = true_or_false("messages", messages)
         self.keyword_rewards = true_or_false("keyword_rewards", keyword_rewards)
-        if messages and obs_mode != "llm":
-            raise EnvConfigError(
-                f"messages=True needs obs_mode='llm', got {obs_mode!r}: a vector holds no words"
-            )
         self._said: dict[str, str] = {}
-        super().__init__(
-            agents,
-            answers,
-            low,
-            high,
-            reward_ceiling=reward_ceiling,
-            max_cycles=max_cycles,
-            obs_mode=obs_mode,
-            render_mode=render_mode,
-        )
+        super().__init__(*game, **settings)
+        if messages and self.obs_mode != "llm":
+            raise EnvConfigError(
+                "messages=True needs obs_mode='llm', got "
+                f"{self.obs_mode!r}: a vector holds no words"
+            )
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode, in silence; see SimultaneousGame."""

@@ -57,7 +57,7 @@ async def serving(
     """
     server = grpc.aio.server(options=list(OPTIONS.items()), maximum_concurrent_rpcs=MOST_CALLS)
     gate = Gate(settings.tokens)
-    service = Service(settings, gate.refuse, gate.refused, player)
+    service = Service(settings, gate, player)
     server.add_generic_rpc_handlers((gate.leading_to(service),))
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from srl_envs.remote.connection import PlayedGame
 from srl_envs.remote.errors import WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
+from srl_envs.remote.server.gate import Gate
 from srl_envs.remote.server.offers import Offers, described, version
 from srl_envs.remote.server.refusals import Refused
 from srl_envs.remote.server.sessions import Session, Sessions
@@ -41,19 +42,11 @@ class Player(Protocol):
 class Service:
     """The methods behind the gate, by the names of the protocol in lower case.
 
-    `refuse` counts a session that is refused while others of its call are played; `refused` is what
-    was counted so far.
+    The gate counts a session that is refused while others of its call are played, too.
     """
 
-    def __init__(
-        self,
-        settings: ServerSettings,
-        refuse: Callable[[Refused], pb.Refusal],
-        refused: Mapping[str, int],
-        player: Player | None = None,
-    ) -> None:
-        self._settings, self._refuse, self._refused = settings, refuse, refused
-        self._player = player
+    def __init__(self, settings: ServerSettings, gate: Gate, player: Player | None = None) -> None:
+        self._settings, self._gate, self._player = settings, gate, player
         self._offers = Offers(tuple(settings.environments))
         self.sessions = Sessions(
             settings.max_sessions, settings.max_sessions_per_client, settings.lease
@@ -73,7 +66,7 @@ class Service:
             lease_seconds=self._settings.lease,
             policies=self._player.policies if self._player else (),
             open_sessions=self.sessions.of(client),
-            refused=self._refused,
+            refused=self._gate.refused,
         )
 
     async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
@@ -250,7 +243,7 @@ class Service:
             raise refusals[0]
         return pb.Frames(
             frames=[
-                pb.Frame(session=turn.session, turn=turn.number, refusal=self._refuse(one))
+                pb.Frame(session=turn.session, turn=turn.number, refusal=self._gate.refuse(one))
                 if isinstance(one, Refused)
                 else one
                 for turn, one in zip(turns, given, strict=True)
