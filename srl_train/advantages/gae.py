@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_train.advantages.returns import Floats
 from srl_train.data.samples import TokenSample
 
-Floats = NDArray[np.float64]
 Level = Literal["turn", "token"]
 """What counts as one action: a whole answer, or each of its tokens."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from srl_train.advantages.gae import Floats
+from srl_train.advantages.returns import Floats
 
 DECAY = 0.99
 """Of an older update's weight from one update to the next: about the last hundred count."""

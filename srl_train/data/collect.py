@@ -59,11 +59,6 @@ def in_words(policy: Policy, view: TextView) -> Policy:
     return policy if waits(policy) else InWords(policy, view)
 
 
-def all_in_words(policies: Mapping[str, Policy], view: TextView) -> dict[str, Policy]:
-    """Agent -> its policy, with words for its actions."""
-    return {agent: in_words(policy, view) for agent, policy in policies.items()}
-
-
 def scripted_player(name: str, env: Any) -> Policy:
     """The scripted policy of that name, in words.
 

@@ -10,7 +10,7 @@ from typing import Any
 from srl_agents.policy import Policy
 from srl_agents.rollout import Branching, PlaySettings
 from srl_envs.text.view import TextView
-from srl_train.data.collect import all_in_words
+from srl_train.data.collect import in_words
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class PlannedGames:
     ) -> list[Mapping[str, Policy]]:
         """Of each game, agent -> policy; `seated` gives those of a seating."""
         found = [seated(seats) for seats in self.seatings]
-        return [all_in_words(own, view) for own in found] if self.in_words else found
+        if not self.in_words:
+            return found
+        return [{agent: in_words(one, view) for agent, one in own.items()} for own in found]
 
     def settings(self) -> PlaySettings:
         """As `play_many` takes them."""

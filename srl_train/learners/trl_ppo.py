@@ -20,12 +20,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from srl_train.advantages.gae import (
-    Floats,
     actions_of,
     explained_variance,
     generalised_advantages,
     standardised,
 )
+from srl_train.advantages.returns import Floats
 from srl_train.advantages.value_scale import ValueScale
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.data.samples import TokenSample

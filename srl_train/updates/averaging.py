@@ -26,9 +26,9 @@ def check_compatible(parameters: Parameters, groups: Groups = ()) -> None:
     """
     for members in members_of(parameters, groups):
         first = members[0]
-        expected = {name: _shape(tensor) for name, tensor in parameters[first].items()}
+        expected = {name: tensor.shape for name, tensor in parameters[first].items()}
         for other in members[1:]:
-            found = {name: _shape(tensor) for name, tensor in parameters[other].items()}
+            found = {name: tensor.shape for name, tensor in parameters[other].items()}
             for name in (*expected, *found):
                 if expected.get(name) != found.get(name):
                     raise UpdateError(
@@ -107,9 +107,5 @@ def size(tensors: Mapping[str, Tensor]) -> int:
     return sum(own.numel() * own.element_size() for own in tensors.values())
 
 
-def _shape(tensor: Tensor | Sequence[int]) -> tuple[int, ...]:
-    return tuple(tensor.shape if isinstance(tensor, Tensor) else tensor)
-
-
-def _words(shape: tuple[int, ...] | None) -> str:
+def _words(shape: torch.Size | None) -> str:
     return "absent" if shape is None else str(list(shape))

@@ -19,8 +19,8 @@ Tensors = Mapping[str, Mapping[str, Tensor] | None]
 """Model -> parameter name -> tensor. None for a model that has nothing, or must not update:
 never zeros, because AdamW moves on a zero gradient and 0 * NaN is NaN."""
 
-Parameters = Mapping[str, Mapping[str, Tensor | Sequence[int]]]
-"""Model -> parameter name -> its tensor, or only its shape."""
+Parameters = Mapping[str, Mapping[str, Tensor]]
+"""Model -> parameter name -> its tensor."""
 
 
 Traffic = Mapping[str, tuple[int, int]]

@@ -51,7 +51,7 @@ class RayEngine(Engine):
         players: Sequence[RemotePlayer],
         learners: Mapping[str, RemoteLearner],
         close: Callable[[], None],
-        check: Callable[[], None] = lambda: None,
+        check: Callable[[], None],
     ) -> None:
         """`close` ends what the workers run on; `check` raises what ends all play, and is called
         now and then while games are played."""

@@ -77,4 +77,4 @@ def test_baselines_are_told_where_all_that_play_learn(
     assert main(["train", str(tmp_path / "run.yaml"), "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().out
     assert ("the optimum is" in said) is known
-    assert "after (1 games)" in said and "nan" not in said
+    assert "(evaluation before and after training)" in said and "nan" not in said

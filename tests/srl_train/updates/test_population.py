@@ -4,6 +4,7 @@ import asyncio
 
 import numpy as np
 import pytest
+import torch
 from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs import registry
@@ -159,6 +160,6 @@ def test_what_does_not_fit(evolving, settings, told):
 
 def test_unlike_models_and_bad_numbers_are_refused():
     with pytest.raises(UpdateError, match="a and b cannot be averaged"):
-        population().check({"a": {"w": (1,)}, "b": {"w": (2,)}})
+        population().check({"a": {"w": torch.ones(1)}, "b": {"w": torch.ones(2)}})
     with pytest.raises(ConfigError, match="population every"):
         population(every=0)

@@ -110,7 +110,7 @@ def test_an_empty_chain_changes_nothing():
 
 
 def test_chain_checks_what_its_members_check():
-    unlike = {"a": {"w": (2, 3)}, "b": {"w": (3, 2)}}
+    unlike = {"a": {"w": tensor([[1.0, 2.0]])}, "b": {"w": tensor([[1.0], [2.0]])}}
     chain(selective(), asynchronous()).check(unlike)
     with pytest.raises(UpdateError, match="a and b cannot be averaged"):
         chain(selective(), synchronized()).check(unlike)

@@ -92,9 +92,9 @@ def test_impossible_groups_are_refused_before_training(groups, message):
 
 def test_models_that_differ_are_named_with_the_first_mismatch():
     shapes = {
-        "a": {"head": (4, 2), "tail": (3,)},
+        "a": {"head": torch.zeros(4, 2), "tail": torch.zeros(3)},
         "b": {"head": torch.zeros(4, 2), "tail": torch.zeros(5)},
-        "c": {"head": (4, 2)},
+        "c": {"head": torch.zeros(4, 2)},
     }
     with pytest.raises(UpdateError, match=r"a and b cannot .*'tail' is \[3\] in a and \[5\] in b"):
         synchronized().check(shapes)
