@@ -75,6 +75,8 @@ class Endpoint:
         Raises BackendError where the SDK is missing.
         """
         self.url = url.rstrip("/").removesuffix("/v1")
+        self.name = self.url
+        """The server's in messages and statistics."""
         with needed_by("a vLLM server", BackendError):
             import openai
         self._sdk = openai
@@ -86,11 +88,6 @@ class Endpoint:
             timeout=timeout,
             http_client=http_client(openai, self.url),
         )
-
-    @property
-    def name(self) -> str:
-        """The server's in messages and statistics: its URL."""
-        return self.url
 
     async def models(self) -> list[str]:
         """The names that are served: the base and its adapters."""

@@ -95,20 +95,12 @@ class Usage:
 class ChatModel(Protocol):
     """A model that can be asked for answers to conversations."""
 
-    @property
-    def name(self) -> str:
-        """Its name in records and reports, such as 'openai:gpt-5-mini'."""
-        ...
-
-    @property
-    def usage(self) -> Usage:
-        """What it has been asked so far."""
-        ...
-
-    @property
-    def takes_seed(self) -> bool:
-        """Whether a request may have a seed."""
-        ...
+    name: str
+    """Its name in records and reports, such as 'openai:gpt-5-mini'."""
+    usage: Usage
+    """What it has been asked so far."""
+    takes_seed: bool
+    """Whether a request may have a seed."""
 
     def check(self, sampling: Sampling) -> None:
         """Raise PolicyError for settings that the API does not know."""
@@ -146,7 +138,7 @@ class ApiModel(ABC):
 
     provider: ClassVar[str]
     """As models are named, and as the SDK is imported."""
-    takes_seed: ClassVar[bool]
+    takes_seed: bool
     server_in: ClassVar[str]
     """The environment variable that names another server than the provider's."""
 

@@ -63,15 +63,10 @@ class Completion:
 class Backend(Protocol):
     """A language model that can be asked for completions."""
 
-    @property
-    def name(self) -> str:
-        """The model's name in records and reports."""
-        ...
-
-    @property
-    def chat(self) -> ChatFormat:
-        """How conversations become tokens for this model."""
-        ...
+    name: str
+    """The model's name in records and reports."""
+    chat: ChatFormat
+    """How conversations become tokens for this model."""
 
     def complete(self, request: Request) -> Awaitable[Completion]:
         """The completion, once it is awaited. Raises BackendError with the cause."""

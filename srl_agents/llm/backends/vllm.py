@@ -98,17 +98,14 @@ class VLLMBackend:
         self._scheduler, self._seeded = scheduler, seeded
         self.chat = ChatFormat(tokenizer, stop_ids, chat_template_kwargs)
         """How conversations become tokens for this model."""
+        self.stop_ids = self.chat.stop_ids
+        """What ends an answer."""
         self._batcher: Batcher[_Asked, tuple[_Call, int]] = Batcher(self._calls)
         # Publications come from other threads than requests.
         self._lock = threading.Lock()
         self._served: dict[str | None, Served] = {None: Served(ModelVersion(self.name), base)}
         self._under_way: dict[str, set[Future[None]]] = {}
         self._resumed: Future[None] | None = None
-
-    @property
-    def stop_ids(self) -> frozenset[int]:
-        """What ends an answer."""
-        return self.chat.stop_ids
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
         """From now on `adapter` (None: the base) means this version, which every server of the base

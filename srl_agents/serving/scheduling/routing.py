@@ -22,10 +22,8 @@ PATIENCE = 32  # how often an owner's oldest request may be passed over for that
 class Named(Protocol):
     """A server, as routing and statistics know it."""
 
-    @property
-    def name(self) -> str:
-        """Unlike the other servers' names."""
-        ...
+    name: str
+    """Unlike the other servers' names."""
 
 
 S = TypeVar("S", bound=Named)

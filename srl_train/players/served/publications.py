@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,20 +36,12 @@ PAUSE = 0.2
 class Answering(Protocol):
     """Whoever asks servers for completions of what was published; see VLLMBackend."""
 
-    @property
-    def name(self) -> str:
-        """The base's, as records show it."""
-        ...
-
-    @property
-    def base(self) -> str:
-        """What servers call it."""
-        ...
-
-    @property
-    def stop_ids(self) -> Collection[int]:
-        """What ends an answer."""
-        ...
+    name: str
+    """The base's, as records show it."""
+    base: str
+    """What servers call it."""
+    stop_ids: frozenset[int]
+    """What ends an answer."""
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
         """From now on `adapter` (None: the base) means this version."""
