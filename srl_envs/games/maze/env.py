@@ -225,17 +225,16 @@ class Maze(base.SimultaneousGame):
 
     def drawn_in_text(self) -> str:
         """The headline and the maze: A, B, ... the agents, G goals, # walls, . free cells."""
-        return maze_rendering.ansi(self._picture())
+        return maze_rendering.ansi(self.headline(), self.level, self._trails, self._fixed_goals())
 
     def drawn_in_pixels(self) -> np.ndarray:
         """The headline and the maze, with the trails that the agents left."""
-        return maze_rendering.rgb_array(self._picture())
+        # As long as that of the last round, so that all frames of an episode are as wide.
+        headline = self.headline() + " " * (len(str(self.rounds)) - len(str(self.played)))
+        return maze_rendering.rgb_array(headline, self.level, self._trails, self._fixed_goals())
 
-    def _picture(self) -> maze_rendering.Picture:
-        headline = self.headline()
-        room = len(headline) + len(str(self.rounds)) - len(str(self.played))
-        goals = () if self.task == "meet" else self._goals
-        return maze_rendering.Picture(headline, room, self.level, self._trails, goals)
+    def _fixed_goals(self) -> Sequence[int]:
+        return () if self.task == "meet" else self._goals
 
     def draw_level(self, generator: np.random.Generator) -> Level:
         """The maze of the next episode, drawn with `generator`."""

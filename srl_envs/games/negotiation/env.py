@@ -187,19 +187,8 @@ class SocialNegotiation(TalkingGame):
 
     def drawn_in_pixels(self) -> np.ndarray:
         """The deadline, every agent's points and latest proposal per issue, and what it did."""
-        said = self.text_view.answers(self.possible_agents[0])
         return negotiation_rendering.rgb_array(
-            negotiation_rendering.NegotiationPicture(
-                headline=self.headline(),
-                agents=tuple(self.possible_agents),
-                bargain=self.bargain,
-                said=tuple(
-                    "-" if act is None else said[act].partition(" ")[0] for act in self._acted
-                ),
-                rewards=tuple(self._shown[1]),
-                played=self.played,
-                rounds=self.rounds,
-            )
+            self._scene(), self.bargain, self.played, self.rounds
         )
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:

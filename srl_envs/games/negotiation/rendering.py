@@ -5,8 +5,6 @@ It shows all agents' points, also what they keep from each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from srl_envs.games.negotiation.bargaining import Bargain
@@ -19,6 +17,7 @@ from srl_envs.games.rendering import (
     QUIET,
     TRACK,
     Frame,
+    Scene,
     colour_of,
     width_of,
 )  # fmt: skip
@@ -29,22 +28,8 @@ _DEADLINE = 300  # pixels: the bar of the rounds
 _LEAST_WIDTH = 640  # pixels
 
 
-@dataclass(frozen=True)
-class NegotiationPicture:
-    """One moment of a negotiation; all tuples are in the agents' order."""
-
-    headline: str
-    agents: tuple[str, ...]
-    bargain: Bargain
-    said: tuple[str, ...]
-    """What each agent did last, in a word; '-' before anyone has acted."""
-    rewards: tuple[float | None, ...]
-    played: int
-    rounds: int
-
-
-def rgb_array(picture: NegotiationPicture) -> np.ndarray:
-    """The picture as a uint8 array (height, width, 3), of one size all through an episode.
+def rgb_array(scene: Scene, bargain: Bargain, played: int, rounds: int) -> np.ndarray:
+    """The last round as a uint8 array (height, width, 3), of one size all through an episode.
 
     A headline; how many rounds are played of those until the deadline; a block per issue, in which
     the options stand side by side and below each what it is worth to every agent. What an agent has
@@ -52,21 +37,21 @@ def rgb_array(picture: NegotiationPicture) -> np.ndarray:
     Then a line per agent: its move, what its proposal is worth to everyone, and its reward; then
     what no deal is worth to them; and how it ended.
     """
-    bargain, agents = picture.bargain, len(picture.agents)
-    names = width_of("x" * (max(map(len, picture.agents)) + 4))
+    agents = len(scene.agents)
+    names = width_of("x" * (max(map(len, scene.agents)) + 4))
     cells = [_cell(options) * len(options) for _, options in bargain.rules.issues]
     issue = width_of("x" * max(len(name) for name, _ in bargain.rules.issues))
     left = MARGIN + max(names, issue + 3 * MARGIN)
     width = max(_LEAST_WIDTH, left + max(cells) + MARGIN, left + _moves_width(agents))
     lines = 2 + len(bargain.rules.issues) * (agents + 2) + agents + 3
     frame = Frame(2 * MARGIN + lines * LINE, width)
-    frame.write(picture.headline, MARGIN, MARGIN)
-    _draw_deadline(frame, picture, MARGIN + LINE)
+    frame.write(scene.headline, MARGIN, MARGIN)
+    _draw_deadline(frame, bargain, played, rounds, MARGIN + LINE)
     top = MARGIN + 2 * LINE + LINE // 2
     for number in range(len(bargain.rules.issues)):
-        _draw_issue(frame, picture, number, top, left)
+        _draw_issue(frame, bargain, number, top, left)
         top += (agents + 2) * LINE
-    _draw_moves(frame, picture, top, left)
+    _draw_moves(frame, scene, bargain, top, left)
     return frame.pixels()
 
 
@@ -75,25 +60,21 @@ def _cell(options: tuple[str, ...]) -> int:
     return width_of("x" * (max(5, *map(len, options)) + 3))
 
 
-def _draw_deadline(frame: Frame, picture: NegotiationPicture, top: int) -> None:
+def _draw_deadline(frame: Frame, bargain: Bargain, played: int, rounds: int, top: int) -> None:
     frame.box(top, MARGIN, LETTER, _DEADLINE, TRACK)
-    frame.box(top, MARGIN, LETTER, round(_DEADLINE * picture.played / picture.rounds), QUIET)
-    bargain = picture.bargain
+    frame.box(top, MARGIN, LETTER, round(_DEADLINE * played / rounds), QUIET)
     if bargain.agreed is not None:
         told, colour = "deal", AGREED
     elif bargain.walked_away:
         told, colour = "walked away: no deal", ENDED
-    elif picture.played >= picture.rounds:
+    elif played >= rounds:
         told, colour = "deadline: no deal", ENDED
     else:
-        told, colour = f"rounds left: {picture.rounds - picture.played}", QUIET
+        told, colour = f"rounds left: {rounds - played}", QUIET
     frame.write(told, top, 2 * MARGIN + _DEADLINE, colour)
 
 
-def _draw_issue(
-    frame: Frame, picture: NegotiationPicture, number: int, top: int, left: int
-) -> None:
-    bargain = picture.bargain
+def _draw_issue(frame: Frame, bargain: Bargain, number: int, top: int, left: int) -> None:
     issue, options = bargain.rules.issues[number]
     cell = _cell(options)
     frame.write(issue, top, MARGIN)
@@ -127,8 +108,8 @@ def _moves_width(agents: int) -> int:
     return width_of(_MOVE + "reward 0.000") + _WORTH * agents + 2 * MARGIN
 
 
-def _draw_moves(frame: Frame, picture: NegotiationPicture, top: int, left: int) -> None:
-    bargain, agents = picture.bargain, range(len(picture.agents))
+def _draw_moves(frame: Frame, scene: Scene, bargain: Bargain, top: int, left: int) -> None:
+    agents = range(len(scene.agents))
     worth_left = left + width_of(_MOVE)
     reward_left = worth_left + _WORTH * len(agents) + MARGIN
     for column, head in ((left, "move"), (worth_left, "worth to"), (reward_left, "reward")):
@@ -136,12 +117,14 @@ def _draw_moves(frame: Frame, picture: NegotiationPicture, top: int, left: int) 
     for agent in agents:
         y, proposal = top + (agent + 1) * LINE, bargain.proposals[agent]
         frame.box(y, MARGIN, LETTER, LETTER, colour_of(agent))
-        frame.write(picture.agents[agent], y, MARGIN + LETTER + 6)
-        frame.write(picture.said[agent], y, left)
+        frame.write(scene.agents[agent], y, MARGIN + LETTER + 6)
+        choice = scene.choices[agent]
+        said = "-" if choice is None else scene.answers[choice].partition(" ")[0]
+        frame.write(said, y, left)
         if proposal is not None:
             faded = not bargain.stands[agent] and bargain.agreed != proposal
             _draw_worths(frame, bargain.utilities[proposal], y, worth_left, faded)
-        reward = picture.rewards[agent]
+        reward = scene.rewards[agent]
         if reward is not None:
             frame.write(f"{reward:.3f}", y, reward_left)
     below = top + (len(agents) + 1) * LINE

@@ -240,17 +240,7 @@ class SocialTrading(TalkingGame):
 
     def drawn_in_pixels(self) -> np.ndarray:
         """The traders on a circle, and the last round's offers, agreements and deliveries."""
-        scene = self._scene()
-        return trading_rendering.rgb_array(
-            trading_rendering.TradePicture(
-                headline=scene.headline,
-                agents=tuple(self.possible_agents),
-                market=self.market,
-                said=tuple(answer.rstrip() for answer in scene.answers),
-                room=len(scene.answers[0]),  # all are padded to the longest
-                rewards=scene.rewards,
-            )
-        )
+        return trading_rendering.rgb_array(self._scene(), self.market, self.possible_agents)
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
         market, agents = self.market, self.possible_agents

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from cmath import rect
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import pi
 
 import numpy as np
@@ -22,6 +21,7 @@ from srl_envs.games.rendering import (
     Colour,
     Frame,
     Point,
+    Scene,
     colour_of,
     width_of,
 )  # fmt: skip
@@ -48,35 +48,22 @@ _TAG = 14  # pixels: the side of the square with a trader's number
 _APART = 5  # pixels: how far a line keeps to its right, so that two of a pair lie side by side
 
 
-@dataclass(frozen=True)
-class TradePicture:
-    """One moment of a market; all tuples are in agent order."""
-
-    headline: str
-    agents: tuple[str, ...]
-    market: Market
-    said: tuple[str, ...]
-    """What each agent did last, in words; '-' before anyone has acted."""
-    room: int
-    """Characters of the longest thing that can be done, so that all frames are as wide."""
-    rewards: tuple[float | None, ...]
-
-
-def rgb_array(picture: TradePicture) -> np.ndarray:
-    """The picture as a uint8 array (height, width, 3), of one size all through an episode.
+def rgb_array(scene: Scene, market: Market, agents: Sequence[str]) -> np.ndarray:
+    """The last round as a uint8 array (height, width, 3), of one size all through an episode.
 
     Left the network: each trader with a bar per good (a step per unit), lines for offers,
     agreements and deliveries of the last round, pale ones under them for the deals so far. Right a
     line per trader with what it did, and below it the last reward, what its goods have gained in
     value since the start, and its reputation. The colours' meaning stands below.
     """
-    agents, across = len(picture.agents), _across(picture.market)
-    panel = max(width_of("x" * (picture.room + 2)), 400)
-    height = MARGIN + LINE + max(across, (2 * agents + 8) * LINE) + MARGIN
+    across = _across(market)
+    room = len(scene.answers[0])  # all are padded to the longest, so that frames are as wide
+    panel = max(width_of("x" * (room + 2)), 400)
+    height = MARGIN + LINE + max(across, (2 * len(agents) + 8) * LINE) + MARGIN
     frame = Frame(height, across + panel + 2 * MARGIN)
-    frame.write(picture.headline, MARGIN, MARGIN)
-    _draw_network(frame, picture, complex(MARGIN + across // 2, MARGIN + LINE + across // 2))
-    _draw_panel(frame, picture, MARGIN + across)
+    frame.write(scene.headline, MARGIN, MARGIN)
+    _draw_network(frame, market, complex(MARGIN + across // 2, MARGIN + LINE + across // 2))
+    _draw_panel(frame, scene, market, agents, MARGIN + across)
     return frame.pixels()
 
 
@@ -85,9 +72,9 @@ def _across(market: Market) -> int:
     return 2 * (_RADIUS + _NODE + 2 * MARGIN + _GOOD * market.rules.goods)
 
 
-def _draw_network(frame: Frame, picture: TradePicture, middle: complex) -> None:
+def _draw_network(frame: Frame, market: Market, middle: complex) -> None:
     """Traders on a circle, the first at its top, then clockwise; points are x + y * 1j."""
-    market, agents = picture.market, len(picture.agents)
+    agents = market.rules.num_agents
     places = [middle - 1j * rect(_RADIUS, 2 * pi * agent / agents) for agent in range(agents)]
     for one, row in enumerate(market.deals):
         for other in range(one):
@@ -135,15 +122,17 @@ def _draw_trader(
     frame.box(floor, left, 1, wide - 1, INK)
 
 
-def _draw_panel(frame: Frame, picture: TradePicture, left: int) -> None:
-    market, top = picture.market, MARGIN + LINE + 2
-    for agent, (name, said) in enumerate(zip(picture.agents, picture.said, strict=True)):
+def _draw_panel(
+    frame: Frame, scene: Scene, market: Market, agents: Sequence[str], left: int
+) -> None:
+    top = MARGIN + LINE + 2
+    for agent, (name, said) in enumerate(zip(agents, scene.answers, strict=True)):
         frame.box(top - 2, left, LETTER + 4, _TAG, colour_of(agent))
         frame.write(str(agent), top, left + 3, PAPER)
-        frame.write(said, top, left + _TAG + 6)
+        frame.write(said.rstrip(), top, left + _TAG + 6)
         values, held = market.values[agent], market.stocks[agent]
         gained = worth_of(values, held) - worth_of(values, market.first_stocks[agent])
-        reward = picture.rewards[agent]
+        reward = scene.rewards[agent]
         now = "" if reward is None else f"{reward:+g} now, "
         told = f"{name}: {now}{gained:+} so far"
         if not market.rules.binding:
