@@ -74,7 +74,8 @@ def remote(
 
     Environments of one server share a connection.
     """
-    return _shared(address, token, certificate, timeout).env(name, **options)
+    server = _shared(address, token=token, certificate=certificate, timeout=timeout)
+    return server.env(name, **options)
 
 
 def at_url(url: str, options: Mapping[str, Any]) -> RemoteEnv:
@@ -94,8 +95,4 @@ def at_url(url: str, options: Mapping[str, Any]) -> RemoteEnv:
     return remote(address, name, **options)
 
 
-@lru_cache(maxsize=64)
-def _shared(
-    address: str, token: str | None, certificate: str | Path | None, timeout: float
-) -> EnvServer:
-    return connect(address, token=token, certificate=certificate, timeout=timeout)
+_shared = lru_cache(maxsize=64)(connect)

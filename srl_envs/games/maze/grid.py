@@ -61,7 +61,5 @@ def _places(width: int, height: int) -> tuple[list[tuple[int, int]], list[float]
     return cells, x, [row / max(1, height - 1) for _, row in cells]
 
 
-@lru_cache(maxsize=256)
-def board_of(level: Level, radius: int) -> Board:
-    """The board of a level; the same object again while it is remembered."""
-    return Board(level, radius)
+board_of = lru_cache(maxsize=256)(Board)
+"""The board of a level, for a view radius; the same object again while it is remembered."""

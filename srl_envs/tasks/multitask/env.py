@@ -28,7 +28,7 @@ from srl_envs.games.base import vector_of
 from srl_envs.games.round_game import OBSERVATION_MODES, metadata_of
 from srl_envs.tasks.free_text_game import RENDER_MODES
 from srl_envs.tasks.multitask.view import MultitaskView
-from srl_envs.text.spaces import TEXT_LENGTH, SpacesOfAgents, TextSpace
+from srl_envs.text.spaces import SpacesOfAgents
 from srl_envs.text.view import Samples, TextView
 from srl_envs.validation import (
     Reset,
@@ -210,10 +210,7 @@ class Multitask(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
                 f"environments must observe a Dict with obs_mode={self.obs_mode!r}, got {first}: "
                 "give obs_mode='vector'"
             )
-        parts: dict[str, spaces.Space[Any]] = {**first.spaces, "observation": vector}
-        if self.obs_mode == "llm":
-            parts["text"] = TextSpace(TEXT_LENGTH)
-        return spaces.Dict(parts)
+        return spaces.Dict({**first.spaces, "observation": vector})
 
 
 def _state_space(env: ParallelEnv) -> spaces.Box:
