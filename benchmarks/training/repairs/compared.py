@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,17 +118,19 @@ def longest_wait(chosen: Sequence[Sequence[bool]]) -> int:
 
 def uniform_games(rng: Generator, turns: int, starts: int) -> list[Episode]:
     """Two groups' games of four uniform players, as many from each start."""
-    settings = {"num_agents": len(MODELS), "max_cycles": turns}
-    player = classic_policy("uniform", coop_compete_v0.parallel_env(**settings))
-    own = rng.integers(2**31, size=starts).tolist()
-    seeds = [start for start in own for _ in range(2 * GROUP // starts)]
-    games = play_many(
-        lambda: coop_compete_v0.parallel_env(**settings),
-        dict.fromkeys(MODELS, player),
-        seeds,
-        policy_seeds=rng.integers(2**63, size=len(seeds)).tolist(),
-    )
+    make = partial(coop_compete_v0.parallel_env, num_agents=len(MODELS), max_cycles=turns)
+    games = played(make, "uniform", rng, starts, 2 * GROUP // starts)
     return [replace(game, seats=MODELS) for game in games]
+
+
+def played(
+    make: Callable[[], Any], policy: str, rng: Generator, starts: int, each: int
+) -> list[Episode]:
+    """Games of a scripted policy in all places, so many from each of some starts."""
+    env = make()
+    seats = dict.fromkeys(env.possible_agents, classic_policy(policy, env))
+    seeds = np.repeat(rng.integers(2**31, size=starts), each).tolist()
+    return play_many(make, seats, seeds, policy_seeds=rng.integers(2**63, size=len(seeds)).tolist())
 
 
 def shares(strategy: Any, context: RoundContext) -> list[float]:
@@ -139,16 +142,9 @@ def shares(strategy: Any, context: RoundContext) -> list[float]:
 
 def baselines(seed: int) -> list[Row]:
     """Credit by role in two games at once: the mean advantage of each, in deviations of all."""
-    env = multitask_v0.parallel_env(environments=TASKS)
-    agents, player = env.possible_agents, classic_policy("uniform", env)
-    rng = np.random.default_rng([seed, 1])
-    seeds = [start for start in rng.integers(2**31, size=16).tolist() for _ in range(GROUP)]
-    episodes = play_many(
-        lambda: multitask_v0.parallel_env(environments=TASKS),
-        dict.fromkeys(agents, player),
-        seeds,
-        policy_seeds=rng.integers(2**63, size=len(seeds)).tolist(),
-    )
+    make = partial(multitask_v0.parallel_env, environments=TASKS)
+    episodes = played(make, "uniform", np.random.default_rng([seed, 1]), 16, GROUP)
+    agents = list(episodes[0].seats)
     games = [shaped_game(episode, agents, lambda raw: raw, 0.0) for episode in episodes]
     labels = [next(iter(game.values())).environment for game in games]
     nameless = [
@@ -185,17 +181,11 @@ def _advantages_by(
 
 def kept(seed: int) -> list[Row]:
     """The best quarter of games in eight mazes: the share of each maze's that is kept."""
-    options = {"width": 5, "height": 5, "max_cycles": 32}
-    env = maze_v0.parallel_env(**options)
-    [agent] = env.possible_agents
+    make = partial(maze_v0.parallel_env, width=5, height=5, max_cycles=32)
     rng = np.random.default_rng([seed, 2])
-    starts = rng.integers(2**31, size=8).tolist()
-    episodes = play_many(
-        lambda: maze_v0.parallel_env(**options),
-        {agent: classic_policy("random_walker", env)},
-        [start for start in starts for _ in range(2 * GROUP)],
-        policy_seeds=rng.integers(2**63, size=len(starts) * 2 * GROUP).tolist(),
-    )
+    episodes = played(make, "random_walker", rng, 8, 2 * GROUP)
+    [agent] = episodes[0].seats
+    starts = dict.fromkeys(episode.seed for episode in episodes)
     parts = parts_of(episodes)
     best = best_of(parts, episodes, Episode.returns, top_fraction=SHARE)
     ranked = sorted(parts, key=lambda part: -episodes[part[0]].returns()[agent])

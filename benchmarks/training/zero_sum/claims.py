@@ -4,14 +4,14 @@ self-play, beside a reference that moves, and against pools of its past."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.runs import Settings, assembled, rounds_of
 from benchmarks.training.zero_sum import kuhn_poker, rock_paper_scissors
-from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_train.engine.games import grow_pools
 
 
@@ -20,9 +20,8 @@ class Judged:
     """A game whose strategies can be asked for and judged exactly."""
 
     make_env: Callable[[], Any]
-    asked: Callable[[HuggingFaceBackend], Any]
-    exploitability: Callable[[Any], float]
-    mixture: Callable[[Sequence[Any], Sequence[float]], Any]
+    judge: ModuleType
+    """Its `asked`, `exploitability` and `mixture`."""
     settings: Settings
     """Of all methods alike."""
     entropy: float
@@ -53,18 +52,14 @@ ROCK, POKER = "biased rock-paper-scissors", "Kuhn poker"
 GAMES: Mapping[str, Judged] = {
     ROCK: Judged(
         rock_paper_scissors.BiasedRockPaperScissors,
-        rock_paper_scissors.asked,
-        rock_paper_scissors.exploitability,
-        rock_paper_scissors.mixture,
+        rock_paper_scissors,
         {"rollout.group_size": 16, "rollout.groups_per_round": 4},
         entropy=0.05,
         entropy_of_oracles=0.3,
     ),
     POKER: Judged(
         kuhn_poker.KuhnPoker,
-        kuhn_poker.asked,
-        kuhn_poker.exploitability,
-        kuhn_poker.mixture,
+        kuhn_poker,
         {"rollout.group_size": 8, "rollout.groups_per_round": 8},
         entropy=0.2,
         entropy_of_oracles=0.2,
@@ -126,15 +121,15 @@ def trained(game: Judged, settings: Settings) -> list[dict[str, Any]]:
     as its pool draws them, evenly where it has none."""
     began = time.process_time()
     with assembled(settings, game.make_env) as run:
-        backend = run.players.backends["model_0"]
-        strategies, mixed = [game.asked(backend)], []  # type: ignore[arg-type]
+        backend, judge = run.players.backends["model_0"], game.judge
+        strategies, mixed = [judge.asked(backend)], []
         for _ in rounds_of(run):
             if not run.next_round % (run.config.rounds // POINTS):
-                strategies.append(game.asked(backend))  # type: ignore[arg-type]
+                strategies.append(judge.asked(backend))
                 grow_pools(run, run.next_round)
                 weights = run.pools[POOL].chances() if run.pools else [1.0] * len(strategies)
-                mixed.append(game.exploitability(game.mixture(strategies, weights)))
-    newest = [game.exploitability(one) for one in strategies]
+                mixed.append(judge.exploitability(judge.mixture(strategies, weights)))
+    newest = [judge.exploitability(one) for one in strategies]
     half = POINTS // 2
     return [
         {
