@@ -48,7 +48,10 @@ WARM = 0.1
 REOPENED = 50
 """Rounds of games after which all sessions are closed and others opened."""
 
-Step = Callable[[Any, pb.StepRequest], Awaitable[pb.Frames]]
+AS_BYTES = {
+    "request_serializer": pb.StepRequest.SerializeToString,
+    "response_deserializer": pb.Frames.FromString,
+}
 
 
 @contextmanager
@@ -106,11 +109,7 @@ class Client:
             from_step(session.played(frame))
 
     def _unary(self, channel: Any) -> Any:
-        return channel.unary_unary(
-            "/srl.env.v1.Environments/Step",
-            request_serializer=pb.StepRequest.SerializeToString,
-            response_deserializer=pb.Frames.FromString,
-        )
+        return channel.unary_unary("/srl.env.v1.Environments/Step", **AS_BYTES)
 
     async def _one(
         self, call: Callable[[Any], Any], channel: Any, steps: int, session: int = 0
@@ -122,11 +121,7 @@ class Client:
 
     async def _streamed(self, channel: Any, steps: int) -> int:
         mine = self.sessions[:1]
-        stream = channel.stream_stream(
-            "/srl.env.v1.Environments/Stream",
-            request_serializer=pb.StepRequest.SerializeToString,
-            response_deserializer=pb.Frames.FromString,
-        )()
+        stream = channel.stream_stream("/srl.env.v1.Environments/Stream", **AS_BYTES)()
         for _ in range(steps):
             await stream.write(self._asked(mine))
             self._read(mine, await stream.read())
