@@ -104,12 +104,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Curves:
-    """A figure: one curve per value of `by`, over the rounds, the mean of the seeds."""
+    """A figure: one curve per value of `by`, over the rounds, the mean of the seeds.
+
+    A row's `curve` has one number per round, None where a round has none.
+    """
 
     title: str
     by: str
-    values: str = "curve"
-    """The entry with one number per round; None where a round has none."""
     percent: bool = False
 
     def lines(self, rows: Sequence[Row]) -> list[Line]:
@@ -119,7 +120,7 @@ class Curves:
             found.setdefault(row[self.by], []).append(row)
         lines = []
         for label, own in found.items():
-            columns = zip(*(row[self.values] for row in own), strict=True)
+            columns = zip(*(row["curve"] for row in own), strict=True)
             known = [[value for value in column if value is not None] for column in columns]
             means = {x: sum(ys) / len(ys) for x, ys in enumerate(known) if ys}
             lines.append(Line(label, list(means), list(means.values())))

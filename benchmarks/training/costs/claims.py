@@ -46,7 +46,7 @@ COUNTS = (1, 2, 4, 8)
 SLACK = 1.1  # of what n models may take, in times of n single ones
 
 
-def demo_seeds(request: Request, example: str = "demo.yaml") -> Result:
+def demo_seeds(request: Request) -> Result:
     """One row per seed and kind of models: `srl train` in a process of its own, with one thread.
 
     The embedded model is built afresh, which the first run pays for. Rewards are raw, per agent
@@ -62,9 +62,8 @@ def demo_seeds(request: Request, example: str = "demo.yaml") -> Result:
             # JSON is YAML, which is what --set reads.
             changed = {**request.overrides, **own}
             settings = [w for k, v in changed.items() for w in ("--set", f"{k}={json.dumps(v)}")]
-            command = processes.srl(
-                "train", CONFIGS / example, "--out", out, "--seed", str(seed), "--quiet", *settings
-            )
+            words = ("--out", out, "--seed", str(seed), "--quiet", *settings)
+            command = processes.srl("train", CONFIGS / "demo.yaml", *words)
             cost = processes.run(command, {"CORE_SRL_CACHE": str(cache)})
             summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
             before, after = (

@@ -30,6 +30,7 @@ from srl_train.config.learning.credit import CreditConfig
 from srl_train.data.trajectory import Game, Trajectory
 
 GROUP = 8  # games compared with each other, as in a run's default
+FOUND = 0.9  # the least chance of the right act
 KEPT = 20  # updates that what was found must last
 KEY_SEATING = Seating(tuple(f"agent_{agent}" for agent in range(AGENTS)))
 DILEMMA_SEATING = Seating(("first", "second"))
@@ -40,9 +41,9 @@ CONTEXTS = 5  # nothing yet, then (own, other) = 00, 01, 10, 11
 
 
 def games_until_found(
-    credit: CreditConfig | None, rate: float, seed: int, most: int, success: float = 0.9
+    credit: CreditConfig | None, rate: float, seed: int, most: int
 ) -> int | None:
-    """Games until the key's holder opens with at least this chance, and does so for KEPT updates.
+    """Games until the key's holder opens with a chance of FOUND, and does so for KEPT updates.
 
     None if that was not within `most` games. Every agent has logits of its own for every turn. The
     chance is the policy's own, not a sample.
@@ -69,7 +70,7 @@ def games_until_found(
             advantage, state = _advantages(assignment, group, KEY_SEATING, state)
         score = np.eye(len(COLOURS))[chosen] - chance
         logits += rate * (advantage[..., None] * score).mean(axis=0)
-        kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= success else 0
+        kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= FOUND else 0
         if kept == KEPT:
             return played - GROUP * (KEPT - 1)
     return None
