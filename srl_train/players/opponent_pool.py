@@ -3,8 +3,8 @@
 Training against the newest self alone can go round in circles; a pool of past selves, drawn
 uniformly (fictitious self-play, Heinrich et al. 2015) or the harder ones more often (prioritized
 fictitious self-play, Vinyals et al. 2019), makes progress against all of them. Drawn by the Nash
-equilibrium of the games among them, they are what a policy-space response oracle trains against
-(Lanctot et al. 2017, after the double oracle of McMahan et al. 2003). A pool of several models'
+equilibrium of the games among them, they are what policy-space response oracles (PSRO, Lanctot et
+al. 2017, after the double oracle of McMahan et al. 2003) train against. A pool of several models'
 snapshots is a league.
 """
 
