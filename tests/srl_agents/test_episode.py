@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -259,6 +259,7 @@ def test_a_damaged_record_is_refused(place, value):
     assert "\n" not in str(error.value)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
 def test_a_damaged_file_is_refused_or_read(tmp_path_factory, at, damage):
     path = tmp_path_factory.getbasetemp() / "damaged.jsonl"
