@@ -369,4 +369,4 @@ def test_everything_that_learns_does_so_in_two_processes(tmp_path, tiny_folder):
         assert files
         for file in files:
             apart = difference(load_file(one / name / file), load_file(two / name / file))
-            assert apart < EXACT, (name, file)
+            assert apart < 5 * EXACT, (name, file)
