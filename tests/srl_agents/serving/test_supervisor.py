@@ -55,13 +55,17 @@ async def supervised(servers, told, **settings):
 
 
 def test_servers_that_share_a_gpu_start_one_after_another(new_server, monkeypatch):
-    starting, together = set(), []
+    starting, together, at_once = set(), [], asyncio.Event()
 
     async def wait_ready(server, timeout):
-        starting.add(server.spec.served_name)
-        await asyncio.sleep(0.05)
+        name = server.spec.served_name
+        starting.add(name)
+        if starting >= {"a", "c", "e"}:
+            at_once.set()
+        if name in "ace":  # until the others are there too
+            await asyncio.wait_for(at_once.wait(), 20)
         together.append("".join(sorted(starting)))
-        starting.remove(server.spec.served_name)
+        starting.remove(name)
 
     monkeypatch.setattr(ModelServer, "wait_ready", wait_ready)
     gpus = {"a": (0, 1), "b": (1,), "c": (2,), "d": (0,), "e": ()}
