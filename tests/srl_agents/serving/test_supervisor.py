@@ -64,6 +64,7 @@ def test_servers_that_share_a_gpu_start_one_after_another(new_server, monkeypatc
             at_once.set()
         if name in "ace":  # until the others are there too
             await asyncio.wait_for(at_once.wait(), 20)
+        await asyncio.sleep(0.05)
         together.append("".join(sorted(starting)))
         starting.remove(name)
 
