@@ -100,7 +100,8 @@ def put_back(run: Run, before: Mapping[str, Any]) -> None:
     """Put the run, or another of the same models, where it was held."""
     for name, pool in run.pools.items():
         pool.load_state(before["pools"][name], before["next_round"], before["weights"])
-    _restore(run, before["weights"], mapped(before, _copied))
+    state = {name: part for name, part in before.items() if name != "weights"}
+    _restore(run, before["weights"], mapped(state, _copied))
 
 
 def _copied(own: Any) -> Any:

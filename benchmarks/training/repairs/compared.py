@@ -18,6 +18,7 @@ from numpy.random import Generator
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
+from srl_agents.seeding import of_games
 from srl_envs import coop_compete_v0, maze_v0, multitask_v0
 from srl_train.advantages.credit.agent_turn import agent_turn
 from srl_train.advantages.credit.assignment import Assignment, Group, Seating
@@ -129,8 +130,8 @@ def played(
     """Games of a scripted policy in all places, so many from each of some starts."""
     env = make()
     seats = dict.fromkeys(env.possible_agents, classic_policy(policy, env))
-    seeds = np.repeat(rng.integers(2**31, size=starts), each).tolist()
-    return play_many(make, seats, seeds, policy_seeds=rng.integers(2**63, size=len(seeds)).tolist())
+    seeds, policy_seeds = of_games(rng, starts * each, each)
+    return play_many(make, seats, seeds, policy_seeds=policy_seeds)
 
 
 def shares(strategy: Any, context: RoundContext) -> list[float]:

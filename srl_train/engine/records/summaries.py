@@ -66,9 +66,11 @@ def results(
 
 def model_states(run: Run) -> dict[str, dict[str, Any]]:
     """Model that learns -> what it is and has done so far."""
-    kind = "adapter" if run.config.models.adapters is not None else "full"
+    models = run.config.models
+    kind = "adapter" if models.adapters is not None else "full"
+    bases = models.bases
     return {
-        model: _state(run, model, totals, kind, run.config.models.bases[model], run.versions[model])
+        model: _state(run, model, totals, kind, bases[model], run.versions[model])
         for model, totals in run.totals.items()
     }
 
