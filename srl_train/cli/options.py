@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.seeding import MOST
+from srl_envs.errors import DocumentError
+from srl_envs.loading.strict_yaml import read_yaml
 from srl_train.config.bounds import MOST_THREADS, at_least, within
 from srl_train.errors import ConfigError
 
@@ -95,9 +97,10 @@ def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals:
         raise ConfigError(f"{flag} {text!r}: give KEY=VALUE, such as algorithm.learning_rate=1e-3")
-    from srl_train.config.yaml_file import parse
-
-    return key.strip(), parse(value, f"{flag} {text!r}: the value")
+    try:
+        return key.strip(), read_yaml(value)
+    except DocumentError as error:
+        raise ConfigError(f"{flag} {text!r}: the value: {error}") from error
 
 
 def check_numbers(args: argparse.Namespace) -> None:
