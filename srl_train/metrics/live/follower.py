@@ -11,8 +11,8 @@ from typing import Any
 
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
+from srl_envs.loading.strict_yaml import MAX_YAML
 from srl_envs.loading.untrusted import MAX_BYTES
-from srl_train.config.yaml_file import MAX_YAML
 from srl_train.metrics.errors import MetricsError, RunFolderError
 from srl_train.metrics.live.tail import Tail, is_inside, open_inside
 from srl_train.metrics.live.watched_run import GameSoFar, Passes, RoundsSoFar, Spans, WatchedRun
