@@ -62,10 +62,14 @@ def play(
     *,
     policy_seed: int | None = None,
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
+    at_turn: Callable[[int], None] = lambda turn: None,
 ) -> Episode:
-    """One episode of `env` from `reset(seed)`, which stays open. See `play_many`."""
+    """One episode of `env` from `reset(seed)`, which stays open. See `play_many`.
+
+    `at_turn` receives the number of steps after every step. Its exceptions end the episode.
+    """
     policy_seed = seed if policy_seed is None else policy_seed
-    game = Game(env, seats, seed, policy_seed, speaks_first)
+    game = Game(env, seats, seed, policy_seed, speaks_first, at_turn=at_turn)
     return _from_sync(game.play(), _waits([seats]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from srl_agents.episode import to_json
@@ -19,8 +19,12 @@ class ScriptedPlayer:
 
     policies = names(holdout=False)
 
-    def __call__(self, env: Any, players: Mapping[str, str], seed: int) -> PlayedGame:
+    def __call__(
+        self, env: Any, players: Mapping[str, str], seed: int, at_turn: Callable[[int], None]
+    ) -> PlayedGame:
         """One game of `env` from `seed`, each agent played by the policy that `players` names.
+
+        `at_turn` receives the number of steps after every step. Its exceptions end the game.
 
         Raises EnvError for players that do not fit the environment, and for a game that fails.
         """
@@ -34,7 +38,7 @@ class ScriptedPlayer:
                 seats = {agent: classic_policy(who, env) for agent, who in players.items()}
         except PolicyError as error:
             raise EnvError(str(error)) from error
-        episode = play(env, seats, seed)
+        episode = play(env, seats, seed, at_turn=at_turn)
         if episode.failure is not None:
             raise EnvError(episode.failure)
         return PlayedGame(seed, len(episode.turns), episode.returns(), to_json(episode))
