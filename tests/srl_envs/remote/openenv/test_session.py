@@ -181,3 +181,13 @@ def test_a_good_turn_is_read_and_who_left_is_gone():
         assert rewards == {"a": 1.0, "b": 0.5} and terminations == {"a": False, "b": True}
         assert game.agents == ["a"]
         game.close()
+
+
+def test_a_proxy_of_the_environment_does_not_lead_to_this_machine(monkeypatch):
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with saying(FIRST) as url:
+        session = Session(url)
+        assert session.reset().observation == {"at": 0}
+        session.close()
