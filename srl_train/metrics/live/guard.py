@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
@@ -11,6 +10,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from srl_envs.validation import is_own_request
 
 COOKIE = "srl_watch_{port}"
 """Of the port that was asked for: browsers send the cookies of a host to all its ports."""
@@ -31,17 +32,17 @@ HEADERS = {
 
 
 class Guard:
-    """Lets a request through that reads, under a name that nobody else can take, with the token.
+    """ASGI middleware that admits reading requests of this server's own pages, with the token.
 
-    Names of hosts are refused unless they are `localhost` or given: a page elsewhere can have its
-    own name lead here (DNS rebinding), but no address. The token comes once in the address
-    (`/?token=...`), which the browser changes for a cookie, or as `Authorization: Bearer`.
+    `names` are host names of this server besides `localhost` (`is_own_request`). The token comes
+    once in the address (`/?token=...`), which the browser changes for a cookie, or as
+    `Authorization: Bearer`.
     """
 
     def __init__(self, app: ASGIApp, token: str | None, names: Iterable[str] = ()) -> None:
         self._app = app
         self._token = None if token is None else token.encode()
-        self._names = {"localhost", *(name.lower().rstrip(".") for name in names)}
+        self._names = tuple(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on; every answer gets HEADERS."""
@@ -58,10 +59,11 @@ class Guard:
         await (refusal or self._app)(scope, receive, sent)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
-        if not self._is_own(Headers(scope=scope).get("host", "")):
+        sent = Headers(scope=scope)
+        if not is_own_request(sent.get("host", ""), sent.get("origin"), self._names):
             return _told(
-                "This server is asked under a name that it does not know. Ask for it by its "
-                "address, or give the name: srl watch --name NAME",
+                "The request's Host is not a name of this server, or its Origin is another site. "
+                "Use the server's address, or allow its name: srl watch --name NAME",
                 421,
             )
         if scope["method"] not in ("GET", "HEAD"):
@@ -82,25 +84,9 @@ class Guard:
             return None
         return _told("This page asks for a token: open the address that `srl watch` printed.", 401)
 
-    def _is_own(self, host: str) -> bool:
-        try:
-            asked = urlsplit(f"//{host}")
-            name, _ = asked.hostname or "", asked.port
-        except ValueError:  # brackets that do not close, no address within, a port that is none
-            return False
-        return name.rstrip(".") in self._names or _is_address(name)
-
     def _is_token(self, given: str) -> bool:
         return self._token is not None and hmac.compare_digest(given.encode(), self._token)
 
 
 def _told(words: str, code: int) -> PlainTextResponse:
     return PlainTextResponse(words + "\n", code)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -63,6 +63,16 @@ def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, st
     return source, revised
 
 
+def not_loaded(name: str | os.PathLike[str], error: Exception) -> BackendError:
+    """Return the error about a model or tokenizer that transformers could not load."""
+    if isinstance(error, BackendError):
+        return error
+    cause = str(error)
+    if "trust_remote_code=True" in cause:  # advice that no setting of this project follows
+        cause = "it needs the Python code in its folder (auto_map), which is never run"
+    return BackendError(f"cannot load the model {os.fspath(name)!r}: {cause}")
+
+
 def folder_of(name: str | os.PathLike[str]) -> Path:
     """Where a model lies on this machine; one of the hub is downloaded first.
 

@@ -99,6 +99,20 @@ def test_other_names_of_this_host_are_refused(runs, host, code):
     assert client.get("/", headers={"host": host}).status_code == code
 
 
+@pytest.mark.parametrize(
+    ("origin", "code"),
+    [
+        ("http://127.0.0.1:8421", 200),
+        ("http://127.0.0.1:3000", 421),
+        ("http://evil.example", 421),
+        ("null", 421),
+        ("http://[::1", 421),
+    ],
+)
+def test_requests_from_other_sites_are_refused(client, origin, code):
+    assert client.get("/", headers={"origin": origin}).status_code == code
+
+
 def test_the_token_opens_the_page_and_leaves_the_address(runs):
     client = TestClient(server([runs], token=TOKEN).config.app, base_url="http://127.0.0.1")
     for path in ("/", "/assets/page.js", "/events", "/game", f"/events?token={TOKEN}", "/?token=x"):
