@@ -68,14 +68,12 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
         raise UntrustedError(f"{named!r} is code that a record names, and is not run: {WAY_OUT}")
     try:
         found = getattr(import_module(module), attribute, None)
-    except ImportError as error:
-        missing = getattr(error, "name", None) or module
-        hint = (
-            "; Python must find the module: set PYTHONPATH to its folder"
-            if f"{module}.".startswith(f"{missing}.")
-            else f", which {module} imports"
-        )
-        raise EnvConfigError(f"{named}: {error}{hint}") from error
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise  # an import within the module failed, which the traceback shows
+        raise EnvConfigError(
+            f"{named}: {error}; Python must find the module: set PYTHONPATH to its folder"
+        ) from error
     if not callable(found):
         raise EnvConfigError(f"{named}: module {module} has no function {attribute!r}")
     return found  # type: ignore[no-any-return]  # callable() says no more than that

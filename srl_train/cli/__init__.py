@@ -53,8 +53,8 @@ ERROR_MODULES = (
     "srl_train.errors",
     "srl_train.metrics.errors",
 )
-"""Where our own errors live: they are told in one line. Anything else is a fault of ours and
-keeps its traceback."""
+"""Modules of the errors that are printed in one line. All other exceptions, those of a user's
+environment among them, keep their traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,6 +89,8 @@ def status(program: str, command: str, run: Callable[[], int]) -> int:
     try:
         return run()
     except _own_errors() as error:
+        if error.__context__ is not None and not error.__suppress_context__:
+            raise  # raised while another exception was handled, which the line would hide
         told = " ".join(str(error).split())
     except ImportError as error:
         line = install_line(error, f"`{program} {command}`")

@@ -16,6 +16,9 @@ def nim(mask="observation"):
 
 def turn_based():
     return Nim()
+
+def sized(size):
+    return nim() + size
 """
 
 
@@ -38,7 +41,6 @@ def test_what_the_function_gives_is_made(my_games):
     ("name", "options", "said"),
     [
         ("my_own_game:nim", {}, "No module named 'my_own_game'; Python must find the module"),
-        ("wants_more:nim", {}, "'no_such_part', which wants_more imports"),
         ("my_own_games:chess", {}, "module my_own_games has no function 'chess'"),
         ("my_own_games:A_NUMBER", {}, "has no function 'A_NUMBER'"),
         ("my_own_games:", {}, "'my_own_games:' is no 'module:function'"),
@@ -46,6 +48,7 @@ def test_what_the_function_gives_is_made(my_games):
         ("my own:games", {}, "is no 'module:function'"),
         ("my_own_games:nim:x", {}, "is no 'module:function'"),
         ("my_own_games:nim", {"masks": 1}, "'masks' (did you mean 'mask'?)"),
+        ("my_own_games:sized", {}, "my_own_games:sized: missing a required argument: 'size'"),
         ("my_own_games:turn_based", {}, "must give a PettingZoo ParallelEnv"),
         ("custom:nim_v0", {}, "there is no environment 'custom:nim_v0' to make: it was handed"),
     ],
@@ -54,3 +57,15 @@ def test_what_cannot_be_made_is_said_in_one_line(my_games, name, options, said):
     with pytest.raises(EnvConfigError) as refused:
         srl_envs.make(name, **options)
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error"),
+    [
+        ("wants_more:nim", {}, ModuleNotFoundError),
+        ("my_own_games:sized", {"size": 1}, TypeError),
+    ],
+)
+def test_errors_of_own_code_pass_unchanged(my_games, name, options, error):
+    with pytest.raises(error):
+        srl_envs.make(name, **options)
