@@ -86,11 +86,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def status(program: str, command: str, run: Callable[[], int]) -> int:
     """What `run` returns; 2 for an error of ours or what is not installed, told in one line."""
+    own = _own_errors()
     try:
         return run()
-    except _own_errors() as error:
-        if error.__context__ is not None and not error.__suppress_context__:
-            raise  # raised while another exception was handled, which the line would hide
+    except own as error:
+        hidden = None if error.__suppress_context__ else error.__context__
+        if isinstance(hidden, Exception) and not isinstance(hidden, own):
+            raise  # A cleanup failed after an exception that one line would hide.
         told = " ".join(str(error).split())
     except ImportError as error:
         line = install_line(error, f"`{program} {command}`")
