@@ -111,7 +111,7 @@ async def play_many_async(
     seated = _by_episode(seats, len(seeds))
     branching = settings.get("branching")
     made = Game if branching is None else partial(BranchingGame, branching=branching)
-    work, over = LongWork(f"playing {len(seeds)} games"), 0
+    work, over = LongWork(f"playing {len(seeds)} episodes"), 0
 
     async def one(index: int) -> Episode:
         nonlocal over
@@ -127,7 +127,7 @@ async def play_many_async(
                 given_names=names[index],
                 extra=dict(settings.get("extra") or {}),
                 states=[] if settings.get("record_states") else None,
-                at_turn=lambda turn: work.at(f"turn {turn}, {over} are over"),
+                at_turn=lambda turn: work.at(f"step {turn}, {over} of {len(seeds)} complete"),
                 spectator=settings.get("spectator") if index == 0 else None,
             )
             return await game.play()

@@ -86,14 +86,13 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
         sys.path.append(os.getcwd())
     try:
         found = getattr(import_module(module), attribute, None)
-    except ImportError as error:
-        missing = getattr(error, "name", None) or module
-        hint = (
-            "; run the command in the folder of the module, or set PYTHONPATH to that folder"
-            if f"{module}.".startswith(f"{missing}.")
-            else f", which {module} imports"
-        )
-        raise EnvConfigError(f"{named}: {error}{hint}") from error
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise  # an import within the module failed, which the traceback shows
+        raise EnvConfigError(
+            f"{named}: {error}; run the command in the folder of the module, or set PYTHONPATH to "
+            "that folder"
+        ) from error
     if not callable(found):
         raise EnvConfigError(f"{named}: module {module} has no function or class {attribute!r}")
     return found  # type: ignore[no-any-return]  # callable() says no more than that

@@ -54,7 +54,7 @@ def of_run(
     ]  # fmt: skip
     notes = build.notes(run, partial="What cannot be read.")
     return Document(
-        f"{run.environment}: {len(run.models) or 'no'} models",
+        f"{run.environment}: {_models_so_far(run)}",
         f"{name} · mode {run.mode} · updates {run.strategy} · seed {run.seed}",
         [*notes, progress(run), _cards(run)],
         [part for part in parts if part.blocks],
@@ -122,7 +122,12 @@ def _about(run: WatchedRun) -> str:
     reward = run.series("environment", "raw_reward")
     first, last = edges(reward)
     told = f" · raw reward {number(first)} → {number(last)}" if reward else ""
-    return f"{run.environment} · {len(run.models)} models · {run.mode}, {run.strategy}{told}"
+    return f"{run.environment} · {_models_so_far(run)} · {run.mode}, {run.strategy}{told}"
+
+
+def _models_so_far(run: WatchedRun) -> str:
+    """Return the number of models, which rows name first when a round or a pass is complete."""
+    return f"{len(run.models)} models" if run.models else "no round is complete"
 
 
 def _cards(run: WatchedRun) -> Cards:

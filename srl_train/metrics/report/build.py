@@ -144,10 +144,10 @@ def _way(run: Run, head: Headline) -> Card:
     learned, error = head.change.learned, head.change.learned_error
     if math.isfinite(learned):
         more = f"{known} · standard error {share(error)}"
-        return "Of the way to the optimum, learned", share(learned), more
+        return "Of the way to the optimum, learned", share(min(learned, 1)), more
     unmoved = math.isfinite(head.change.after - head.change.before)
     what = " · no rise beyond chance" if unmoved else ""
-    return "Between uniform play and optimum", share(head.position), known + what
+    return "Between uniform play and optimum", share(min(head.position, 1)), known + what
 
 
 def _headed(title: str, found: Table | None) -> list[Block]:

@@ -96,10 +96,14 @@ def final_values(compared: Sequence[Entry]) -> Table:
         ("raw reward, last tenth", lambda run: headline(run).end, number),
         ("raw reward, evaluated before", lambda run: headline(run).before, number),
         ("raw reward, evaluated after", lambda run: headline(run).after, number),
-        ("learned, of the way to the optimum", lambda run: headline(run).change.learned, share),
+        (
+            "learned, of the way to the optimum",
+            lambda run: min(headline(run).change.learned, 1),
+            share,
+        ),
         (
             "stands between uniform play and the optimum at",
-            lambda run: headline(run).position,
+            lambda run: min(headline(run).position, 1),
             share,
         ),
         ("cooperation, first tenth", _edge("cooperation_rate", 0), share),

@@ -69,6 +69,15 @@ def test_a_run_may_come_late_and_go(root):
     assert not followed.there and followed.refresh() and followed.run().done == 0
 
 
+def test_no_number_of_models_is_shown_before_the_first_round(root):
+    followed = follower(write_run(root / "run", rows=[]))
+    followed.refresh()
+    run = followed.run()
+    for page in (of_run("run", run), overview({"run": run}, [root], 0)):
+        assert "no round is complete" in to_json(page) and " models" not in page.title
+        assert "0 models" not in to_json(page)
+
+
 def test_damaged_lines_are_left_out_and_told(root):
     folder = write_run(root / "run", rows=[row(0)])
     with (folder / "metrics.jsonl").open("a") as file:
