@@ -18,7 +18,7 @@ from srl_envs.loading.extras import install_line, needed_by
 from srl_envs.loading.untrusted import printable
 from srl_envs.tables import Plugin, PluginTable
 from srl_train.cli import notices
-from srl_train.cli.options import add_command
+from srl_train.cli.options import Parser, add_command
 from srl_train.errors import ConfigError
 
 COMMANDS = PluginTable(
@@ -124,7 +124,7 @@ def status(program: str, command: str, run: Callable[[], int]) -> int:
     return 2
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     """Its errors name the nearest command, and the setting that an unknown option may mean."""
 
     words: Sequence[str] = ()

@@ -6,11 +6,12 @@ import argparse
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from srl_agents.seeding import MOST
 from srl_envs.errors import DocumentError
 from srl_envs.loading.strict_yaml import read_yaml
+from srl_envs.loading.untrusted import printable
 from srl_train.config.bounds import MOST_THREADS, at_least, within
 from srl_train.errors import ConfigError
 
@@ -22,6 +23,14 @@ OF_MODELS = ("temperature", "max_new_tokens", "constrained")
 OF_MODELS_HERE = ("device", "threads")
 """Options that only models read, and only models that run on this machine."""
 COUNTS = ("episodes", "samples", "group_size")
+
+
+class Parser(argparse.ArgumentParser):
+    """Argument parser whose errors send no control characters of the arguments to a terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with the message as printable text."""
+        super().error(printable(message, multiline=False))
 
 
 def add_command(commands: Any, name: str, purpose: str, **how: Any) -> argparse.ArgumentParser:

@@ -55,6 +55,12 @@ def test_an_unknown_command_is_refused(capsys):
     assert "trian" in capsys.readouterr().err
 
 
+def test_a_refused_argument_sends_no_escapes_to_the_terminal(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["info", "\x1b[2J\u202e"])
+    assert capsys.readouterr().err.endswith("unrecognized arguments: \\x1b[2J\\u202e\n")
+
+
 def test_our_errors_are_one_line_and_code_2(command, capsys):
     def refuse(args):
         raise ConfigError(f"{args.config} is\nnot right")
