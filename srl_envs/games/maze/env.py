@@ -156,7 +156,7 @@ class Maze(base.SimultaneousGame):
         if seed is not None:
             self.level = self.named_level(seed)
         else:
-            self.level = self.draw_level(self.generator)
+            self.level = self.draw_level(self.np_random)
         self._board = board_of(self.level, self.view_radius)
         starts, goals, self._fewest = seating(self.level, self.task, agents)
         self._places = list(starts)

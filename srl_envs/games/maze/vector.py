@@ -120,13 +120,13 @@ class VectorMaze(ArrayGame):
 
     def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
         """The mazes of the next episodes, one for each of these environments or one for all."""
-        game, generators = self._game, self.rng.generators
+        game, sources = self._game, self.rng.sources
         if level_seed is not None:
             return boards_of([game.named_level(level_seed)], game.task, self.num_agents)
         if self._boards is not None:
-            drawn = [game.draw_number(generators[i]) for i in env_ids.tolist()]
+            drawn = [game.draw_number(sources[i].np_random) for i in env_ids.tolist()]
             return Boards(*(table[drawn] for table in self._boards))
-        levels = [game.draw_level(generators[i]) for i in env_ids.tolist()]
+        levels = [game.draw_level(sources[i].np_random) for i in env_ids.tolist()]
         return boards_of(levels, game.task, self.num_agents)
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:

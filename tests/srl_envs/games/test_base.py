@@ -1,8 +1,5 @@
 """What every game of the catalogue has from the shared base."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 
@@ -210,20 +207,6 @@ def played_alike(env, twin, rounds):
             assert np.array_equal(mask, other[4][agent]["action_mask"])
         assert one[1:4] == other[1:4]
         assert np.array_equal(env.state(), twin.state())
-
-
-@every_name
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_a_copy_plays_on_alike(name, copied):
-    env = registry.make(name, max_cycles=30)
-    env.reset(seed=0, options={"episode": 100})
-    env.step(dict.fromkeys(env.agents, 1))
-    twin = copied(env)
-    assert np.array_equal(env.state(), twin.state())
-    played_alike(env, twin, 5)
-    env.reset()
-    twin.reset()  # both go on with the same numbers
-    played_alike(env, copied(twin), 5)
 
 
 @every_name
