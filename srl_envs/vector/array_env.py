@@ -39,6 +39,7 @@ class ArrayGame(VectorGame):
         self.rounds = game.rounds
         self.rng = BatchedRng(self.num_envs, self.num_agents, draw)
         self._played = np.zeros(self.num_envs, np.int64)
+        self._episode = np.full(self.num_envs, -1)
 
     # What a game defines.
 
@@ -94,6 +95,8 @@ class ArrayGame(VectorGame):
     ) -> None:
         self.rng.reseed(env_ids.tolist(), seeds)
         self._played[env_ids] = 0
+        self._episode[env_ids] += 1
+        self._episode[env_ids[[seed is not None for seed in seeds]]] = 0
         self.begin(env_ids, options)
 
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
