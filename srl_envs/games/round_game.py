@@ -46,7 +46,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     """A PettingZoo ParallelEnv in rounds, until it is decided or `max_cycles` are over.
 
     SimultaneousGame and FreeTextGame are the two kinds; what a game of theirs defines is said
-    there. `low` and `high` bound an agent's observation vector.
+    there. `low` and the greatest of `high` bound an agent's observation vector.
     """
 
     metadata: ClassVar[dict[str, Any]]
@@ -75,7 +75,9 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self.render_mode: str | None = check_choice(
             "render_mode", render_mode, (None, *self.render_modes)
         )
-        bounds = np.asarray(low, FLOAT), np.asarray(high, FLOAT)
+        # One upper bound for all features: SuperSuit's agent_indicator writes the greatest into
+        # features that it declares to be at most the least.
+        bounds = np.asarray(low, FLOAT), np.full(len(high), max(high), FLOAT)
         self.action_spaces = {agent: self._actions() for agent in agents}
         self.observation_spaces = {agent: self._space_of(spaces.Box(*bounds)) for agent in agents}
         size = len(self.possible_agents)

@@ -63,6 +63,14 @@ def test_all_seats_have_equal_spaces(name):
 
 
 @every_name
+def test_other_frameworks_find_what_they_expect(name):
+    """SuperSuit's agent_indicator needs one upper bound, TorchRL numbers alone at the reset."""
+    env = registry.make(name)
+    assert len(set(env.observation_space(env.possible_agents[0]).high.tolist())) == 1
+    assert all(list(info) == ["action_mask"] for info in env.reset(seed=0)[1].values())
+
+
+@every_name
 def test_episodes_without_a_seed_carry_on_and_differ(name):
     after = {"episode": 100}
     env, again = registry.make(name, max_cycles=20), registry.make(name, max_cycles=20)
