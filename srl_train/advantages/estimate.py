@@ -1,22 +1,15 @@
-"""Advantage estimation: from an episode's raw rewards to its advantages.
-
-`shaped_game` makes an episode's trajectories, with the rewards that are trained on; `assign_credit`
-compares those of a round and adds their advantages.
-"""
+"""Trajectories of an episode with the rewards that are trained on."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.episode_stats import environment_of
-from srl_train.advantages.credit import Assignment, Seating
-from srl_train.advantages.reward_modes import Rewards
-from srl_train.data.samples import in_groups
 from srl_train.data.trajectory import Game, Trajectory
 from srl_train.errors import TrainingError
+from srl_train.modes import Rewards
 
 
 def shaped_game(
@@ -60,26 +53,3 @@ def shaped_game(
         )
         for agent, own in steps.items()
     }  # fmt: skip
-
-
-def assign_credit(
-    games: Sequence[Game],
-    group_size: int,
-    assignment: Assignment | None,
-    seating: Seating,
-    state: Mapping[str, float],
-) -> tuple[list[Game], Mapping[str, float]]:
-    """(the games with advantages, the assignment's next state); `games` lists group after group.
-
-    Without an assignment advantages are the learner's, and the games stay as they are.
-    """
-    if assignment is None:
-        return list(games), state
-    advantages, state = assignment(in_groups(games, group_size), seating, state)
-    return [
-        {
-            agent: dataclasses.replace(own, advantages=tuple(map(float, found[agent])))
-            for agent, own in game.items()
-        }
-        for game, found in zip(games, [one for group in advantages for one in group], strict=True)
-    ], state

@@ -12,10 +12,8 @@ from torch import Tensor
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.rollout import BranchedEpisode
-from srl_train.advantages.credit import REPLAYED
-from srl_train.advantages.estimate import assign_credit
 from srl_train.advantages.replays import Replays
-from srl_train.config.learning.credit import CounterfactualCredit
+from srl_train.credit import REPLAY_SCHEMES, CounterfactualCredit, assign_credit
 from srl_train.data.branches import branch_samples
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.data.samples import TokenSample, complete_groups, samples_for
@@ -184,7 +182,7 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
         games,
         rollout.per_start,
         run.credit,
-        run.seating(),
+        run.agent_roles(),
         run.credit_state,
     )
     samples: dict[str, Sequence[TokenSample]] = {}
@@ -213,7 +211,7 @@ def _shaped_games(run: Run, number: int, kept: Sequence[Episode]) -> tuple[list[
     games = [run.game(episode) for episode in kept]
     if run.config.rollout.branching is not None:
         return games, sum(e.branch_steps for e in kept if isinstance(e, BranchedEpisode))
-    if run.config.credit.name not in REPLAYED:
+    if run.config.credit.name not in REPLAY_SCHEMES:
         return games, 0
     credit = run.config.credit
     alternatives = credit.alternatives if isinstance(credit, CounterfactualCredit) else None

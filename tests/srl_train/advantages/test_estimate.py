@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import AgentStep, Decision, End, Episode
-from srl_train.advantages.credit import Seating
-from srl_train.advantages.estimate import assign_credit, shaped_game
+from srl_train.advantages.estimate import shaped_game
+from srl_train.credit import AgentRoles, assign_credit
 from srl_train.data.trajectory import Trajectory
 from srl_train.errors import TrainingError
 
@@ -62,10 +62,10 @@ def test_credit_is_added_group_by_group():
         return found, {"groups": len(groups)}
 
     games = [shaped_game(episode((step("a", 1.0),)), ("a",), as_paid, 0.0) for _ in range(4)]
-    rated, state = assign_credit(games, 2, first_of_its_group, Seating(("a",)), {})
+    rated, state = assign_credit(games, 2, first_of_its_group, AgentRoles(("a",)), {})
     assert [game["a"].advantages for game in rated] == [(1.0,), (0.0,), (1.0,), (0.0,)]
     assert state == {"groups": 2}
-    assert assign_credit(games, 2, None, Seating(("a",)), state) == (games, state)
+    assert assign_credit(games, 2, None, AgentRoles(("a",)), state) == (games, state)
 
 
 @pytest.mark.parametrize("shaped, advantages", [((), None), ((0.0, 1.0), None), ((0.0,), ())])

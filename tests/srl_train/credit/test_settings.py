@@ -6,8 +6,9 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
-from srl_train.advantages.credit import ASSIGNMENTS
-from srl_train.config.learning.credit import (
+from srl_train.config.yaml_file import from_tree
+from srl_train.credit import (
+    CREDIT_SCHEMES,
     AlignmentCredit,
     CounterfactualCredit,
     CreditConfig,
@@ -15,7 +16,6 @@ from srl_train.config.learning.credit import (
     RoleCredit,
     ScaledCredit,
 )
-from srl_train.config.yaml_file import from_tree
 from srl_train.errors import ConfigError
 
 # What is written, and what the error says.
@@ -66,11 +66,11 @@ def test_a_wrong_section_is_refused_in_one_line(text, says):
 def test_the_names_are_those_of_the_table():
     kinds = [PlainCredit, ScaledCredit, RoleCredit, AlignmentCredit, CounterfactualCredit]
     named = [n for kind in kinds for n in typing.get_args(kind.model_fields["name"].annotation)]
-    assert sorted(named) == sorted(ASSIGNMENTS)
+    assert sorted(named) == sorted(CREDIT_SCHEMES)
     assert {field for kind in kinds for field in kind.model_fields} == {"name", *OWN}
 
 
-@pytest.mark.parametrize("chosen", sorted(ASSIGNMENTS))
+@pytest.mark.parametrize("chosen", sorted(CREDIT_SCHEMES))
 @pytest.mark.parametrize("name", sorted(OWN))
 def test_a_setting_is_refused_where_it_is_not_read(chosen, name):
     value, readers = OWN[name]
@@ -86,15 +86,15 @@ def test_a_setting_is_refused_where_it_is_not_read(chosen, name):
 
 @pytest.mark.parametrize("name", sorted(set(OWN) - {"alternatives"}))  # a setting of replays
 def test_every_setting_changes_what_its_readers_assign(name):
-    from srl_train.advantages.credit import Seating
-    from tests.srl_train.advantages.credit.games import game
+    from srl_train.credit import AgentRoles
+    from tests.srl_train.credit.games import game
 
     value, readers = OWN[name]
-    seating = Seating(("a", "b"), None, {"a": ("b",)})
+    seating = AgentRoles(("a", "b"), None, {"a": ("b",)})
     groups = [[game({"a": [1, 2], "b": [0, 3]}), game({"a": [0, 5], "b": [2, 2]})]]
     for reader in readers:
         plain, changed = (
-            ASSIGNMENTS[reader](own, 1.0)(groups, seating, {})[0]
+            CREDIT_SCHEMES[reader](own, 1.0)(groups, seating, {})[0]
             for own in map(
                 CREDIT.validate_python, ({"name": reader}, {"name": reader, name: value})
             )

@@ -5,15 +5,14 @@ import math
 import pytest
 from pydantic import TypeAdapter
 
-from srl_train.advantages.credit import ASSIGNMENTS, Seating
-from srl_train.config.learning.credit import CreditConfig
-from tests.srl_train.advantages.credit.games import alone, game
+from srl_train.credit import CREDIT_SCHEMES, AgentRoles, CreditConfig
+from tests.srl_train.credit.games import alone, game
 
-ONE = Seating(("a",))
-TWO = Seating(("a", "b"))
-TEAMS = Seating(("r0", "r1", "b0", "b1"), {"r0": "red", "r1": "red", "b0": "blue", "b1": "blue"})
+ONE = AgentRoles(("a",))
+TWO = AgentRoles(("a", "b"))
+TEAMS = AgentRoles(("r0", "r1", "b0", "b1"), {"r0": "red", "r1": "red", "b0": "blue", "b1": "blue"})
 FLOOR = 1e-4
-OWN = sorted(set(ASSIGNMENTS) - {"per_agent"})
+OWN = sorted(set(CREDIT_SCHEMES) - {"per_agent"})
 PER_GROUP = sorted(set(OWN) - {"role", "round", "counterfactual"})
 
 
@@ -22,7 +21,7 @@ def credit_section(**settings):
 
 
 def assignment(name, discount=1.0, **settings):
-    return ASSIGNMENTS[name](credit_section(name=name, **settings), discount)
+    return CREDIT_SCHEMES[name](credit_section(name=name, **settings), discount)
 
 
 def advantages(name, groups, seating=ONE, discount=1.0, **settings):
@@ -32,7 +31,7 @@ def advantages(name, groups, seating=ONE, discount=1.0, **settings):
 def led(seating):
     """The same seats, the first of them leading."""
     first, *others = seating.agents
-    return Seating(seating.agents, seating.teams, {first: tuple(others)})
+    return AgentRoles(seating.agents, seating.teams, {first: tuple(others)})
 
 
 def test_agent_turn_by_hand():
@@ -164,7 +163,7 @@ def test_several_environments_have_a_baseline_each():
     found, state = assignment("role", decay=1.0)(groups, ONE, {})
     assert [[own["a"] for own in group] for group in found] == [[[1.0], [-1.0]], [[1.0], [-1.0]]]
     assert state == {"rich a": 100.0, "poor a": 0.0}
-    led_by_a = Seating(("a",), leaders={"a": ()})
+    led_by_a = AgentRoles(("a",), leaders={"a": ()})
     found = advantages("hierarchical", groups, led_by_a, scale="none")
     assert [[own["a"] for own in group] for group in found] == [[[1.0], [-1.0]], [[1.0], [-1.0]]]
 

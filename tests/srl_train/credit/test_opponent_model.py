@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from srl_train.advantages.credit import ASSIGNMENTS, Seating
-from srl_train.advantages.credit.opponent_model import without_luck
-from srl_train.config.learning.credit import CreditConfig
-from tests.srl_train.advantages.credit.games import game
+from srl_train.credit import CREDIT_SCHEMES, AgentRoles, CreditConfig, rewards_without_luck
+from tests.srl_train.credit.games import game
 
-TWO = Seating(("a", "b"))
+TWO = AgentRoles(("a", "b"))
 
 
 def credit_section(**settings):
@@ -33,7 +31,7 @@ def test_luck_by_hand():
     # b chose 1 in 2 of 4 first turns. Of the other games, game 0: pay(1, 1) = 6, pay(1, 0) = 0,
     # luck 6 - 3. Game 1: pay(1, 1) = 5; (1, 0) is not there: their mean, 4; luck 4 - 4.5.
     # Game 2: 4 and 0, luck 4 - 2. Game 3: nobody else chose 0: the same mean twice, no luck.
-    assert without_luck(group, "a", TWO) == [[1.0], [0.5], [4.0], [2.0]]
+    assert rewards_without_luck(group, "a", TWO) == [[1.0], [0.5], [4.0], [2.0]]
 
 
 def test_shares_are_of_the_whole_course():
@@ -46,11 +44,11 @@ def test_shares_are_of_the_whole_course():
     # First turns: b chose 1 always, no luck. Second turns of games 0 and 1: halves. Game 0:
     # pay(1, 1) = 0 (game 1's first), pay(1, 0) = (1 + 5) / 2 = 3; luck 0 - 1.5. Game 1: pay(1, 1)
     # = (0 + 3) / 2 = 1.5, pay(1, 0) = 5; luck 5 - 3.25.
-    assert without_luck(group, "a", TWO) == [[0.0, 4.5], [0.0, -0.75], [0.0, 5.0]]
+    assert rewards_without_luck(group, "a", TWO) == [[0.0, 4.5], [0.0, -0.75], [0.0, 5.0]]
 
 
 def test_others_are_counted_by_side():
-    seating = Seating(("r0", "r1", "b0", "b1"), {"r0": "r", "r1": "r", "b0": "b", "b1": "b"})
+    seating = AgentRoles(("r0", "r1", "b0", "b1"), {"r0": "r", "r1": "r", "b0": "b", "b1": "b"})
 
     def one(mate, rivals, reward):
         rewards = {"r0": [reward], "r1": [0.0], "b0": [0.0], "b1": [0.0]}
@@ -61,7 +59,7 @@ def test_others_are_counted_by_side():
     # One rival of two, twice: game 0 is told 3 of it by game 1 and 8 of the other; expected
     # 2/3 * 3 + 1/3 * 8 = 14/3, luck -5/3. Game 1: 1 and 8, expected 10/3, luck -7/3. Game 2: its
     # own pair is nowhere else, so both pay 2: no luck.
-    [first], [second], [third] = without_luck(group, "r0", seating)
+    [first], [second], [third] = rewards_without_luck(group, "r0", seating)
     assert (first, second, third) == (pytest.approx(1 + 5 / 3), pytest.approx(3 + 7 / 3), 8.0)
 
 
@@ -72,12 +70,12 @@ def test_a_partner_that_follows_from_the_round_before_has_no_luck():
         own = rng.integers(2, size=5).tolist()
         games.append((own, [1, *own[:-1]], rng.normal(size=5).tolist()))  # tit for tat
     group = group_of(*games)
-    assert without_luck(group, "a", TWO) == [list(g["a"].shaped) for g in group]
+    assert rewards_without_luck(group, "a", TWO) == [list(g["a"].shaped) for g in group]
 
 
 def test_it_is_agent_turn_of_what_is_left():
     group = group_of(([1], [1], [4.0]), ([1], [0], [0.0]), ([1], [1], [6.0]), ([0], [0], [2.0]))
-    made = ASSIGNMENTS["opponent_model"](credit_section(name="opponent_model"), 1.0)
+    made = CREDIT_SCHEMES["opponent_model"](credit_section(name="opponent_model"), 1.0)
     [found], _ = made([group], TWO, {})
     # 1, .5, 4, 2: mean 1.875, squares .765625 + 1.890625 + 4.515625 + .015625, over 3
     deviation = math.sqrt(7.1875 / 3) + 1e-4
@@ -102,7 +100,7 @@ def played(rng, games, turns=2):
 
 def gradient(name, group):
     """Of the logit of choosing 1 in the first turn: mean of (a - 1/2) * advantage."""
-    made = ASSIGNMENTS[name](credit_section(name=name, scale="none"), 1.0)
+    made = CREDIT_SCHEMES[name](credit_section(name=name, scale="none"), 1.0)
     [found], _ = made([group], TWO, {})
     pushes = [
         (one["a"].actions[0] - 0.5) * own["a"][0] for one, own in zip(group, found, strict=True)
@@ -148,7 +146,7 @@ def against(partner, rng, games=16, turns=8):
 
 def push(name, scale, group):
     """Towards cooperating: sum over turns of (a - 1/2) * advantage, mean over games."""
-    made = ASSIGNMENTS[name](credit_section(name=name, scale=scale), 1.0)
+    made = CREDIT_SCHEMES[name](credit_section(name=name, scale=scale), 1.0)
     [found], _ = made([group], TWO, {})
     return np.mean(
         [

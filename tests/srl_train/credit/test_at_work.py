@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from srl_train.advantages.credit import ASSIGNMENTS
-from srl_train.advantages.credit.comparison import compared
+from srl_train.credit import CREDIT_SCHEMES, normalize
 from srl_train.engine import resume as resuming
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
@@ -33,13 +32,13 @@ def test_per_agent_is_what_trl_computes(short_run, scale):
     kept = run_round(run, 0).episodes
     [seat] = run.agents_of("model_0")
     returns = [sum(run.game(episode)[seat].shaped) for episode in kept]
-    expected = [*compared(returns[:4], scale), *compared(returns[4:], scale)]
+    expected = [*normalize(returns[:4], scale), *normalize(returns[4:], scale)]
     assert len(set(expected)) > 2
     # TRL's are float32.
     np.testing.assert_allclose(batches[0]["advantages"].numpy(), expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", sorted(set(ASSIGNMENTS) - {"per_agent"}))
+@pytest.mark.parametrize("name", sorted(set(CREDIT_SCHEMES) - {"per_agent"}))
 def test_every_assignment_trains_on_its_own_advantages(short_run, name):
     mode = "hierarchical" if name == "hierarchical" else "cooperative"
     run = assemble(short_run(credit__name=name, mode__name=mode))
