@@ -251,7 +251,7 @@ class RunConfig(Section):
 
     def _check_updates(self) -> None:
         if isinstance(self.updates, FederatedConfig):
-            self.updates.check_run(self.models.adapters is not None, self.rounds)
+            self.updates.check_run(self.rounds)
         check_critics(self.updates, self.learned_by)
         if isinstance(self.updates, PopulationConfig):
             self.updates.check_run(self.learned_by, self.engine.play_ahead)

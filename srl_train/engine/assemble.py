@@ -41,8 +41,8 @@ from srl_train.players.assignment import matchmaking_of
 from srl_train.players.holdout import refuse_levels
 from srl_train.players.learning_models import ModelObject
 from srl_train.players.player_spec import base_named
+from srl_train.scores import roles_of
 from srl_train.updates import STRATEGIES, UpdateStrategy
-from srl_train.updates.scores import roles_of
 
 
 def assemble(

@@ -24,9 +24,8 @@ from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance, exchange_models
 from srl_train.metrics import equal_rewards, failed_games, unreadable_answers
-from srl_train.updates import RoundContext
-from srl_train.updates.scores import model_scores, start_returns
-from srl_train.updates.strategy import no_copies
+from srl_train.scores import model_scores, start_returns
+from srl_train.updates import RoundContext, no_copies
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Run:
     """Credit scheme; None leaves advantages to the learners."""
     credit_state: Mapping[str, float]
     roles: Mapping[str, str]
-    """Agent -> its role; see srl_train.updates.scores."""
+    """Agent -> its role; see srl_train.scores."""
     speaks_first: SpeaksFirst
     players: Players
     """Everyone with weights: modules, tokenizers and what samples from them."""

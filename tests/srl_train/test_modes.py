@@ -160,7 +160,7 @@ def test_in_the_other_modes_all_decide_at_once():
 
 
 def test_a_leader_that_is_no_seat_is_named():
-    with pytest.raises(ConfigError, match="mode.leader.*a, b.*'x'"):
+    with pytest.raises(ConfigError, match=r"mode\.leader.*a, b.*'x'"):
         hierarchical(leader="x").speaks_first(["a", "b"], None)
 
 

@@ -32,8 +32,8 @@ from srl_train.credit import (
 )
 from srl_train.data.demonstrations import best_of, parts_of
 from srl_train.data.trajectory import Game, Trajectory
+from srl_train.scores import model_scores
 from srl_train.updates import RoundContext, federated, selective
-from srl_train.updates.scores import model_scores
 
 Row = dict[str, Any]
 WAITS = "selective: most rounds that one of four equal models waits"

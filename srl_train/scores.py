@@ -1,4 +1,4 @@
-"""Scores of models against each other in a round, for update strategies."""
+"""Scores of models relative to each other in a round, for update strategies."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Collection, Mapping, Sequence
 from srl_agents.episode import Episode
 
 CERTAIN = 100.0
-"""Scores end here: a difference without any spread has no standard error to be measured in."""
-_ROUNDING = 1e-9  # of the greatest return: what floats alone may make two equal ones differ by
+"""Largest absolute score: a difference without any spread has no standard error."""
+_ROUNDING = 1e-9  # relative difference of equal returns that floats alone can cause
 
 
 def roles_of(env: object) -> dict[str, str]:
-    """Agent -> its role: agents of one role are in like places, so that their returns compare.
+    """Return agent to role; the returns of agents with the same role are comparable.
 
-    An environment says so itself in `roles`. Otherwise agents have the role of those that are
-    named alike but for the number, within their team where there are teams.
+    An environment can define `roles`. Otherwise the role is the agent's name without its number,
+    within its team if there are teams.
     """
     inner = getattr(env, "unwrapped", env)
     own: Mapping[str, str] = getattr(inner, "roles", None) or {}
@@ -32,18 +32,20 @@ def roles_of(env: object) -> dict[str, str]:
 def model_scores(
     episodes: Sequence[Episode], models: Collection[str], roles: Mapping[str, str]
 ) -> dict[str, float]:
-    """Model -> mean excess return / its standard error, for those of `models` with an agent in a
-    game.
+    """Return model to its mean excess return divided by the standard error.
 
-    The excess of a game is the mean, over the model's agents, of the agent's raw return less the
-    mean return of all agents of its role that models in training hold. Whoever holds the better
-    place gains nothing by it, and what all agents of a game share is taken off. A model that
-    shares no role with another one has a score of 0.
+    The excess of an episode is the mean, over the model's agents, of the raw return minus the mean
+    return of all agents of the same role that training models play. The role's advantage and the
+    luck that all agents of an episode share cancel. A model that shares no role with another model
+    has score 0, and so have all models with fewer than two episodes.
 
-    The standard error is that of the mean over games, or over starts (means of the games from one
-    start) where that is larger: what a start gives to one agent and not to another is luck too.
-    Two starts tell little of such luck, more of them more. With fewer than two games nothing can
-    be told, and all scores are 0.
+    The standard error is the larger one of that over episodes and that over starts (means of the
+    episodes with the same start), because a start can favor one agent.
+
+    Args:
+        episodes: Episodes of the round.
+        models: Models in training.
+        roles: Agent to role.
     """
     excess: dict[str, dict[int, list[float]]] = {}
     greatest = 0.0
@@ -69,10 +71,10 @@ def model_scores(
 def start_returns(
     episodes: Sequence[Episode], models: Collection[str], roles: Mapping[str, str]
 ) -> dict[str, list[float]]:
-    """Model -> for each start from which it played, the mean of its agents' raw returns, each less
-    the mean over all these episodes of agents of its role that `models` hold.
+    """Return model to its mean excess return per start.
 
-    Whoever held the better place gains nothing by it; models in unlike games can be compared.
+    The excess is an agent's raw return minus the mean over all episodes of agents of the same role
+    that training models play, so models in different episodes are comparable.
     """
     earned: dict[str, dict[int, list[tuple[str, float]]]] = {}
     alike: dict[str, list[float]] = {}
@@ -93,7 +95,7 @@ def start_returns(
 
 
 def _in_standard_errors(starts: Sequence[Sequence[float]], nothing: float) -> float:
-    """The mean of all numbers, over its standard error; numbers of one start lie together."""
+    """Return the mean divided by its standard error, for numbers grouped by start."""
     every = [value for own in starts for value in own]
     mean = math.fsum(every) / len(every)
     if len(every) < 2 or abs(mean) <= nothing:
@@ -107,7 +109,7 @@ def _in_standard_errors(starts: Sequence[Sequence[float]], nothing: float) -> fl
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """The standard error of the mean of independent numbers; 0 of a single one."""
+    """Return the standard error of the mean of independent numbers; 0 for a single number."""
     if len(values) < 2:
         return 0.0
     mean = math.fsum(values) / len(values)
