@@ -18,10 +18,10 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from srl_train.advantages.returns import discounted_return, rewards_to_go
 from srl_train.config.section import Section, chosen_by
 from srl_train.data.samples import in_groups
-from srl_train.data.trajectory import Game, Trajectory
+from srl_train.returns import discounted_return, rewards_to_go
+from srl_train.trajectory import Game, Trajectory
 
 Group = Sequence[Game]
 """Episodes with the same start, which are compared with each other."""

@@ -15,7 +15,6 @@ from srl_agents.llm.chat_templates import TEMPLATES
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs import registry
 from srl_envs.wrappers.reward_function import CustomRewards
-from srl_train.advantages.replays import check_copies, check_replayable
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
@@ -41,6 +40,7 @@ from srl_train.players.assignment import matchmaking_of
 from srl_train.players.holdout import refuse_levels
 from srl_train.players.learning_models import ModelObject
 from srl_train.players.player_spec import base_named
+from srl_train.replays import check_copies, check_replayable
 from srl_train.scores import roles_of
 from srl_train.updates import STRATEGIES, UpdateStrategy
 

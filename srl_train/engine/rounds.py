@@ -12,19 +12,19 @@ from torch import Tensor
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.rollout import BranchedEpisode
-from srl_train.advantages.replays import Replays
 from srl_train.credit import REPLAY_SCHEMES, CounterfactualCredit, assign_credit
 from srl_train.data.branches import branch_samples
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.data.samples import TokenSample, complete_groups, samples_for
-from srl_train.data.trajectory import Game
 from srl_train.engine import resume
 from srl_train.engine.games import Games, check_failures, games_of, play, play_groups
 from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance, exchange_models
 from srl_train.metrics import equal_rewards, failed_games, unreadable_answers
+from srl_train.replays import Replays
 from srl_train.scores import model_scores, start_returns
+from srl_train.trajectory import Game
 from srl_train.updates import RoundContext, no_copies
 
 

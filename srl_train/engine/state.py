@@ -15,15 +15,14 @@ from srl_agents.policy import Policy
 from srl_agents.rollout import SpeaksFirst
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs.text.view import TextView
-from srl_train.advantages.estimate import shaped_game
 from srl_train.config.run import RunConfig
 from srl_train.credit import AgentRoles, CreditScheme
 from srl_train.data.sample_buffer import SampleBuffer
-from srl_train.data.trajectory import Game
 from srl_train.engine.offline.progress import StageProgress
 from srl_train.learners.learner import Learner
 from srl_train.modes import Mode, ModeState
 from srl_train.players.opponent_pool import OpponentPool
+from srl_train.trajectory import Game, shaped_game
 from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:

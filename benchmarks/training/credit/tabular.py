@@ -32,7 +32,7 @@ from srl_train.credit import (
     CreditScheme,
     normalize,
 )
-from srl_train.data.trajectory import Game, Trajectory
+from srl_train.trajectory import Game, Trajectory
 
 GROUP = 8  # games compared with each other, as in a run's default
 FOUND = 0.9  # the least chance of the right act

@@ -20,7 +20,6 @@ from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
 from srl_agents.seeding import of_games
 from srl_envs import coop_compete_v0, maze_v0, multitask_v0
-from srl_train.advantages.estimate import shaped_game
 from srl_train.credit import (
     AgentRoles,
     CreditScheme,
@@ -31,8 +30,8 @@ from srl_train.credit import (
     role,
 )
 from srl_train.data.demonstrations import best_of, parts_of
-from srl_train.data.trajectory import Game, Trajectory
 from srl_train.scores import model_scores
+from srl_train.trajectory import Game, Trajectory, shaped_game
 from srl_train.updates import RoundContext, federated, selective
 
 Row = dict[str, Any]

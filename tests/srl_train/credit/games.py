@@ -1,7 +1,7 @@
 """Games as credit sees them."""
 
 from srl_agents.episode import AgentStep, Decision
-from srl_train.data.trajectory import Trajectory
+from srl_train.trajectory import Trajectory
 
 
 def game(rewards, actions=None, environment=""):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from srl_train.advantages.returns import discounted_return
+from srl_train.returns import discounted_return
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from srl_agents.evaluation.counterfactuals import Watched, played_instead
 from srl_agents.evaluation.replay import replay
 from srl_agents.rollout.copies import copied
 from srl_envs.errors import EnvError
-from srl_train.advantages.returns import discounted_return
-from srl_train.data.trajectory import Game
 from srl_train.errors import ConfigError, TrainingError
+from srl_train.returns import discounted_return
+from srl_train.trajectory import Game
 
 
 class Replays:

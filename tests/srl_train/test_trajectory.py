@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import AgentStep, Decision, End, Episode
-from srl_train.advantages.estimate import shaped_game
 from srl_train.credit import AgentRoles, assign_credit
-from srl_train.data.trajectory import Trajectory
 from srl_train.errors import TrainingError
+from srl_train.trajectory import Trajectory, shaped_game
 
 
 def step(agent, reward, failure=None, info=None):
@@ -49,7 +48,7 @@ def test_a_trajectory_has_what_is_its_agent_s():
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf")])
 def test_a_reward_that_is_no_number_is_refused(reward):
-    with pytest.raises(TrainingError, match=r"b was paid .* in turn 0 of the game from seed 5"):
+    with pytest.raises(TrainingError, match=r"for b in step 0 of the episode with seed 5"):
         shaped_game(episode((step("a", 1.0), step("b", reward))), ("a", "b"), as_paid, 0.0)
 
 
@@ -70,5 +69,5 @@ def test_credit_is_added_group_by_group():
 
 @pytest.mark.parametrize("shaped, advantages", [((), None), ((0.0, 1.0), None), ((0.0,), ())])
 def test_every_turn_has_one_reward_and_one_advantage(shaped, advantages):
-    with pytest.raises(ValueError, match="a has 1 turns and"):
+    with pytest.raises(ValueError, match="a has 1 steps and"):
         Trajectory("a", (step("a", 1.0),), shaped, advantages)

@@ -8,12 +8,12 @@ import pytest
 from srl_agents.episode import Decision
 from srl_agents.evaluation.counterfactuals import Watched, played_instead
 from srl_agents.rollout import play
-from srl_train.advantages.estimate import shaped_game
-from srl_train.advantages.replays import Replays, check_replayable
 from srl_train.engine import resume
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError, TrainingError
+from srl_train.replays import Replays, check_replayable
+from srl_train.trajectory import shaped_game
 from tests.srl_agents.rollout.carry_game import CarryGame, View
 from tests.srl_envs.wrappers.third_party_games import knock_out
 from tests.srl_train.engine.run_state import everything, same, weights
