@@ -40,6 +40,8 @@ PLACES = dict.fromkeys(
 ) | {
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),
     "pydantic": (
+        "srl_train/credit.py",
+        "srl_train/modes.py",
         "srl_train/config/*",
         "compat/mrlm/mrlm/config/*",
         "core_srl/config/multi_model.py",

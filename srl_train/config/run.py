@@ -18,7 +18,6 @@ from srl_train.config.backend import (
 )
 from srl_train.config.bounds import MOST_THREADS
 from srl_train.config.engine import EngineConfig, LocalEngineConfig, RayEngineConfig
-from srl_train.config.learning.credit import CreditConfig, MixedConfig, ModeConfig, PlainCredit
 from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, PpoConfig
 from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.config.learning.presets import PRESETS, PresetName, filled_in, refuse_another
@@ -35,7 +34,9 @@ from srl_train.config.matchmaking import FixedConfig, MatchmakingConfig
 from srl_train.config.models import ModelsConfig, PoolConfig
 from srl_train.config.player_names import PlayerName, refuse_wrong_players, with_seated_models
 from srl_train.config.section import Section
+from srl_train.credit import CreditConfig, PlainCredit
 from srl_train.errors import ConfigError
+from srl_train.modes import MixedConfig, ModeConfig
 
 
 class EnvironmentConfig(Section):
@@ -253,7 +254,7 @@ class RunConfig(Section):
 
     def _check_updates(self) -> None:
         if isinstance(self.updates, FederatedConfig):
-            self.updates.check_run(self.models.adapters is not None, self.rounds)
+            self.updates.check_run(self.rounds)
         check_critics(self.updates, self.learned_by)
         if isinstance(self.updates, PopulationConfig):
             self.updates.check_run(self.learned_by, self.engine.play_ahead)

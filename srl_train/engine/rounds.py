@@ -12,23 +12,20 @@ from torch import Tensor
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.rollout import BranchedEpisode
-from srl_train.advantages.credit import REPLAYED
-from srl_train.advantages.estimate import assign_credit
-from srl_train.advantages.replays import Replays
-from srl_train.config.learning.credit import CounterfactualCredit
+from srl_train.credit import REPLAY_SCHEMES, CounterfactualCredit, assign_credit
 from srl_train.data.branches import branch_samples
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.data.samples import TokenSample, complete_groups, samples_for
-from srl_train.data.trajectory import Game
 from srl_train.engine import resume
 from srl_train.engine.games import Games, check_failures, games_of, play, play_groups
 from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance, exchange_models
 from srl_train.metrics import equal_rewards, failed_games, unreadable_answers
-from srl_train.updates import RoundContext
-from srl_train.updates.scores import model_scores, start_returns
-from srl_train.updates.strategy import no_copies
+from srl_train.replays import Replays
+from srl_train.scores import model_scores, start_returns
+from srl_train.trajectory import Game
+from srl_train.updates import RoundContext, no_copies
 
 
 @dataclass(frozen=True)
@@ -184,7 +181,7 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
         games,
         rollout.per_start,
         run.credit,
-        run.seating(),
+        run.agent_roles(),
         run.credit_state,
     )
     samples: dict[str, Sequence[TokenSample]] = {}
@@ -213,7 +210,7 @@ def _shaped_games(run: Run, number: int, kept: Sequence[Episode]) -> tuple[list[
     games = [run.game(episode) for episode in kept]
     if run.config.rollout.branching is not None:
         return games, sum(e.branch_steps for e in kept if isinstance(e, BranchedEpisode))
-    if run.config.credit.name not in REPLAYED:
+    if run.config.credit.name not in REPLAY_SCHEMES:
         return games, 0
     credit = run.config.credit
     alternatives = credit.alternatives if isinstance(credit, CounterfactualCredit) else None

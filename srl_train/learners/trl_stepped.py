@@ -24,7 +24,7 @@ from srl_train.distributed import fsdp, processes
 from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learned, Learner
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.updates.averaging import not_finite
+from srl_train.updates import not_finite
 
 
 class Turns:

@@ -114,7 +114,6 @@ THRESHOLDS = {
     "vocabulary": ([{"side": "ours", "least_faster": 3.0, "memory": 0.5}], [
         (0, {"least_faster": 2.9}), (0, {"memory": 0.51}),
     ]),
-    "federated_adapters": ([{"way": "one factor shared", "most": 9e-5}], [(0, {"most": 1e-4})]),
     "learner_repairs": ([
         {"what": turns.BUDGET, "found": 1.0}, {"what": turns.NEVER_ASKED, "beyond": 0},
         {"case": turns.FORCED, "found": 0.0}, {"case": turns.ENTROPY, "off": 0.09},

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.training.claim import Request
 from benchmarks.training.repairs import claims, compared, sticks
 from srl_envs.env_checker import check_environment
-from srl_train.advantages.credit.agent_turn import agent_turn
+from srl_train.credit import agent_turn
 from srl_train.updates import RoundContext, federated
 
 

@@ -15,14 +15,14 @@ from core_srl.config.multi_model import (
 )
 from core_srl.models import MODERN_MODELS, get_available_models, get_version_info
 from srl_agents.serving.gpus import Gpu
-from srl_train.config.learning.credit import (
+from srl_train.config.models import AdapterConfig
+from srl_train.errors import ConfigError
+from srl_train.modes import (
     CompetitiveConfig,
     CooperativeConfig,
     HierarchicalConfig,
     MixedConfig,
 )
-from srl_train.config.models import AdapterConfig
-from srl_train.errors import ConfigError
 
 
 def test_the_documented_defaults():

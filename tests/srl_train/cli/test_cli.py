@@ -9,9 +9,9 @@ import pytest
 
 from srl_envs.loading.extras import EXTRAS
 from srl_train import cli
-from srl_train.advantages.reward_modes import MODES
 from srl_train.cli import info
 from srl_train.errors import ConfigError
+from srl_train.modes import MODES
 from srl_train.updates import STRATEGIES
 from tests.srl_train.metrics.report.synthetic_runs import write_run
 

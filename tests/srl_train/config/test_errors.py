@@ -171,15 +171,6 @@ WRONG = [
         "{rounds: 5, updates: {strategy: federated, period: 6}}",
         "updates.period: got 6 where rounds is 5: the models would never be averaged; give 5 or",
     ),
-    (
-        "updates: {strategy: federated, adapters: alternating}",
-        "updates.adapters: got 'alternating' where whole models are trained: leave it out, or give",
-    ),
-    (
-        "{models: {adapters: {rank: 2}}, updates: {strategy: federated, adapters: alternating, "
-        "mix: 0.5}}",
-        "updates.mix: got 0.5 where updates.adapters is 'alternating'",
-    ),
     ("updates: {strategy: federated, proximal: -1}", "updates.proximal: got -1: give 0 or more"),
     (
         "updates: {strategy: federated, server: {name: fedavg}}",

@@ -31,7 +31,6 @@ RUNS = {
     },
     "federated adapters": {
         "updates__strategy": "federated",
-        "updates__adapters": "alternating",
         "updates__server": {"name": "diloco"},
         **ADAPTERS,
     },

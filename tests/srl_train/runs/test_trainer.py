@@ -12,12 +12,12 @@ from transformers import AutoModelForCausalLM
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import BackendError
 from srl_envs.games.coop_compete import env as coop_compete_v0
-from srl_train.advantages.reward_modes import MODES
 from srl_train.checkpoints.checkpoint import list_checkpoints
 from srl_train.config import yaml_file
 from srl_train.engine.assemble import assemble
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.metrics import read_metrics
+from srl_train.modes import MODES
 from srl_train.trainer import Trainer
 from srl_train.updates import STRATEGIES, UpdateStrategy, no_state
 from tests.srl_train.engine.run_state import everything, same, weights, without_times
