@@ -98,7 +98,10 @@ class CheckpointsConfig(Section):
     """When the whole state is saved."""
 
     every: Annotated[int, Field(ge=0)] = 10
-    """Rounds between two checkpoints; 0 saves only the last."""
+    """Rounds between two checkpoints; 0 saves by `every_minutes` alone, and the last round."""
+    every_minutes: Annotated[float, Field(ge=0)] = 5.0
+    """Minutes after a checkpoint, at the end of the round, until the next one is saved; 0 saves by
+    `every` alone."""
     keep: int = 10
     """The newest that are kept; -1 keeps all."""
 
