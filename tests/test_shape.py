@@ -41,6 +41,7 @@ PLACES = dict.fromkeys(
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),
     "pydantic": (
         "srl_train/config/*",
+        "srl_train/engine/saved_state.py",
         "compat/mrlm/mrlm/config/*",
         "core_srl/config/multi_model.py",
         "benchmarks/*",

@@ -28,7 +28,7 @@ class Interrupts:
     """Handlers of SIGINT and SIGTERM in a `with` block of the main thread.
 
     The first signal sets `stop`, or raises KeyboardInterrupt in a block of `at_once`. A second one
-    raises KeyboardInterrupt wherever it arrives. The end of the `with` block raises what the first
+    raises KeyboardInterrupt at any place. The end of the `with` block raises what the first
     signal means: KeyboardInterrupt, or SystemExit(143) for SIGTERM. Handlers that a program
     installed itself stay in place.
     """

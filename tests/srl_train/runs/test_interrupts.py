@@ -14,6 +14,17 @@ from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same, without_times
 
 
+@pytest.fixture(autouse=True)
+def handlers_of_a_program():
+    """Handle signals as a program does; workers of pytest ignore SIGINT."""
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
 def interrupt_at(monkeypatch, number, phase, signals):
     """Send the signals to this process in a phase of a round, before its work."""
     place = {"play": "play_groups", "learning": "learn_from"}[phase]
