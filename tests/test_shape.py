@@ -43,6 +43,7 @@ PLACES = dict.fromkeys(
         "srl_train/credit.py",
         "srl_train/modes.py",
         "srl_train/config/*",
+        "srl_train/engine/saved_state.py",
         "compat/mrlm/mrlm/config/*",
         "core_srl/config/multi_model.py",
         "benchmarks/*",

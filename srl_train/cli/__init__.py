@@ -177,8 +177,8 @@ def _how_to_go_on(args: argparse.Namespace) -> str:
     folder = getattr(args, "folder", None)
     if args.command != "train" or folder is None:
         return ""
-    if not any((folder / "checkpoints").glob("*/")):
-        return f"; no checkpoint was saved yet in {folder}: remove it and start again"
+    if not (folder / "config.yaml").is_file():
+        return ""
     return f"; to go on: srl train --resume --out {shlex.quote(str(folder))}"
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -26,6 +27,8 @@ from srl_train.replays import Replays
 from srl_train.scores import model_scores, start_returns
 from srl_train.trajectory import Game
 from srl_train.updates import RoundContext, no_copies
+
+AtOnce = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,15 @@ class InTurn:
 
     ahead: ClassVar = False
 
-    def __init__(self, run: Run, *, undoes: bool = False) -> None:
-        """`undoes`: a round in which something is raised leaves the run as it was before, for which
-        the run is held in memory (srl_train.engine.resume) while it plays and learns."""
-        self._run, self._undoes = run, undoes
+    def __init__(self, run: Run, *, at_once: AtOnce = nullcontext, undoes: bool = False) -> None:
+        """Prepare the rounds of `run`.
+
+        Args:
+            run: The run; its next round is the first.
+            at_once: Context in which games are played, which change nothing of the run's state.
+            undoes: Whether a failed round restores the run, from a copy in memory.
+        """
+        self._run, self._at_once, self._undoes = run, at_once, undoes
         self._games: Games | None = None
         """Those of the round under way."""
         self._episodes: list[Episode] = []
@@ -117,8 +125,9 @@ class InTurn:
         before = resume.held(self._run) if self._undoes else None
         try:
             if self._games is None:
-                return run_round(self._run, number)
-            self._play(self._run.config.rollout.episodes - len(self._episodes))
+                return run_round(self._run, number, self._at_once)
+            with self._at_once():
+                self._play(self._run.config.rollout.episodes - len(self._episodes))
             return _learned(self._run, number, self._episodes, self._seconds)
         except BaseException:
             if before is not None:
@@ -146,13 +155,15 @@ class InTurn:
         return self._episodes
 
 
-def run_round(run: Run, number: int) -> RoundResult:
+def run_round(run: Run, number: int, at_once: AtOnce = nullcontext) -> RoundResult:
     """Play and learn once; changes the run's models and state.
 
-    Raises TrainingError where more than `max_failed_fraction` of the episodes failed.
+    Raises TrainingError where more than `max_failed_fraction` of the episodes failed. `at_once` is
+    the context in which the games are played.
     """
     began = time.perf_counter()
-    episodes = play_groups(run, number)
+    with at_once():
+        episodes = play_groups(run, number)
     return _learned(run, number, episodes, time.perf_counter() - began)
 
 

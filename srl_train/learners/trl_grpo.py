@@ -311,6 +311,10 @@ class PlayedLearner(SteppedLearner):
         entropy = [trainer.entropy_coef, trainer._last_world_entropy]
         return {**super().counters(), **({"entropy": entropy} if _adapts(trainer) else {})}
 
+    def _first_counters(self) -> dict[str, Any]:
+        own = super()._first_counters()
+        return own | ({"entropy": [0.0, None]} if "entropy" in own else {})
+
     def load_counters(self, counters: Mapping[str, Any]) -> None:
         """Restore what `counters` gave."""
         super().load_counters(counters)

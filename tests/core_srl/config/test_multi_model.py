@@ -210,6 +210,7 @@ def test_both_strengths_may_stand_in_every_mode(mode, read):
     ("name", "value", "said"),
     [
         ("num_models", 0, "Invalid number of models: 0"),
+        ("num_models", 10**12, "num_models: got 1000000000000: give 1024 or less"),
         ("num_models", "four", "Invalid number of models: 'four'"),
         ("num_models", True, "Invalid number of models: True"),
         ("model_types", [], "model_types: got []: give one or more"),

@@ -166,7 +166,7 @@ def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
             trainer.load_checkpoint()
         trainer.train_round()
         trainer.save_checkpoint()
-        trainer._close()
+        trainer.close()
     resumed = Trainer(config, tmp_path / "parts")
     resumed.load_checkpoint()
     resumed.fit()
