@@ -52,7 +52,7 @@ class Preset:
 PRESETS: Mapping[str, Preset] = {
     "grpo": Preset(
         "Shao et al. 2024, eq. 3",
-        # TRL's default weighs the divergence by a ratio with a gradient of its own.
+        # TRL's default multiplies the divergence by a differentiable ratio.
         {"loss": "grpo", "beta": 0.04, "trl": {"use_bias_correction_kl": False}},
         {},
     ),
