@@ -38,6 +38,7 @@ def resealed(trainer, name, content):
     """Replace a file of the checkpoint, and describe it anew in the manifest."""
     folder = trainer.files.checkpoints / NAME
     before = {file: file.read_bytes() for file in (folder / name, folder / "manifest.json")}
+    (folder / name).unlink()  # Loaded tensors may still be a map of the old file.
     (folder / name).write_bytes(content)
     (folder / "manifest.json").unlink()
     with pytest.MonkeyPatch.context() as patch:
@@ -47,6 +48,7 @@ def resealed(trainer, name, content):
         yield
     finally:
         for file, content in before.items():
+            file.unlink()
             file.write_bytes(content)
 
 

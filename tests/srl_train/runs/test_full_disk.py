@@ -1,6 +1,7 @@
 """A full disk ends a run with one line, and the run can be resumed."""
 
 import resource
+import sys
 from contextlib import contextmanager
 
 import pytest
@@ -17,7 +18,10 @@ def no_file_above(size):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
-        yield
+        # Python cuts the bytecode of modules that it imports meanwhile, and would load it later.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "dont_write_bytecode", True)
+            yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
