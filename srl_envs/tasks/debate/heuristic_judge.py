@@ -19,9 +19,13 @@ what counts:
 - fresh: the share of its groups of three words that stand neither earlier in the same speech nor in
   any speech heard before, one's own or the opponent's
 - prose: 1 where the share of function words (the, of, is, ...) is as in written language (PROSE),
-  falling to 0 outside it: lists of keywords have hardly any
+  falling to 0 outside it: lists of keywords have hardly any. The share of words whose letters no
+  English word has (ODD) lowers it as well
 
 A side's score is the mean over its speeches; one that could not be read scores 0.
+
+Nonsense of real or pronounceable words in sound sentences passes all of this. Training against this
+judge therefore rewards form alone; a language model as judge (srl_agents.llm.judge) reads content.
 """
 
 from __future__ import annotations
@@ -48,6 +52,7 @@ REASONED = 2
 SENTENCE = (5, 40)
 SENTENCES = 3
 PROSE = (0.10, 0.25, 0.65, 0.85)  # 0 below, 1 from, 1 up to, 0 above
+ODD = (1, 0.10, 0.30)  # a word that is free; 1 up to this share of further odd words, 0 from
 STEM = 5  # letters in which two words must agree to be the same
 SHORTEST = 4  # letters of a word that can be taken up
 
@@ -75,6 +80,13 @@ FUNCTION_WORDS = frozenset(
 )
 
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?|\d+")
+# No vowel, clusters of consonants or vowels, tripled letters, and pairs that English hardly has.
+_ODD_WORD = re.compile(
+    r"^[^aeiouy]+$|^[^aeiouy]{4}|[^aeiouy]{5}|[aeiou]{4}|(.)\1\1|[jqv]$"
+    r"|b[fgkqwxz]|c[bfgjmnpvwx]|d[kqxz]|f[bcdghjkmnpqvwxz]|g[cjkqvxz]|h[cfgjkqvxz]|j[^aeiou]"
+    r"|k[cjqvxz]|l[jqxz]|m[cgjkqwxz]|p[jqvxz]|q[^u]|r[xz]|s[jvxz]|t[jkqvx]|v[^aeiouyr]"
+    r"|w[gjqvxz]|x[bdfgjklmnrsvwxz]|y[jkqvy]|z[bcdfgjkmnpqrstvwx]"
+)
 _END = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -176,8 +188,20 @@ def _prose(words: Sequence[str]) -> float:
     share = sum(word in FUNCTION_WORDS for word in words) / len(words)
     nothing, low, high, everything = PROSE
     if share < low:
-        return max(0.0, (share - nothing) / (low - nothing))
-    return min(1.0, max(0.0, (everything - share) / (everything - high)))
+        written = max(0.0, (share - nothing) / (low - nothing))
+    else:
+        written = min(1.0, max(0.0, (everything - share) / (everything - high)))
+    return written * _spelled(words)
+
+
+def _spelled(words: Sequence[str]) -> float:
+    """Return 1 for words with the letters of English words, down to 0 for random letters."""
+    judged = {w for w in words if len(w) >= SHORTEST and w.isascii() and w.isalpha()}
+    judged -= FUNCTION_WORDS
+    free, few, many = ODD
+    odd = sum(_ODD_WORD.search(word) is not None for word in judged) - free
+    share = odd / max(1, len(judged))
+    return min(1.0, max(0.0, (many - share) / (many - few)))
 
 
 def _mean(values: Sequence[float]) -> float:

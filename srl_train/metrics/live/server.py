@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -38,6 +39,10 @@ ASSETS = ("uPlot.min.css", "page.css", "live.css",
 PULSE = 5.0
 """Seconds after which a reader is told that there is nothing new, and for how long."""
 MOST_READERS = 64
+LARGEST_EPISODE = 8 * 2**20
+"""Limit of a sample episode in bytes. Its transcript takes many times the memory."""
+_PARSING = threading.Lock()
+"""Admits one request that parses a sample episode at a time."""
 MOST_EPISODES = 64
 """Of one file that are offered."""
 PAGE = """<!doctype html>
@@ -144,7 +149,8 @@ def _app(hub: Hub, token: str | None, names: Sequence[str]) -> ASGIApp:
         number = asked.get("number", "0")
         if not (number.isdecimal() and len(number) < 4 and int(number) < MOST_EPISODES):
             raise HTTPException(404, "no such game")
-        return JSONResponse(_game(follower, file, int(number), hub.trusted))
+        with _PARSING:
+            return JSONResponse(_game(follower, file, int(number), hub.trusted))
 
     routes = [
         Route("/", page),
@@ -161,7 +167,12 @@ def _game(follower: Follower, file: str, number: int, trusted: bool) -> dict[str
     try:
         with open_inside(path, follower.root) as opened:
             lines = [line for line in opened.read(MAX_BYTES).split(b"\n")[:-1] if line.strip()]
-        episode = from_json(lines[number].decode("ascii"))
+            if len(lines[number]) > LARGEST_EPISODE:
+                raise EpisodeError(
+                    f"the episode must be at most {LARGEST_EPISODE} bytes, got "
+                    f"{len(lines[number])}; `srl replay` shows longer ones"
+                )
+            episode = from_json(lines[number].decode("ascii"))
     except (EpisodeError, RunFolderError, IndexError, UnicodeDecodeError, OSError) as error:
         return {"count": 0, "blocks": plain([Text(f"{file} cannot be read: {error}", "bad")])}
     blocks = build.sample_episode(episode, run, trusted=trusted)

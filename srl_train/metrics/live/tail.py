@@ -17,6 +17,9 @@ CHUNK = 2**20
 REMEMBERED = 64
 """Bytes before the place that was reached, by which a file that was written anew is known."""
 
+FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_DIRECTORY
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
 
 def is_inside(path: Path, root: Path) -> bool:
     """Whether the path lies within `root`, a resolved folder, links followed."""
@@ -30,10 +33,18 @@ def open_inside(path: Path, root: Path) -> BinaryIO:
     `root` is a resolved folder. Raises RunFolderError for what lies outside it, links followed, and
     for what is no plain file; OSError as the system.
     """
-    real = os.path.realpath(path)  # once: what is opened is what was looked at
-    if not Path(real).is_relative_to(root):
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(root):
         raise RunFolderError(f"{path.name} leads outside {root}: it is not read")
-    descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    # A folder may be replaced by a link after the check, so no component is followed again.
+    descriptor = os.open(root, FOLDER)
+    *folders, name = real.relative_to(root).parts or (".",)
+    for part, flags in (*((folder, FOLDER) for folder in folders), (name, FILE)):
+        above = descriptor
+        try:
+            descriptor = os.open(part, flags, dir_fd=above)
+        finally:
+            os.close(above)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise RunFolderError(f"{path.name} is no plain file: it is not read")

@@ -1,5 +1,8 @@
 """The judge by rules: each feature by hand, and what does not pay."""
 
+from string import ascii_lowercase
+
+import numpy as np
 import pytest
 
 from srl_envs.tasks.debate.heuristic_judge import (
@@ -123,6 +126,29 @@ HACKS = {
 @pytest.mark.parametrize("hack", HACKS)
 def test_stuffing_does_not_pay(hack):
     assert features(HACKS[hack])[0] < 0.5 < 0.85 < features(HONEST)[0]
+
+
+def test_random_letters_in_sound_sentences_do_not_pay():
+    rng = np.random.default_rng(0)
+
+    def word():
+        return "".join(rng.choice(list(ascii_lowercase), size=rng.integers(4, 10)))
+
+    for _ in range(30):
+        nonsense = (
+            f"Because the {word()} of museums is {word()}, the {word()} of a {word()} should "
+            f"{word()} it. For example, everyone has a {word()} and so we {word()} with {word()}. "
+            f"Therefore the {word()} could not be free until {word()} was {word()}."
+        )
+        assert features(nonsense)[0] < 0.5
+        verdict = RuleJudge().judge(debate(nonsense, REPLY, simultaneous=True))
+        assert verdict.winner == CON
+
+
+def test_acronyms_and_words_of_other_alphabets_cost_nothing():
+    assert features(f"{HONEST} Ask the HTML and GRPC teams at the Städel, or Эрмитаж.")[1][
+        "prose"
+    ] == pytest.approx(1.0)
 
 
 def test_copying_the_opponent_does_not_pay():

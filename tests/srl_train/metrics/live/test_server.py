@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from srl_train.metrics.live import hub
+from srl_train.metrics.live import server as live
 from srl_train.metrics.live.server import ASSETS, server
 from srl_train.metrics.sinks import JsonlSink
 from tests.srl_train.metrics.report.pages import words
@@ -73,6 +74,13 @@ def test_a_sample_episode_is_given_as_the_report_shows_it(client):
     assert "agent_3" in words(transcript) and "cooperate" in words(transcript)
     missing = client.get("/game?run=one&file=round_00000.jsonl&number=7").json()
     assert "cannot be read" in words(missing["blocks"])
+
+
+def test_a_sample_episode_beyond_the_limit_is_not_parsed(client, monkeypatch):
+    monkeypatch.setattr(live, "LARGEST_EPISODE", 100)
+    monkeypatch.setattr(live, "from_json", lambda text: pytest.fail("it was parsed"))
+    found = client.get("/game?run=one&file=round_00000.jsonl").json()
+    assert "must be at most 100 bytes" in words(found["blocks"])
 
 
 def test_a_number_of_many_digits_is_no_games(client):

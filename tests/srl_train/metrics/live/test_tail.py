@@ -57,6 +57,27 @@ def test_a_file_that_goes_and_comes_back_is_read_again(path):
     assert followed.read()[1] == [b"one"]
 
 
+def test_a_folder_replaced_by_a_link_after_the_check_is_not_followed(tmp_path, monkeypatch):
+    root, outside = tmp_path.resolve() / "runs", tmp_path.resolve() / "outside"
+    for folder in (root / "run" / "episodes", outside / "episodes"):
+        folder.mkdir(parents=True)
+        (folder / "one.jsonl").write_text(folder.parent.name)
+    path = root / "run" / "episodes" / "one.jsonl"
+    with open_inside(path, root) as file:
+        assert file.read() == b"run"
+    resolve = os.path.realpath
+
+    def resolve_and_swap(given):
+        found = resolve(given)
+        (root / "run").rename(root / "moved")
+        (root / "run").symlink_to(outside)
+        return found
+
+    monkeypatch.setattr(tail.os.path, "realpath", resolve_and_swap)
+    with pytest.raises(NotADirectoryError):
+        open_inside(path, root)
+
+
 def test_a_line_too_long_is_left_out_and_counted(path, monkeypatch):
     monkeypatch.setattr(tail, "CHUNK", 8)
     path.write_bytes(b"a\n" + b"x" * 50 + b"\nb\n")
