@@ -52,7 +52,10 @@ from srl_train.metrics.activity import PLAY, Activity
 
 
 def rounds_of(
-    run: Run, record: Path | None, pauses_after: Callable[[int], bool], at_once: AtOnce = nullcontext
+    run: Run,
+    record: Path | None,
+    pauses_after: Callable[[int], bool],
+    at_once: AtOnce = nullcontext,
 ) -> Rounds:
     """Return the run's rounds from its next one on, as its configuration says.
 
