@@ -25,7 +25,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,7 +52,10 @@ from srl_train.metrics.activity import PLAY, Activity
 
 
 def rounds_of(
-    run: Run, record: Path | None, pauses_after: Callable[[int], bool], at_once: AtOnce
+    run: Run,
+    record: Path | None,
+    pauses_after: Callable[[int], bool],
+    at_once: AtOnce = nullcontext,
 ) -> Rounds:
     """Return the run's rounds from its next one on, as its configuration says.
 

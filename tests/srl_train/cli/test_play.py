@@ -142,7 +142,7 @@ def test_several_games_are_recorded_and_play_again(play, tmp_path):
         (["bandit_v0", "--agent", "left"], "--agent is 'left': the agents are agent_0"),
         (["bandit_v0", "--set", "arms"], "--set 'arms': give KEY=VALUE"),
         (["bandit_v0", "--set", "a=[1"], "--set 'a=[1': the value: not YAML"),
-        (["bandit_v0", "--episodes", "0"], "--episodes is 0: give 1 or more"),
+        (["bandit_v0", "--episodes", "0"], "--episodes is 0: give 1 to 100000"),
         (["bandit_v0", "--seed", "-1"], "--seed is -1: give 0 to 4294967295"),
         (["bandit_v0", "--agent", ""], "--agent is '': the agents are agent_0"),
         (["bandit_v0", "--record", "/proc/no.jsonl"], "--record: cannot write /proc/no.jsonl"),
