@@ -150,7 +150,7 @@ TAKES_NO_TORCH = (
     "import srl_train.cli; srl_train.cli.main(['collect', '--help'])",
     "import srl_train.cli; srl_train.cli.main(['play', '--help'])",
     "import srl_train.cli; srl_train.cli.main(['replay', '--help'])",
-    "import srl_train.metrics.report.animation",
+    "import srl_extensions.pages.animation",
     "import srl_train.metrics.live.server",
     "import srl_agents.serving.fleet",
     "import srl_train.cli; srl_train.cli.main(['serve', 'status'])",

@@ -9,11 +9,10 @@ from typing import Any
 from core_srl.arguments import path
 from core_srl.monitoring.monitor import STARTED
 from srl_agents.evaluation.interactions import MEASURES, Edge, Graph, Measure
+from srl_extensions.pages.interactions import READING, drawing
 from srl_train.errors import ConfigError
-from srl_train.metrics import read_metrics
-from srl_train.metrics.errors import MetricsError
-from srl_train.metrics.report import page
-from srl_train.metrics.report.document import (
+from srl_train.metrics import page, read_metrics
+from srl_train.metrics.document import (
     Document,
     Figure,
     InteractionGraph,
@@ -22,7 +21,7 @@ from srl_train.metrics.report.document import (
     Section,
     smoothing_window,
 )
-from srl_train.metrics.report.interactions import READING, drawing
+from srl_train.metrics.errors import MetricsError
 from srl_train.metrics.run_folder import number_at
 
 LONGEST = 40
@@ -71,7 +70,7 @@ class GraphVisualizer:
         if place.suffix == ".html":
             sections = [Section(_title(run), [figure]) for run, figure in runs.items()]
             return page.write(Document("Monitored", str(self.log_file), [], sections), place)
-        from srl_train.metrics.report.plots import save_png
+        from srl_extensions.pages.plots import save_png
 
         drawings = [one for figure in runs.values() for one in figure.drawings]
         if not drawings:

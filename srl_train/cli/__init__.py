@@ -150,6 +150,8 @@ def _print_completion(shell: str) -> int:
 
 def _module(command: str) -> ModuleType:
     folder = next((f"{name}." for name, held in FOLDERS.items() if command in held), "")
+    if folder == "pages.":
+        return importlib.import_module(f"srl_extensions.pages.command_{command}")
     return importlib.import_module(f"srl_train.cli.{folder}{command}")
 
 

@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
     processes.leave()
     if not processes.is_main():
         return 0
-    from srl_train.cli.pages.report import told
+    from srl_extensions.pages.report import terminal_summary
     from srl_train.metrics.run_folder import load
 
-    tell(told(load(folder)))
+    tell(terminal_summary(load(folder)))
     tell(f"checkpoints, models and metrics are in {folder}; for the report: srl report {folder}")
     return 0
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from srl_agents.episode import Episode
 from srl_envs.loading.untrusted import printable
 from srl_envs.text.view import TextView
-from srl_train.metrics.report.transcript import transcript
+from srl_train.metrics.transcript import transcript
 
 COLUMNS = ("step", "game", "seed", "turn", "agent", "player", "saw", "heard", "answer", "action",
            "reward", "unread", "failure")  # fmt: skip

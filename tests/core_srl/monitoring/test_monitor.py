@@ -22,8 +22,8 @@ from srl_envs import make
 from srl_train.errors import ConfigError
 from srl_train.metrics import Watcher, read_metrics
 from srl_train.metrics.errors import MetricsError
-from tests.srl_train.metrics.report.pages import blocks, document, in_a_browser
-from tests.srl_train.metrics.report.synthetic_runs import row
+from tests.srl_extensions.pages.pages import blocks, document, in_a_browser
+from tests.srl_extensions.pages.synthetic_runs import row
 
 EVIL = "</script><script>console.log('ran')</script>\u202e\x1b[2J"
 

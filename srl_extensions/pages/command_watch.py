@@ -1,0 +1,90 @@
+"""`srl watch`: the live page of runs under way."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import socket
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from srl_envs.loading.extras import needed_by
+from srl_envs.validation import is_loopback
+from srl_train.cli.notices import tell
+from srl_train.cli.options import add_list, add_trust
+from srl_train.errors import ConfigError
+
+PORT = 8421
+TOKEN_VARIABLE = "SRL_WATCH_TOKEN"
+SHORTEST_TOKEN = 16
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument(
+        "folders", metavar="RUN|FOLDER", nargs="+", type=Path,
+        help="a folder of `srl train`, or one with several; it may come into being later",
+    )  # fmt: skip
+    parser.add_argument(
+        "--host", default="127.0.0.1",
+        help="the address to serve at; others than this machine's own loopback ask for a token "
+        "(default: 127.0.0.1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--port", type=int, default=PORT, help=f"0 takes a free one (default: {PORT})"
+    )
+    names = "a name under which browsers may ask for the page, beside localhost and addresses"
+    add_list(parser, "--name", "HOST", names)
+    add_trust(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until somebody interrupts."""
+    with needed_by("`srl watch`"):
+        from srl_extensions.pages.live_server import server
+
+    token = _token(args.host)
+    with _listening(args.host, args.port) as listener:
+        for folder in args.folders:
+            if not os.path.exists(folder):
+                tell(f"{folder} is not there yet: its runs will appear once they begin")
+        tell(f"watching {', '.join(map(str, args.folders))} at {_address(args, listener, token)}")
+        tell("Ctrl-C ends it.")
+        served = server(args.folders, token=token, names=args.name, trusted=args.trust)
+        with suppress(KeyboardInterrupt):
+            served.run(sockets=[listener])
+    return 0
+
+
+def _token(host: str) -> str | None:
+    """The one that is set; one made now where others could ask; else None."""
+    given = os.environ.get(TOKEN_VARIABLE)
+    if given is not None and (len(given) < SHORTEST_TOKEN or quote(given, safe="") != given):
+        raise ConfigError(
+            f"{TOKEN_VARIABLE} has {len(given)} characters: give {SHORTEST_TOKEN} or more letters, "
+            "digits, - and _, or unset it"
+        )
+    return given or (None if is_loopback(host) else secrets.token_urlsafe(24))
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"cannot serve at {host}, port {port} ({error}): give --host or --port, such as "
+            "--port 0 for a free one"
+        ) from error
+
+
+def _address(args: argparse.Namespace, listener: socket.socket, token: str | None) -> str:
+    """What to open in a browser."""
+    host = args.host
+    if host in ("0.0.0.0", "::"):  # all of them, so none to call
+        host = args.name[0] if args.name else socket.gethostname()
+    host = f"[{host}]" if ":" in host else host
+    told = f"/?token={token}" if token else "/"
+    return f"http://{host}:{listener.getsockname()[1]}{told}"
