@@ -85,7 +85,7 @@ test-slow: $(VENV)/.installed-dev
 # The browser is the system's: apt install chromium.
 test-browser: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[browser]"
-	$(BIN)/python -m pytest -m browser tests/srl_train/metrics tests/core_srl/monitoring
+	$(BIN)/python -m pytest -m browser tests/srl_extensions/pages tests/srl_train/metrics tests/core_srl/monitoring
 
 test-ray: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[ray]"

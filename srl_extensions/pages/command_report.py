@@ -24,19 +24,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trust(parser)
 
 
+def summary(folder: Path) -> str:
+    """Return what the run in `folder` learned as lines of text."""
+    from srl_extensions.pages.report import terminal_summary
+    from srl_train.metrics.run_folder import load
+
+    return terminal_summary(load(folder))
+
+
 def run(args: argparse.Namespace) -> int:
     """Write the page, and print its path and what was learned."""
-    from srl_extensions.pages.comparison import compare, final_values, labels
+    from srl_extensions.pages.comparison import compare, final_values
     from srl_extensions.pages.figures import save_plots
-    from srl_extensions.pages.report import terminal_summary, write_report
+    from srl_extensions.pages.report import write_report
     from srl_train.metrics.document import as_lines
     from srl_train.metrics.run_folder import load
-    from srl_train.metrics.seeds import entries
+    from srl_train.metrics.seeds import entries, labels
 
     runs: list[Path] = args.runs
     if len(runs) == 1:
         page = write_report(runs[0], args.out, trusted=args.trust)
-        tell(terminal_summary(load(runs[0])))
+        tell(summary(runs[0]))
     else:
         page = compare(runs, args.out)
         loaded = [(name, load(run)) for name, run in zip(labels(runs), runs, strict=True)]

@@ -12,39 +12,64 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
-from types import ModuleType
 from typing import NoReturn
 
 from srl_envs.loading.extras import install_line, needed_by
 from srl_envs.loading.untrusted import printable
+from srl_envs.tables import Plugin, PluginTable
 from srl_train.cli import notices
 from srl_train.cli.options import add_command
+from srl_train.errors import ConfigError
 
-COMMANDS = {
-    "train": "train several models at once, as a configuration says",
-    "collect": "play games, and write those worth learning from",
-    "eval": "score a policy, a model or a run in scenarios, with partners it never met",
-    "crossplay": "let all players meet all others: matrix, ratings, gap and rankings",
-    "rate": "rate players by the games of one cross-play or of several",
-    "exploit": "train a best response to a player, and say what it gains",
-    "compare": "compare methods over their seeds and environments, with intervals",
-    "serve": "serve models or environments, or list the model servers that run",
-    "export": "write a trained model for others to load, or push it to the hub",
-    "report": "write the report of a run, or compare several",
-    "watch": "show runs while they go on, on a page in the browser",
-    "play": "play one agent yourself, in the terminal",
-    "replay": "play recorded episodes again: check them, or make an animation",
-    "schema": "print the settings of a configuration as a JSON Schema, for editors",
-    "doctor": "tell what is installed, which device there is, and what installs what is missing",
-    "info": "show versions, environments, strategies and this machine",
-}
-"""Subcommand, which is also its module's name -> what it does. Each module has
-`add_arguments(parser)` and `run(args) -> int`."""
-FOLDERS = {
-    "judging": ("eval", "crossplay", "rate", "exploit", "compare"),
-    "pages": ("report", "replay", "watch"),
-}
-"""Folder of srl_train/cli -> subcommands whose modules are in it; the others are beside this."""
+COMMANDS = PluginTable(
+    "core_srl.commands",
+    {
+        "train": Plugin("srl_train.cli.train", "train several models at once"),
+        "collect": Plugin("srl_train.cli.collect", "play episodes and save those worth learning"),
+        "eval": Plugin(
+            "srl_train.cli.judging.eval",
+            "score a policy, a model or a run in scenarios with partners unseen in training",
+        ),
+        "crossplay": Plugin(
+            "srl_train.cli.judging.crossplay",
+            "play every pair of policies: payoff matrix, ratings, cross-play gap and rankings",
+        ),
+        "rate": Plugin("srl_train.cli.judging.rate", "rate policies from cross-play results"),
+        "exploit": Plugin(
+            "srl_train.cli.judging.exploit", "train a best response to a policy and print its gain"
+        ),
+        "compare": Plugin(
+            "srl_train.cli.judging.compare",
+            "compare methods over seeds and environments, with intervals",
+        ),
+        "serve": Plugin(
+            "srl_train.cli.serve", "serve models or environments, or list running model servers"
+        ),
+        "export": Plugin(
+            "srl_train.cli.export", "write a trained model to a folder or push it to the hub"
+        ),
+        "report": Plugin(
+            "srl_extensions.pages.command_report", "write the report of one or several runs"
+        ),
+        "watch": Plugin(
+            "srl_extensions.pages.command_watch", "show running and finished runs in a browser"
+        ),
+        "play": Plugin("srl_train.cli.play", "play one agent yourself in the terminal"),
+        "replay": Plugin(
+            "srl_extensions.pages.command_replay",
+            "verify recorded episodes or make an animation of them",
+        ),
+        "schema": Plugin(
+            "srl_train.cli.schema", "print the JSON Schema of a configuration, for editors"
+        ),
+        "doctor": Plugin(
+            "srl_train.cli.doctor", "list installed extras and devices, and how to install the rest"
+        ),
+        "info": Plugin("srl_train.cli.info", "show versions, environments and update strategies"),
+    },
+    ConfigError,
+)
+"""Subcommands. Each module has `add_arguments(parser)` and `run(args) -> int`."""
 TERMINATED = 128 + signal.SIGTERM
 """The status after SIGTERM, as shells tell it."""
 ERROR_MODULES = (
@@ -71,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         with notices.shown(quiet=getattr(args, "quiet", False)) as args.notices:
-            return status("srl", args.command, lambda: _module(args.command).run(args))
+            return status("srl", args.command, lambda: COMMANDS.load(args.command).run(args))
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -130,10 +155,10 @@ def _parser(*filled: str) -> _Parser:
         help="print what has bash or zsh complete commands and options (docs/quick_start.md)",
     )  # fmt: skip
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name, purpose in COMMANDS.items():
-        chosen = add_command(commands, name, purpose)
+    for name, plugin in COMMANDS.items():
+        chosen = add_command(commands, name, plugin.summary)
         if name in filled:
-            _module(name).add_arguments(chosen)
+            plugin.load().add_arguments(chosen)
     return parser
 
 
@@ -146,13 +171,6 @@ def _print_completion(shell: str) -> int:
         return 2
     print(shtab.complete(_parser(*COMMANDS), shell))
     return 0
-
-
-def _module(command: str) -> ModuleType:
-    folder = next((f"{name}." for name, held in FOLDERS.items() if command in held), "")
-    if folder == "pages.":
-        return importlib.import_module(f"srl_extensions.pages.command_{command}")
-    return importlib.import_module(f"srl_train.cli.{folder}{command}")
 
 
 def _how_to_go_on(args: argparse.Namespace) -> str:

@@ -64,10 +64,9 @@ def run(args: argparse.Namespace) -> int:
     processes.leave()
     if not processes.is_main():
         return 0
-    from srl_extensions.pages.report import terminal_summary
-    from srl_train.metrics.run_folder import load
+    from srl_train.cli import COMMANDS
 
-    tell(terminal_summary(load(folder)))
+    tell(COMMANDS.load("report").summary(folder))
     tell(f"checkpoints, models and metrics are in {folder}; for the report: srl report {folder}")
     return 0
 

@@ -51,20 +51,6 @@ def test_files_that_are_named_are_there(page):
     assert [name for name in patterns if not any(ROOT.glob(name))] == []
 
 
-def test_files_that_the_readmes_tables_name_are_there():
-    """A bare name stands in the folder of the last path before it in its row."""
-    rows = re.findall(r"^\|[^<\n]*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
-    named = 0
-    for row in rows:
-        folder = ROOT
-        for name in re.findall(r"`([\w/.]+\.py|[\w/]+/)`", row):
-            path = ROOT / name if "/" in name else folder / name
-            assert path.exists(), f"README.md: {name} is not there, in {row}"
-            folder = path if name.endswith("/") else path.parent
-            named += 1
-    assert named > 80
-
-
 class Settings(yaml.SafeLoader):
     """Reads mkdocs.yml, whose tags name Python, as plain data."""
 

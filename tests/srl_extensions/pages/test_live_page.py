@@ -11,7 +11,7 @@ from srl_agents.episode import write_jsonl
 from srl_train.metrics.sinks import JsonlSink
 from tests.srl_extensions.pages.conftest import end, start, watching
 from tests.srl_extensions.pages.synthetic_runs import episode, row, write_run
-from tests.srl_train.metrics.test_page import HOSTILE
+from tests.srl_extensions.pages.test_page import HOSTILE
 
 pytestmark = pytest.mark.browser
 SIZES = {"desktop": (1100, 900), "phone": (360, 740)}
@@ -43,7 +43,7 @@ def test_a_run_is_watched_from_before_it_begins(tmp_path, open_page):
             watched.page.wait_for_selector("canvas", timeout=120_000)
             late = [seconds_behind(watched.page, folder / "metrics.jsonl") for _ in range(3)]
             assert max(late) < 2, late
-            watched.page.wait_for_selector("text=is under way")
+            watched.page.wait_for_selector("text=is running")
             transcript_of(watched.page, "blue_0")
             shown = watched.page.locator(".games select").input_value()
             words = words_of(folder / "episodes" / shown, "blue_0")

@@ -36,7 +36,7 @@ def test_without_a_command_the_help_is_shown(capsys):
 
 def test_every_command_has_its_module():
     for name in cli.COMMANDS:
-        module = cli._module(name)
+        module = cli.COMMANDS.load(name)
         module.add_arguments(argparse.ArgumentParser())
         assert callable(module.run)
 
