@@ -118,7 +118,7 @@ $(TRACKERS)/.installed: pyproject.toml constraints/trackers.txt
 	@touch $@
 
 test-trackers: $(TRACKERS)/.installed
-	$(TRACKERS)/bin/python -m pytest -m trackers tests/srl_train/metrics/trackers
+	$(TRACKERS)/bin/python -m pytest -m trackers tests/srl_extensions/trackers
 
 # The server's environment is its own: vLLM pins older releases of what we share. The tests ask it
 # from the ordinary one.

@@ -40,10 +40,10 @@ def run(args: argparse.Namespace) -> int:
     folder, config = _folder_and_config(args)
     args.folder = folder  # to be told where the run is interrupted
     refuse_wrong_names(config)
-    if config.logging.trackers:
-        from srl_train.metrics.trackers.together import refuse_missing
+    from srl_train.metrics.sinks import SINKS
 
-        refuse_missing(config.logging.trackers)
+    for name in SINKS:
+        SINKS.load(name).check(config)
     # Only now: what is wrong or missing should not be told after torch was loaded.
     with announced("loading torch, transformers and TRL"):
         prepare_torch()

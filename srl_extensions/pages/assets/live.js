@@ -140,24 +140,30 @@ const outline = (one) => JSON.stringify([one.title, one.subtitle, one.schema_ver
 
 /** Give the block that is drawn the content of the fresh one, and draw what is different. */
 function updated(block, fresh) {
-  if (JSON.stringify(block) === JSON.stringify(fresh)) return;
   if (block.kind === "figure" && block.caption === fresh.caption && block.drawings.length === fresh.drawings.length
       && block.drawings.every((one, place) => one.kind === fresh.drawings[place].kind)) {
     block.drawings.forEach((one, place) => updated(one, fresh.drawings[place]));
     return;
   }
+  if (JSON.stringify(block) === JSON.stringify(fresh)) return;
   Object.assign(block, fresh);
   refreshed(block);
 }
 
-function received(fresh) {
+async function received(fresh) {
   if (doc === null || outline(doc) !== outline(fresh)) {
     doc = fresh;
     shownWhole();
   } else {
     const all = (one) => [...one.blocks, ...one.sections.flatMap((section) => section.blocks)];
     const blocks = all(fresh);
-    all(doc).forEach((block, place) => updated(block, blocks[place]));
+    let began = performance.now();
+    for (const [place, block] of all(doc).entries()) {
+      updated(block, blocks[place]);
+      if (performance.now() - began < 20) continue;
+      await new Promise((resolve) => setTimeout(resolve));  // lets the browser scroll in between
+      began = performance.now();
+    }
   }
   document.title = `Core SRL: ${doc.title}`;
 }
@@ -174,7 +180,7 @@ async function poll() {
     const headers = etag === null ? {} : { "If-None-Match": etag };
     const answer = await fetch(`/document${location.search}`, { headers });
     if (answer.status === 200) {
-      received(await answer.json());
+      await received(await answer.json());
       etag = answer.headers.get("ETag");
     }
     if (answer.status === 200 || answer.status === 304) {

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from srl_train.metrics.trackers import names
-from tests.srl_train.metrics.trackers.recorded import EVALUATION, round_row, stage_row
+from srl_extensions.trackers import names
+from tests.srl_extensions.trackers.recorded import EVALUATION, round_row, stage_row
 
 SECRET = "sk-1234567890"
 

@@ -4,13 +4,13 @@ import threading
 
 import pytest
 
+from srl_extensions.trackers import libraries, sink
+from srl_extensions.trackers.sink import FILE, TrackerSink
 from srl_train.config.logging import LoggingConfig
 from srl_train.errors import ConfigError
 from srl_train.metrics.errors import TrackerError
-from srl_train.metrics.trackers import together
-from srl_train.metrics.trackers.together import FILE, Trackers, refuse_missing
 from srl_train.trainer import Trainer
-from tests.srl_train.metrics.trackers.recorded import (
+from tests.srl_extensions.trackers.recorded import (
     EVALUATION,
     cut_off,
     opening,
@@ -25,7 +25,7 @@ class Kept:
     hides_from = None
 
     def __init__(self, opening):
-        self.opening, self.known_as, self.got = opening, opening.known_as or "run-1", []
+        self.opening, self.run_id, self.got = opening, opening.run_id or "run-1", []
         self.failing = threading.Event()
 
     def _take(self, what):
@@ -37,7 +37,7 @@ class Kept:
         section = next(iter(numbers)).split("/")[0]
         self._take((section, step))
 
-    def table(self, rows, step):
+    def log_table(self, rows, step):
         self._take(("episodes", step))
 
     def close(self, finished):
@@ -52,13 +52,13 @@ def kept(monkeypatch):
         made.append(Kept(opening))
         return made[-1]
 
-    monkeypatch.setitem(together.TRACKERS, "wandb", make)
-    monkeypatch.setattr(together, "find_spec", lambda name: True)
+    monkeypatch.setitem(libraries.LIBRARIES, "wandb", make)
+    monkeypatch.setattr(sink, "find_spec", lambda name: True)
     return made
 
 
 def of(folder, step=0, known=None):
-    return Trackers(opening(folder, step, trackers=["wandb"]), {"sft": 2, "dpo": 3}, 10)
+    return TrackerSink(opening(folder, step, trackers=["wandb"]), {"sft": 2, "dpo": 3}, 10)
 
 
 def test_steps_count_passes_then_rounds(tmp_path, kept):
@@ -81,11 +81,11 @@ def test_steps_count_passes_then_rounds(tmp_path, kept):
 def test_a_failure_is_a_warning_and_is_counted(tmp_path, kept, caplog):
     trackers = of(tmp_path)
     trackers.write(round_row(0))
-    kept[0].failing.set()
+    trackers._threads[0]._pool.submit(kept[0].failing.set).result()
     with caplog.at_level(logging.WARNING):
         trackers.write(round_row(1))
         trackers.write(round_row(2))
-        trackers._lines[0]._pool.submit(kept[0].failing.clear).result()
+        trackers._threads[0]._pool.submit(kept[0].failing.clear).result()
         trackers.write(round_row(3))
         trackers.close(finished=False)
     told = [record.getMessage() for record in caplog.records]
@@ -100,7 +100,7 @@ def test_a_full_disk_ends_no_run_that_goes_on(tmp_path, kept, caplog, monkeypatc
         raise OSError(28, "No space left on device")
 
     trackers = of(tmp_path)
-    monkeypatch.setattr(together, "whole_file", full)
+    monkeypatch.setattr(sink, "whole_file", full)
     for number in range(3):
         trackers.write(round_row(number))
     trackers.close(finished=True)
@@ -137,7 +137,7 @@ def test_a_run_cut_off_is_recorded_once(short_run, tmp_path, kept):
         ("eval", 0), ("train", 0), ("episodes", 0), ("train", 1), ("train", 2), ("episodes", 2),
         ("closed", False),
     ]  # fmt: skip
-    assert (second.opening.known_as, second.opening.step, second.opening.name) == (
+    assert (second.opening.run_id, second.opening.step, second.opening.name) == (
         "run-1", 2, "run"
     )  # fmt: skip
     assert second.got == [("train", 3), ("episodes", 3), ("eval", 4), ("closed", True)]
@@ -160,8 +160,8 @@ def test_one_that_cannot_be_opened_is_told_before_training(short_run, tmp_path, 
     def refused(opening):
         raise ValueError("no key for https://me:pw@host;\nlog in")
 
-    monkeypatch.setitem(together.TRACKERS, "wandb", refused)
-    monkeypatch.setattr(together, "find_spec", lambda name: True)
+    monkeypatch.setitem(libraries.LIBRARIES, "wandb", refused)
+    monkeypatch.setattr(sink, "find_spec", lambda name: True)
     trainer = Trainer(short_run(logging__trackers=["wandb"]), tmp_path)
     with pytest.raises(TrackerError) as told:
         trainer.fit()
@@ -172,18 +172,17 @@ def test_one_that_cannot_be_opened_is_told_before_training(short_run, tmp_path, 
 
 
 def test_a_missing_package_is_told_before_anything_is_loaded(monkeypatch, short_run, tmp_path):
-    monkeypatch.setattr(together, "find_spec", lambda name: None)
+    monkeypatch.setattr(sink, "find_spec", lambda name: None)
     trainer = Trainer(short_run(logging__trackers=["mlflow"]), tmp_path)
     with pytest.raises(TrackerError, match=r'pip install "core-srl\[mlflow\]"'):
         trainer.fit()
-    refuse_missing([])
 
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"wandb": 1}', '{"wandb": {"known_as": 5, "last": {}}}',
-     '{"wandb": {"known_as": "../../x", "last": {}}}',
-     '{"wandb": {"known_as": "x", "last": {"train": "9"}}}'],
+    ["{", "[]", '{"wandb": 1}', '{"wandb": {"run_id": 5, "last": {}}}',
+     '{"wandb": {"run_id": "../../x", "last": {}}}',
+     '{"wandb": {"run_id": "x", "last": {"train": "9"}}}'],
 )  # fmt: skip
 def test_a_damaged_record_of_runs_is_refused(text, tmp_path, kept):
     (tmp_path / FILE).write_text(text)

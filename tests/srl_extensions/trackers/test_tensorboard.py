@@ -7,11 +7,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from srl_envs.loading.untrusted import printable
+from srl_extensions.trackers.libraries import COLUMNS, TensorBoardRun, table_rows
 from srl_train.metrics import read_metrics
 from srl_train.metrics.errors import TrackerError
-from srl_train.metrics.trackers import games
-from srl_train.metrics.trackers.tensorboard_run import TensorBoardRun
-from tests.srl_train.metrics.trackers.recorded import HOSTILE, cut_off, hostile_game, opening
+from tests.srl_extensions.trackers.recorded import HOSTILE, cut_off, hostile_game, opening
 
 
 def read(folder):
@@ -47,14 +46,14 @@ def test_a_run_cut_off_has_every_round_once(short_run, tmp_path):
 
 def test_words_of_models_stay_words(tmp_path):
     run = TensorBoardRun(opening(tmp_path, trackers=["tensorboard"]))
-    run.table(games.rows([hostile_game()], None, 3), 3)
+    run.log_table(table_rows([hostile_game()], None, 3), 3)
     run.close(True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what TensorBoard's page is made with
         from tensorboard.plugin_util import markdown_to_safe_html
     [event] = read(tmp_path / "tensorboard").Tensors("episodes/text_summary")
     shown = markdown_to_safe_html(event.tensor_proto.string_val[0].decode())
-    assert shown.count("<td>") == len(games.COLUMNS)
+    assert shown.count("<td>") == len(COLUMNS)
     assert "<script" not in shown and "<img" not in shown and "<em>" not in shown
     assert f"<td>{printable(HOSTILE)}</td>" in html.unescape(shown)
     assert "\x1b" not in shown and "\u202e" not in shown

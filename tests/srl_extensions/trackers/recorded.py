@@ -5,9 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from srl_agents.episode import AgentStep, Decision, Episode
+from srl_extensions.trackers.libraries import Opening
 from srl_train.config.logging import LoggingConfig
 from srl_train.errors import TrainingError
-from srl_train.metrics.trackers.tracker import Opening
 from srl_train.trainer import Trainer
 
 HOSTILE = "</td><script>alert(1)</script> ![x](http://evil/x.png) | *b* \x1b[31m \u202e `c`"
@@ -15,7 +15,7 @@ HOSTILE = "</td><script>alert(1)</script> ![x](http://evil/x.png) | *b* \x1b[31m
 
 def opening(folder: Path, step: int = 0, **logging) -> Opening:
     settings = {"seed": 3, "algorithm.name": "grpo", "models.constrained": True}
-    return Opening(LoggingConfig(**logging), folder, "demo", settings, step, None)
+    return Opening(LoggingConfig(**logging), folder, "demo", settings, step)
 
 
 def round_row(number: int, reward: float = 0.5) -> dict:

@@ -1,7 +1,7 @@
-"""Names of a run's numbers and settings in trackers: `train/reward`, `train/model_0/loss`.
+"""Names of metrics and settings in trackers, such as `train/model_0/loss`, without secrets.
 
-No name is the beginning of another's path (`train/reward` beside `train/reward/model_0`): MLflow's
-store of files makes a folder of each slash.
+No name is the beginning of another name's path (`train/reward` next to `train/reward/model_0`),
+because MLflow's file store makes a folder of each slash.
 """
 
 from __future__ import annotations
@@ -13,26 +13,24 @@ from typing import Any
 import numpy as np
 
 LONGEST_NAME, LONGEST_SETTING = 80, 1000
-"""Characters of a name that others gave, and of a setting's text."""
+"""Number of characters of a name in a path, and of the text of a setting."""
 LEFT_OUT = "(left out)"
-"""Stands for a secret."""
-_OURS = {"raw_reward": "reward", "raw_return": "return"}
-"""Key of a row -> its name, where the row says more than trackers' users expect."""
+"""Text in place of a secret."""
+_RENAMED = {"raw_reward": "reward", "raw_return": "return"}
 _SECRET = re.compile(
     r"(^|[_.-])((api|access|private|secret|ssh)_?key|auth\w*|\w*token|passw\w*|passphrase|pwd"
     r"|\w*secret|credentials?)$",
     re.IGNORECASE,
 )
-_TOLD = re.compile(
+_SECRET_IN_TEXT = re.compile(
     r"""(\b\w*(?:api_?key|access_?key|token|passw\w*|passphrase|secret)|\bkey(?==))"""
     r"""(["']?\s*[=:]\s*["']?)[^\s&,;"'}]+""",
     re.IGNORECASE,
 )
-"""A secret with its name, in a text."""
 
 
 def of_round(row: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a round's row."""
+    """Return the metrics of a round's row by name."""
     environment = dict(row["environment"])
     models = {model: dict(own) for model, own in row["models"].items()}
     agents: dict[str, dict[str, Any]] = {a: dict(own) for a, own in row.get("by_agent", {}).items()}
@@ -49,20 +47,20 @@ def of_round(row: Mapping[str, Any]) -> dict[str, float]:
             *_each("train", models),
             *_each("train/agents", agents),
             *_each("train/environments", row["by_environment"]),
-            *_each("train/wins", {who: {"games": count} for who, count in wins.items()}),
+            *_each("train/wins", {winner: {"games": count} for winner, count in wins.items()}),
         ]
     )
 
 
 def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a row of a stage, under the stage's name."""
+    """Return the metrics of a pass by name, under the name of the stage."""
     stage = row["stage"]
     whole = {"pass": row["pass"], "seconds": row["seconds"]}
     return dict([*_numbers(stage, whole), *_each(stage, row["models"])])
 
 
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of an evaluation: under `eval`, those after a stage under `eval/after_sft`."""
+    """Return the metrics of an evaluation by name: `eval/...`, or `eval/after_sft/...`."""
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
     models, agents = whole.pop("per_model"), whole.pop("per_agent", {})
@@ -78,7 +76,7 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
-    """A configuration's plain data by dotted names, without what looks like a secret."""
+    """Return the settings of a configuration by dotted name, without secrets."""
     if isinstance(tree, Mapping) and tree:
         labels = segments(tree)
         return {
@@ -91,35 +89,39 @@ def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
         }
     if isinstance(tree, int | float):
         return {path: tree}
-    return {path: without_secrets(str(_without(tree)))[:LONGEST_SETTING]}
+    return {path: without_secrets(str(_without_secret_keys(tree)))[:LONGEST_SETTING]}
 
 
 def without_secrets(text: str) -> str:
-    """The text, its addresses without users and passwords, and what it quotes without keys."""
+    """Return the text without users and passwords in addresses and without quoted keys."""
     text = re.sub(r"(?<=://)[^/\s@]*@", "...@", text)
     text = re.sub(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+", r"\1 ...", text)
-    return _TOLD.sub(r"\1\2...", text)
+    return _SECRET_IN_TEXT.sub(r"\1\2...", text)
 
 
 def _is_secret(key: object, value: object) -> bool:
     return bool(value) and _SECRET.search(str(key)) is not None
 
 
-def _without(tree: Any) -> Any:
-    """The same without what looks like a secret, however deep in lists."""
+def _without_secret_keys(tree: Any) -> Any:
     if isinstance(tree, Mapping):
-        return {k: LEFT_OUT if _is_secret(k, v) else _without(v) for k, v in tree.items()}
-    return [_without(one) for one in tree] if isinstance(tree, list | tuple) else tree
+        return {
+            key: LEFT_OUT if _is_secret(key, value) else _without_secret_keys(value)
+            for key, value in tree.items()
+        }
+    if isinstance(tree, list | tuple):
+        return [_without_secret_keys(entry) for entry in tree]
+    return tree
 
 
 def segment(name: str) -> str:
-    """What stands for a name of others in a path, valid in every library."""
+    """Return the name as a part of a path that is valid in every library."""
     plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
     return plain if plain.strip(".") else f"_{plain}"
 
 
 def segments(names: Iterable[Any]) -> dict[Any, str]:
-    """Name of others -> its segment; all differ."""
+    """Return a unique path segment for each name."""
     found: dict[Any, str] = {}
     for name in names:
         label = first = segment(str(name))
@@ -137,9 +139,9 @@ def _each(section: str, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tu
 
 
 def _numbers(section: str, values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """(name, number) of all numbers, at whatever depth; NaN and infinity are numbers."""
+    """Yield the name and value of each number at any depth, also NaN and infinity."""
     for key, value in values.items():
-        name = f"{section}/{_OURS.get(key, key)}"
+        name = f"{section}/{_RENAMED.get(key, key)}"
         if isinstance(value, Mapping):
             yield from _numbers(name, value)
         elif isinstance(value, bool | int | float | np.number | np.bool_):

@@ -2,16 +2,17 @@
 
 import json
 import math
+import time
 from pathlib import Path
 
 import pytest
 
+from srl_extensions.trackers.libraries import COLUMNS, LIBRARIES, table_rows
+from srl_extensions.trackers.sink import TrackerSink
 from srl_train.metrics import read_metrics
 from srl_train.metrics.errors import TrackerError
-from srl_train.metrics.trackers import games
-from srl_train.metrics.trackers.together import TRACKERS, Trackers
 from srl_train.trainer import Trainer
-from tests.srl_train.metrics.trackers.recorded import (
+from tests.srl_extensions.trackers.recorded import (
     HOSTILE,
     cut_off,
     hostile_game,
@@ -70,7 +71,7 @@ def test_mlflow(store, short_run, tmp_path, monkeypatch):
     assert tables == [f"episodes/step_{number:08d}.json" for number in (0, 2, 3)]
     path = client.download_artifacts(run.info.run_id, tables[0], str(tmp_path))
     content = json.loads(Path(path).read_text(encoding="utf-8"))
-    assert content["columns"] == list(games.COLUMNS) and len(content["data"]) == 8
+    assert content["columns"] == list(COLUMNS) and len(content["data"]) == 8
 
 
 def trackio_logs(name, project="core-srl"):
@@ -100,12 +101,12 @@ def test_trackio(short_run, tmp_path, trackio_here):
     assert [log["step"] for log in logs if "eval/reward" in log] == [0, 4]
     tables = {log["step"]: log["episodes"]["_value"] for log in logs if "episodes" in log}
     assert {step: len(table) for step, table in tables.items()} == {0: 8, 2: 8, 3: 8}
-    assert set(tables[0][0]) == set(games.COLUMNS)
+    assert set(tables[0][0]) == set(COLUMNS)
 
 
 def test_two_runs_of_one_name_in_trackio_stay_apart(tmp_path, trackio_here):
     for number in range(2):
-        trackers = Trackers(opening(tmp_path / str(number), trackers=["trackio"]), {}, 5)
+        trackers = TrackerSink(opening(tmp_path / str(number), trackers=["trackio"]), {}, 5)
         trackers.write(round_row(number))
         trackers.close(finished=True)
     assert [run.name for run in trackio_here.Api().runs("core-srl")] == ["demo", "demo-2"]
@@ -131,6 +132,15 @@ def wandb_records(folder):
                 parts = b""
 
 
+def wait_for_exits(folder, count, seconds=30.0):
+    """Wait until W&B's own process has written the end of so many runs."""
+    until = time.monotonic() + seconds
+    kinds = []
+    while kinds.count("exit") < count and time.monotonic() < until:
+        time.sleep(0.05)
+        kinds = [one.WhichOneof("record_type") for one in wandb_records(folder)]
+
+
 def wandb_history(folder):
     found = []
     for record in wandb_records(folder):
@@ -145,6 +155,7 @@ def test_wandb(short_run, tmp_path):
         "wandb", short_run, tmp_path, wandb=OFFLINE | {"group": "seeds", "tags": ["a"]}
     )
     folder = tmp_path / "demo"
+    wait_for_exits(folder, 2)
     runs = [one.run for one in wandb_records(folder) if one.WhichOneof("record_type") == "run"]
     assert len({run.run_id for run in runs}) == 1 and len(runs) >= 2
     for run in runs:
@@ -164,13 +175,13 @@ def test_wandb_leaves_a_run_of_the_callers_own_alone(tmp_path):
     import wandb
 
     with wandb.init(project="mine", dir=str(tmp_path), mode="offline") as own:
-        trackers = Trackers(opening(tmp_path / "demo", trackers=["wandb"], wandb=OFFLINE), {}, 5)
+        trackers = TrackerSink(opening(tmp_path / "demo", trackers=["wandb"], wandb=OFFLINE), {}, 5)
         trackers.write(round_row(0))
         trackers.close(finished=True)
         assert (
             wandb.run is own
             and own.id
-            != json.loads((tmp_path / "demo" / "trackers.json").read_text())["wandb"]["known_as"]
+            != json.loads((tmp_path / "demo" / "trackers.json").read_text())["wandb"]["run_id"]
         )
         own.log({"mine": 1})
 
@@ -194,18 +205,18 @@ def test_words_and_numbers_of_any_kind(tracker, tmp_path, trackio_here, caplog):
         logging["mlflow"] = {"tracking_uri": f"sqlite:///{tmp_path}/runs.db"}
     if tracker == "wandb":
         logging["wandb"] = OFFLINE
-    run = TRACKERS[tracker](opening(tmp_path / "demo", **logging))
+    run = LIBRARIES[tracker](opening(tmp_path / "demo", **logging))
     run.log({"train/nan": math.nan, "train/inf": -math.inf, "train/agents/grün_0/x": 1.0}, 0)
-    run.table(games.rows([hostile_game()], None, 0), 0)
+    run.log_table(table_rows([hostile_game()], None, 0), 0)
     run.close(True)
     assert [one for one in caplog.records if one.name.startswith("srl")] == []
     if tracker == "mlflow":
         from mlflow import MlflowClient
 
         client = MlflowClient(f"sqlite:///{tmp_path}/runs.db")
-        numbers = client.get_run(run.known_as).data.metrics
-        [table] = client.list_artifacts(run.known_as, "episodes")
-        path = client.download_artifacts(run.known_as, table.path, str(tmp_path))
+        numbers = client.get_run(run.run_id).data.metrics
+        [table] = client.list_artifacts(run.run_id, "episodes")
+        path = client.download_artifacts(run.run_id, table.path, str(tmp_path))
         words = Path(path).read_text(encoding="utf-8")
     elif tracker == "trackio":
         numbers, table = trackio_logs("demo")
