@@ -58,15 +58,20 @@ define new_venv
 $(PYTHON) -m venv $(firstword $(subst /, ,$@))
 endef
 
+# pip runs quietly, and a line before it says what takes so long.
+installing = @echo "Installing $(1) with pip. The first time, this takes minutes."
+
 # One stamp per set of extras: installing again only when what is asked for has changed.
 $(BIN)/python:
 	$(new_venv)
 
 $(VENV)/.installed-run: pyproject.toml constraints.txt | $(BIN)/python
+	$(call installing,the packages for training (PyTorch is the largest))
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[train,render,plots,tasks,sandbox]"
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(call installing,the packages for training and for tests)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[train,render,plots,tasks,sandbox,dev]"
 	@touch $@ $(VENV)/.installed-run
 
@@ -84,16 +89,19 @@ test-slow: $(VENV)/.installed-dev
 
 # The browser is the system's: apt install chromium.
 test-browser: $(VENV)/.installed-dev
+	$(call installing,the packages that drive a browser)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[browser]"
 	$(BIN)/python -m pytest -m browser tests/srl_extensions/pages tests/srl_train/metrics tests/core_srl/monitoring
 
 test-ray: $(VENV)/.installed-dev
+	$(call installing,Ray)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[ray]"
 	$(BIN)/python -m pytest -m ray tests/srl_train/distributed/ray_engine
 
 # Their own environment: some frameworks pin other versions of what we share than we test with.
 $(INTEROP)/.installed: pyproject.toml constraints/interop.txt
 	$(new_venv)
+	$(call installing,other frameworks into $(INTEROP))
 	$(INTEROP)/bin/python -m pip install --quiet -c constraints/interop.txt -e ".[train]" $(FRAMEWORKS) pytest
 	@touch $@
 
@@ -103,6 +111,7 @@ test-interop: $(INTEROP)/.installed
 # OpenEnv asks for an older Pillow than we test with.
 $(OPENENV)/.installed: pyproject.toml constraints/openenv.txt
 	$(new_venv)
+	$(call installing,OpenEnv into $(OPENENV))
 	$(OPENENV)/bin/python -m pip install --quiet -c constraints/openenv.txt \
 		--extra-index-url $(TORCH_INDEX) -e ".[train,openenv]" pytest
 	@touch $@
@@ -113,6 +122,7 @@ test-openenv: $(OPENENV)/.installed
 # MLflow asks for an older Pillow too.
 $(TRACKERS)/.installed: pyproject.toml constraints/trackers.txt
 	$(new_venv)
+	$(call installing,trackers into $(TRACKERS))
 	$(TRACKERS)/bin/python -m pip install --quiet -c constraints/trackers.txt \
 		--extra-index-url $(TORCH_INDEX) -e ".[train,tensorboard,trackio,wandb,mlflow]" pytest
 	@touch $@
@@ -124,6 +134,7 @@ test-trackers: $(TRACKERS)/.installed
 # from the ordinary one.
 $(VLLM)/.installed: constraints/vllm.txt
 	$(new_venv)
+	$(call installing,vLLM into $(VLLM))
 	$(VLLM)/bin/python -m pip install --quiet --no-deps --extra-index-url $(TORCH_INDEX) \
 		"$$(grep '^torch==' constraints/vllm.txt)"
 	$(VLLM)/bin/python -m pip install --quiet --no-deps -r constraints/vllm.txt
@@ -132,6 +143,7 @@ $(VLLM)/.installed: constraints/vllm.txt
 # Trainers that bring learners and servers of their own, each beside our base install.
 $(VERL)/.installed $(AREAL)/.installed: .venv-%/.installed: pyproject.toml constraints/%.txt
 	$(new_venv)
+	$(call installing,$* into .venv-$*)
 	.venv-$*/bin/python -m pip install --quiet --no-deps --extra-index-url $(TORCH_INDEX) \
 		"$$(grep '^torch==' constraints/$*.txt)"
 	.venv-$*/bin/python -m pip install --quiet --no-deps -r constraints/$*.txt
@@ -144,6 +156,7 @@ test-verl test-areal: test-%: .venv-%/.installed
 # verifiers pins an older SDK of OpenAI's. Its programs are run by uv, which has to be on PATH.
 $(VERIFIERS)/.installed: pyproject.toml constraints/verifiers.txt
 	$(new_venv)
+	$(call installing,verifiers into $(VERIFIERS))
 	$(VERIFIERS)/bin/python -m pip install --quiet --no-deps -r constraints/verifiers.txt
 	$(VERIFIERS)/bin/python -m pip install --quiet --no-deps -e .
 	@touch $@
@@ -157,6 +170,7 @@ test-vllm: $(VENV)/.installed-dev $(VLLM)/.installed
 # The site's own environment: nothing of ours is imported to build it, and nothing is fetched.
 $(DOCS)/.installed: constraints/docs.txt
 	$(new_venv)
+	$(call installing,the packages of the documentation into $(DOCS))
 	$(DOCS)/bin/python -m pip install --quiet --no-deps -r constraints/docs.txt
 	@touch $@
 
@@ -200,6 +214,7 @@ bench-train: $(VENV)/.installed-run
 
 # Never part of this project: the weights are Google's, under terms that the command shows.
 real-model: $(VENV)/.installed-run
+	$(call installing,the reader of GGUF files)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[gguf]"
 	$(BIN)/python -m benchmarks.training.real_model.fetch
 

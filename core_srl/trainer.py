@@ -25,7 +25,7 @@ from srl_envs.wrappers.reward_function import CustomRewards, RewardFunction
 from srl_train import trainer
 from srl_train.checkpoints import checkpoint
 from srl_train.engine import resume
-from srl_train.engine.assemble import assemble
+from srl_train.engine.assemble import assemble, resolved
 from srl_train.engine.builders.environment import build_env
 from srl_train.engine.records import summaries
 from srl_train.engine.records.recorder import Recorder
@@ -298,6 +298,10 @@ class MultiModelTrainer(trainer.Trainer):
         sinks = (progress, StartedMonitors(str(folder))) if watched else ()
         self.files = RunFiles(folder, folder)
         self._recorder = Recorder(self.files, sinks, keep_rows=watched)
+        try:
+            run_config = resolved(run_config)
+        except ConfigError as error:  # A base is missing or holds no model.
+            raise BackendError(f"Model loading failed: {error}") from error
         with as_documented():
             try:
                 return assemble(run_config, make_env, self._strategy)

@@ -3,7 +3,7 @@
     python examples/custom_task.py
 
 It is played here by a scripted agent that makes a mistake first; train a model on it with
-`environment: {name: "custom_task:parallel_env"}` and PYTHONPATH=examples.
+`environment: {name: "custom_task:parallel_env"}` in the folder of this file.
 """
 
 from srl_envs import check_environment

@@ -9,7 +9,6 @@ from srl_train.config.learning.credit import CooperativeConfig
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
-from srl_train.metrics import Progress
 from srl_train.trainer import Trainer
 
 config = RunConfig(
@@ -25,7 +24,7 @@ config = RunConfig(
 trainer = Trainer(
     config,
     run_dir=sys.argv[1] if len(sys.argv) > 1 else "runs/train",
-    sinks=(Progress(config.rounds),),
+    progress=True,
 )
 results = trainer.fit()
 

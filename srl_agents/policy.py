@@ -90,6 +90,13 @@ Policy = SyncPolicy | AsyncPolicy
 the same time."""
 
 
+def missing_methods(thing: object) -> list[str]:
+    """Return the methods of the policy protocols that `thing` lacks; empty for a policy."""
+    is_async = iscoroutinefunction(getattr(thing, "act", None))
+    required = ("start", "act", "leave") if is_async else ("start", "act")
+    return [name for name in required if not callable(getattr(thing, name, None))]
+
+
 def waits(policy: Policy) -> TypeIs[AsyncPolicy]:
     """Whether the policy's decisions are waited for."""
     return iscoroutinefunction(policy.act)

@@ -266,9 +266,13 @@ def make(name: str, /, **parameters: Any) -> Any:
     else:
         found = entry(name)
         constructor, defaults = import_module(found.module).parallel_env, dict(found.defaults)
-    known = inspect.signature(constructor).parameters
-    refuse_unknown(name, known, parameters)
-    env = constructor(**{**defaults, **parameters})
+    takes, given = inspect.signature(constructor), {**defaults, **parameters}
+    refuse_unknown(name, takes.parameters, parameters)
+    try:
+        takes.bind(**given)
+    except TypeError as error:  # A TypeError of the call itself keeps its traceback.
+        raise EnvConfigError(f"{name}: {error}") from error
+    env = constructor(**given)
     if not isinstance(env, ParallelEnv):
         raise EnvConfigError(f"{name} gave {env!r}: it must give a PettingZoo ParallelEnv")
     # For records, to make it again; a function of the user's own may have made it here before.

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 from srl_envs.errors import EnvConfigError, EnvError
 
@@ -202,6 +203,36 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def is_own_request(host: str, origin: str | None, names: Iterable[str] = ()) -> bool:
+    """Return True unless another site's page may have made a browser send the request.
+
+    A page can point its own host name at this machine (DNS rebinding), but no address. Only
+    `localhost`, IP addresses and `names` are therefore valid hosts.
+
+    Args:
+        host: The Host header, empty if there is none.
+        origin: The Origin header, None if there is none. A present one must name the same host and
+            port as `host`.
+        names: Further host names of the server.
+    """
+    try:
+        parts = urlsplit(f"//{host}")
+        name, _ = (parts.hostname or "").rstrip("."), parts.port
+        same = origin is None or urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:  # unbalanced brackets, no address within them, or an invalid port
+        return False
+    own = {"localhost", *(each.lower().rstrip(".") for each in names)}
+    return same and (name in own or _is_address(name))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def nearest(asked: object, known: Iterable[str]) -> str:

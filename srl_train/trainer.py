@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ from srl_train.engine.rounds import RoundResult, Rounds
 from srl_train.engine.run_files import RunFiles, refuse_unwritable
 from srl_train.engine.state import Run
 from srl_train.errors import CheckpointNotFound, TrainingError
-from srl_train.metrics import Sink, failed_games, unreadable_answers
+from srl_train.metrics import Progress, Sink, failed_games, unreadable_answers
 from srl_train.players.learning_models import ModelObject
 from srl_train.updates import UpdateStrategy
 
@@ -48,6 +49,7 @@ class Trainer:
         strategy: UpdateStrategy | None = None,
         models: Mapping[str, ModelObject] | None = None,
         sinks: tuple[Sink, ...] = (),
+        progress: bool | None = None,
         checkpoint_dir: str | Path | None = None,
         record_metrics: bool = True,
     ) -> None:
@@ -58,8 +60,9 @@ class Trainer:
         trained whole where they are instead of being loaded; `sinks` get what RUN/stages.jsonl and
         RUN/metrics.jsonl do, which `record_metrics=False` leaves out: a row per pass of a stage,
         which alone has the key `stage`, then a row per round; a Watcher gets games and evaluations
-        as well. Under torchrun every process builds one and calls the same methods; the main one
-        writes (docs/training/processes.md).
+        as well. `progress` prints a line per round to stderr; by default, if stderr is a terminal
+        and no sink is a Progress. Under torchrun every process builds one and calls the same
+        methods; the main one writes (docs/training/processes.md).
         """
         self.config = config or RunConfig()
         folder = Path(run_dir)
@@ -67,7 +70,9 @@ class Trainer:
         self.checkpoints_saved: list[str] = []
         self.is_training = False
         self._make_env, self._strategy, self._models = make_env, strategy, models
-        self._recorder = Recorder(self.files, sinks, keep_rows=record_metrics)
+        if progress is None:
+            progress = sys.stderr.isatty() and not any(isinstance(one, Progress) for one in sinks)
+        self._recorder = Recorder(self.files, sinks, keep_rows=record_metrics, progress=progress)
         self._writes = processes.is_main()
         self._rounds: Rounds | None = None
         self._torn = False

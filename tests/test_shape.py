@@ -30,6 +30,7 @@ PLACES = dict.fromkeys(
         "srl_agents/llm/backends/huggingface/*.py",
         "srl_agents/llm/tiny/*.py",
         "srl_train/*",
+        "srl_extensions/*",
         "core_srl/*",
         "compat/*",
         "benchmarks/*",
@@ -41,12 +42,17 @@ PLACES = dict.fromkeys(
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),
     "pydantic": (
         "srl_train/config/*",
+        "srl_extensions/*",
         "compat/mrlm/mrlm/config/*",
         "core_srl/config/multi_model.py",
         "benchmarks/*",
         "examples/*",
     ),
-    "typing_extensions": ("srl_train/config/*", "srl_agents/policy.py"),  # which pydantic brings
+    "typing_extensions": (
+        "srl_train/config/*",
+        "srl_extensions/*",
+        "srl_agents/policy.py",
+    ),  # which pydantic brings
     "matplotlib": ("srl_extensions/pages/plots.py", "benchmarks/*"),
     # Weights are safetensors, the rest is JSON; only torch's refusal of others' files is caught.
     "pickle": ("srl_train/checkpoints/adapter_folders.py",),

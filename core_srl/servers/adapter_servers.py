@@ -27,7 +27,7 @@ from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import evaluating
-from srl_agents.llm.backends.huggingface.sources import reachable_source_of
+from srl_agents.llm.backends.huggingface.sources import not_loaded, reachable_source_of
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.hub_names import folder_for
@@ -352,12 +352,13 @@ def _read(base: str) -> tuple[TokenFacts, str]:
     """Of a model's folder or hub name, without its weights."""
     try:
         source, revised = reachable_source_of(base)
-        tokenizer = AutoTokenizer.from_pretrained(source, **revised)
-        config = AutoConfig.from_pretrained(source, **revised)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **revised)
+        config = AutoConfig.from_pretrained(source, trust_remote_code=False, **revised)
     except (BackendError, OSError, ValueError) as error:
-        raise BackendError(f"Model loading failed: {base}: {error}") from error
+        raise BackendError(f"Model loading failed: {not_loaded(base, error)}") from error
     try:
-        stops = GenerationConfig.from_pretrained(source, **revised).eos_token_id
+        generation = GenerationConfig.from_pretrained(source, trust_remote_code=False, **revised)
+        stops = generation.eos_token_id
     except OSError:  # many models come without one
         stops = None
     text = config.get_text_config()

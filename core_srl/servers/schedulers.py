@@ -14,7 +14,7 @@ import psutil
 from core_srl.arguments import text, whole
 from core_srl.managers.llm_config import ANSWER_TOKENS, LLMConfig, LLMResponse, overridden
 from core_srl.models import MODERN_MODELS
-from srl_agents.errors import BackendError, ServingError
+from srl_agents.errors import BackendError, PlacementError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.sources import folder_of
@@ -204,12 +204,12 @@ class UnifiedScheduler:
         }
         try:
             folders = {base: folder_of(base) for base in bases}
-        except BackendError as error:
+            needs = [
+                needs_of(folder, name=base, context=self._max_length, replicas=len(sharers[base]))
+                for base, folder in folders.items()
+            ]
+        except (BackendError, PlacementError) as error:
             raise BackendError(f"Model loading failed: {error}") from error
-        needs = [
-            needs_of(folder, name=base, context=self._max_length, replicas=len(sharers[base]))
-            for base, folder in folders.items()
-        ]
         plans = place(
             needs,
             find_gpus()[: self.num_gpus],

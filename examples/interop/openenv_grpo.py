@@ -85,11 +85,11 @@ app = create_app(
 )
 with in_background(app) as url, tempfile.TemporaryDirectory() as output:
     folder = tiny.folder(lambda: ByToolCalls(url), turns=ROUNDS)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     tokenizer.chat_template, tokenizer.response_template = CHAT_TEMPLATE, RESPONSE_TEMPLATE
     prompt = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": ""}]
     trainer = GRPOTrainer(
-        model=AutoModelForCausalLM.from_pretrained(folder),
+        model=AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False),
         processing_class=tokenizer,
         environment_factory=partial(FocalAgent, url),
         # One row per start: the environment is told its seed, and tells the model the rest.

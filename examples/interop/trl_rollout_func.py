@@ -27,8 +27,8 @@ def game():
 folder = tiny.folder(game)  # or any chat model: "Qwen/Qwen2.5-0.5B-Instruct"
 with tempfile.TemporaryDirectory() as output:
     trainer = GRPOTrainer(
-        model=AutoModelForCausalLM.from_pretrained(folder),
-        processing_class=AutoTokenizer.from_pretrained(folder),
+        model=AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False),
+        processing_class=AutoTokenizer.from_pretrained(folder, trust_remote_code=False),
         reward_funcs=episode_return_reward,
         rollout_func=make_rollout_func(game, max_new_tokens=4),
         # One row per start; what is said to the model, the environment says.

@@ -17,7 +17,7 @@ from srl_agents.errors import PolicyError, RolloutError
 from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_agents.evaluation.episode_stats import cooperation_rate, parse_failures
 from srl_agents.evaluation.solved import Solved, asked, solved
-from srl_agents.policy import Policy
+from srl_agents.policy import Policy, missing_methods
 from srl_agents.rollout import play_many, policy_name
 from srl_agents.scripted.registry import classic_policy
 from srl_agents.seeding import MOST, generator, of_games
@@ -122,8 +122,8 @@ def score(
     where the last one left off, so that each plays. The same seed gives the same games to
     everyone. With `samples`, each of the games is played that often from the same start, by the
     same policies: a task's problem is then answered that often. `pass_at` are the k of pass@k.
-    `background`: agent -> policy, for a scenario whose background names others than scripted
-    policies (srl_train's resolver builds them).
+    `background`: agent -> policy, for a scenario whose background names models (srl_train's
+    resolver builds them).
 
     Raises ValueError for less than one episode, policy or sample, a wrong seed, and (as
     PolicyError) what is no policy; EnvConfigError for a scenario that does not name every agent
@@ -148,7 +148,7 @@ def play_scenario(
     if not team:
         raise ValueError("focal is empty: give at least one policy")
     for one in team:
-        if isinstance(one, type) or not all(hasattr(one, name) for name in ("start", "act")):
+        if isinstance(one, type) or missing_methods(one):
             raise PolicyError(
                 f"{one!r} is no policy: give one, such as classic_policy('uniform', "
                 "scenario.make()), or a list of them"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -17,7 +18,7 @@ from srl_agents.policy import Policy
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
 from srl_envs.errors import DocumentError, UntrustedError
-from srl_envs.loading.references import WAY_OUT
+from srl_envs.loading import references
 from srl_envs.loading.untrusted import read_json
 from srl_envs.validation import nearest
 
@@ -38,8 +39,8 @@ class FocalGame:
     agent: str
     """Whose tokens and reward are learned from."""
     partners: Mapping[str, str] = field(default_factory=dict)
-    """Agent -> a scripted policy, or a model behind an API ('openai:MODEL', which a vLLM server at
-    OPENAI_BASE_URL is as well)."""
+    """Agent -> a scripted policy, 'module:Class' for one of the user's own, or a model behind an
+    API ('openai:MODEL', also a vLLM server at OPENAI_BASE_URL)."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the environment. Games that would be too long for a conversation are as long as
     in our own training where `max_cycles` is left out."""
@@ -105,19 +106,22 @@ class FocalGame:
         """Agent -> policy, for those whom `partners` names.
 
         Raises PolicyError for a partner that there is not or that cannot play, BackendError where
-        an API's package or key is missing, and UntrustedError for a model behind an API unless the
-        game is `trusted`: what is asked of it is sent away, and paid for.
+        an API's package or key is missing. Raises UntrustedError for a model behind an API and for
+        'module:Class' unless the game is `trusted`: requests to an API are sent away and paid for,
+        and a class is code.
         """
         made: dict[str, Policy] = {}
         for name in sorted({str(who) for who in self.partners.values()}):
             if not is_api_name(name):
-                made[name] = classic_policy(name, env)
+                with nullcontext() if trusted else references.closed():
+                    made[name] = classic_policy(name, env)
             elif trusted:
                 view, long = env.unwrapped.text_view, Sampling(max_new_tokens=PARTNER_TOKENS)
                 made[name] = ChatPolicy(api_model(name), view, sampling=long)
             else:
                 raise UntrustedError(
-                    f"{name!r:.200} is a model that a row names, and is not asked: {WAY_OUT}"
+                    f"{name!r:.200} is a model that a row names, and is not asked: "
+                    f"{references.WAY_OUT}"
                 )
         return {agent: made[str(who)] for agent, who in self.partners.items()}
 

@@ -33,7 +33,8 @@ class GameTasksetConfig(vf.TasksetConfig):
     agent: str = "agent_0"
     """Who the model plays."""
     partners: dict[str, str] = {"agent_1": "tit_for_tat"}  # noqa: RUF012  pydantic copies it
-    """Every other agent -> a scripted policy, or a model behind an API ('openai:MODEL')."""
+    """Every other agent -> a scripted policy, 'module:Class' for one of the user's own, or a model
+    behind an API ('openai:MODEL')."""
     options: dict[str, Any] = {}  # noqa: RUF012  likewise
     """Arguments of the environment."""
     games: int = 100

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srl_agents.errors import BackendError
+from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.chat_templates import TEMPLATES
 
 # Plain letters and digits: no template trims, escapes or splits them.
@@ -136,6 +136,27 @@ class ChatFormat:
             [ids] = self._encode([text])
             self._known_answers[text] = tuple(ids)
         return self._known_answers[text]
+
+    def answers(self, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+        """Return the tokens of each legal answer.
+
+        Raises:
+            PolicyError: An answer has no tokens, or two answers have the same tokens.
+        """
+        known: dict[tuple[int, ...], str] = {}
+        for text in texts:
+            ids = self.answer(text)
+            if not ids:
+                raise PolicyError(
+                    f"legal answers and sample_answers must contain words, got {text!r}"
+                )
+            if ids in known:
+                raise PolicyError(
+                    "legal answers and sample_answers must differ in tokens, got "
+                    f"{known[ids]!r} and {text!r}"
+                )
+            known[ids] = text
+        return tuple(known)
 
     def text(self, ids: Sequence[int]) -> str:
         """The words of an answer without its end of turn; other special tokens stay visible."""

@@ -162,7 +162,7 @@ class TextPolicy:
                     "takes any text: give constrained=False"
                 )
             legal = [text for i, text in enumerate(answers) if mask is None or mask[i]]
-            self._answers[key] = tuple(map(self._backend.chat.answer, legal))
+            self._answers[key] = self._backend.chat.answers(legal)
         return self._answers[key]
 
     def _adapter_of(self, agent: str) -> str | None:

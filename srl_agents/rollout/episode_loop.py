@@ -62,10 +62,14 @@ def play(
     *,
     policy_seed: int | None = None,
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
+    at_turn: Callable[[int], None] = lambda turn: None,
 ) -> Episode:
-    """One episode of `env` from `reset(seed)`, which stays open. See `play_many`."""
+    """One episode of `env` from `reset(seed)`, which stays open. See `play_many`.
+
+    `at_turn` receives the number of steps after every step. Its exceptions end the episode.
+    """
     policy_seed = seed if policy_seed is None else policy_seed
-    game = Game(env, seats, seed, policy_seed, speaks_first)
+    game = Game(env, seats, seed, policy_seed, speaks_first, at_turn=at_turn)
     return _from_sync(game.play(), _waits([seats]))
 
 
@@ -107,7 +111,7 @@ async def play_many_async(
     seated = _by_episode(seats, len(seeds))
     branching = settings.get("branching")
     made = Game if branching is None else partial(BranchingGame, branching=branching)
-    work, over = LongWork(f"playing {len(seeds)} games"), 0
+    work, over = LongWork(f"playing {len(seeds)} episodes"), 0
 
     async def one(index: int) -> Episode:
         nonlocal over
@@ -123,7 +127,7 @@ async def play_many_async(
                 given_names=names[index],
                 extra=dict(settings.get("extra") or {}),
                 states=[] if settings.get("record_states") else None,
-                at_turn=lambda turn: work.at(f"turn {turn}, {over} are over"),
+                at_turn=lambda turn: work.at(f"step {turn}, {over} of {len(seeds)} complete"),
                 spectator=settings.get("spectator") if index == 0 else None,
             )
             return await game.play()

@@ -19,9 +19,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     raised in whatever is at work, and cancels the rest.
     """
     loop = asyncio.new_event_loop()
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _is_running():
         return _run_in(loop, coroutine)
     with ThreadPoolExecutor(1, "coroutine") as thread:
         result = thread.submit(_run_in, loop, coroutine)
@@ -89,6 +87,15 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
         return result
     coroutine.close()
     raise RuntimeError(f"{coroutine} waits for something: run it in an event loop")
+
+
+def _is_running() -> bool:
+    """Return whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _run_in(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,15 +11,18 @@ from typing import Any
 from gymnasium.spaces import Discrete
 
 from srl_agents.errors import PolicyError
-from srl_agents.policy import SyncPolicy
+from srl_agents.llm.backends.registry import is_api_name
+from srl_agents.policy import Policy, SyncPolicy, missing_methods
 from srl_agents.scripted.bandit import ThompsonSampling, WinStayLoseShift
 from srl_agents.scripted.maze import Explorer, GreedyWalker, RandomWalker, WallFollower
 from srl_agents.scripted.memory_one import SITUATIONS, STRATEGIES, MemoryOne, SituationReader
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator
 from srl_agents.scripted.trading import Trader
 from srl_agents.scripted.uniform import Uniform
+from srl_envs.errors import EnvConfigError
 from srl_envs.games.staged import env as staged_v0
 from srl_envs.games.team_battle import env as team_battle_v0
+from srl_envs.loading import references
 from srl_envs.validation import likely
 
 BINARY = ("coop_compete_v0", "team_battle_v0", "staged_v0")
@@ -205,11 +210,31 @@ def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
     )
 
 
-def classic_policy(name: str, env: Any) -> SyncPolicy:
-    """The policy `name` for agents of `env`.
+def is_scripted(name: str) -> bool:
+    """Return whether `name` is a scripted policy's or has the form 'module:Class'.
 
-    Raises PolicyError for an unknown name, and for an environment that it cannot play.
+    Nothing is imported. 'RUN:model_0' and 'openai:MODEL' are models.
     """
+    if name in POLICIES:
+        return True
+    is_model = is_api_name(name) or re.search(r":model_\d+$", name)
+    return references.names_code(name) and not is_model
+
+
+def classic_policy(name: str, env: Any) -> Policy:
+    """Return the policy `name` for agents of `env`.
+
+    Args:
+        name: A name in POLICIES, or 'module:Class' for a policy of the user's own
+            (docs/agents/own_opponent.md).
+        env: Environment whose rules and sizes the policy may read.
+
+    Raises:
+        PolicyError: The name is unknown, names no policy, or the policy cannot play `env`.
+        UntrustedError: A record names the user's class (`references.closed`).
+    """
+    if is_scripted(name) and name not in POLICIES:
+        return _own_policy(name, env)
     if name not in POLICIES:
         raise PolicyError(
             f"there is no scripted policy {name!r}{likely(name, POLICIES)}; "
@@ -222,3 +247,22 @@ def classic_policy(name: str, env: Any) -> SyncPolicy:
             f"{env.metadata['name']} can be played by {', '.join(names(env)) or 'models only'}"
         )
     return entry.make(env)
+
+
+def _own_policy(name: str, env: Any) -> Policy:
+    try:
+        make = references.code(name)
+    except EnvConfigError as error:
+        raise PolicyError(str(error)) from error
+    # A class that is no policy is refused before it is constructed.
+    made: Any = make
+    if not isinstance(make, type) or not missing_methods(make):
+        takes_env = "env" in inspect.signature(make).parameters
+        made = make(env=env) if takes_env else make()
+    if missing := missing_methods(made):
+        raise PolicyError(
+            f"{name} is no policy, it has no method {' and no '.join(missing)}: a policy has "
+            "start(seed) and act(seen, states), as srl_agents.policy.PerAgentPolicy "
+            "(docs/agents/own_opponent.md)"
+        )
+    return made  # type: ignore[no-any-return]  # its methods are there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ DEADLINE = 600.0
 """Seconds for one request with all its attempts: long lists wait for their turn in the server."""
 TIMEOUT = 300.0
 """Seconds for one attempt."""
+MOST_BYTES = 256 * 2**20
+"""Limit of a reply: 64 prompts with 32,768 tokens of about 100 bytes each take 200 MiB."""
 UNREACHABLE = 5.0
 """Seconds for which a server that takes no connection is tried again, for it may just restart."""
 LOWEST, ROUNDING = -1e4, 1e-3
@@ -86,7 +89,7 @@ class Endpoint:
             api_key=api_key or "none",
             max_retries=0,
             timeout=timeout,
-            http_client=http_client(openai, self.url),
+            http_client=http_client(openai, self.url, most_bytes=MOST_BYTES),
         )
 
     async def models(self) -> list[str]:
@@ -197,11 +200,16 @@ class Endpoint:
         body = {"model": model, "prompt": [0], "max_tokens": 1, "logprobs": 0,
                 "return_token_ids": True, "ignore_eos": True}  # fmt: skip
 
+        seconds = self._retries.deadline
+
         async def attempt() -> None:
-            _sampled(self.name, await self._ask("post", "/v1/completions", body), model, 1, 1)
+            async with asyncio.timeout(seconds):
+                _sampled(self.name, await self._ask("post", "/v1/completions", body), model, 1, 1)
 
         try:
             await background_loop.await_(attempt())
+        except TimeoutError as error:
+            raise BackendError(f"{self.name}: no answer within {seconds:g} s") from error
         except TransientError as error:
             kind = ServerUnavailable if error.unreachable else BackendError
             raise kind(str(error)) from error

@@ -8,6 +8,7 @@ names code or a place goes through `code` or `place`, so that this holds for all
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -55,29 +56,45 @@ def is_closed() -> bool:
     return _closed.get() is not None
 
 
-def code(name: str, option: str | None = None) -> Callable[..., Any]:
-    """The function that 'module:function' names, which errors call that of the `option`.
+def names_code(name: str) -> bool:
+    """Return whether `name` has the form 'module:function', without importing anything."""
+    module, _, attribute = name.partition(":")
+    return all(part.isidentifier() for part in (*module.split("."), attribute))
 
-    Raises EnvConfigError where there is none, and UntrustedError within `closed`.
+
+def code(name: str, option: str | None = None) -> Callable[..., Any]:
+    """Import the function or class that 'module:function' names.
+
+    As with `python -m`, the current folder is importable. It is searched last, so that no file in
+    it replaces an installed package.
+
+    Args:
+        name: 'module:function' or 'module:Class'.
+        option: Setting that contains the name, for error messages.
+
+    Raises:
+        EnvConfigError: The name has another form, or the module or the attribute is missing.
+        UntrustedError: A record names the code (`closed`).
     """
     named = name if option is None else f"{option}: {name}"
     module, _, attribute = name.partition(":")
-    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
+    if not names_code(name):
         raise EnvConfigError(f"{named!r} is no 'module:function', such as 'my_games:chess'")
     if is_closed() and name not in (_closed.get() or ()):
         raise UntrustedError(f"{named!r} is code that a record names, and is not run: {WAY_OUT}")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     try:
         found = getattr(import_module(module), attribute, None)
-    except ImportError as error:
-        missing = getattr(error, "name", None) or module
-        hint = (
-            "; Python must find the module: set PYTHONPATH to its folder"
-            if f"{module}.".startswith(f"{missing}.")
-            else f", which {module} imports"
-        )
-        raise EnvConfigError(f"{named}: {error}{hint}") from error
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise  # an import within the module failed, which the traceback shows
+        raise EnvConfigError(
+            f"{named}: {error}; run the command in the folder of the module, or set PYTHONPATH to "
+            "that folder"
+        ) from error
     if not callable(found):
-        raise EnvConfigError(f"{named}: module {module} has no function {attribute!r}")
+        raise EnvConfigError(f"{named}: module {module} has no function or class {attribute!r}")
     return found  # type: ignore[no-any-return]  # callable() says no more than that
 
 

@@ -79,6 +79,8 @@ class Connection:
         options = [
             ("grpc.max_receive_message_length", MOST_BYTES),
             ("grpc.service_config", json.dumps(RETRIES)),
+            # A proxy cannot reach this machine's own addresses.
+            ("grpc.enable_http_proxy", int(not is_loopback(host))),
         ]
         if certificate is not None:
             self._channel = grpc.secure_channel(address, _trusting(Path(certificate)), options)

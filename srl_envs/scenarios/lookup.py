@@ -51,7 +51,7 @@ def scenario(name: str) -> Scenario:
     if isinstance(name, str) and ":" in name and name.endswith(EVERYBODY):
         own = name.removesuffix(EVERYBODY)
         with closing(registry.make(own)) as env:
-            return Scenario(name, own, "every agent is focal", tuple(env.possible_agents))
+            return Scenario(name, own, "an environment of your own", tuple(env.possible_agents))
     found = SCENARIOS
     if not isinstance(name, str) or name not in found:
         game = str(name).partition(".")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from io import BytesIO
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,23 @@ from srl_train.metrics.errors import PlotsError, RunFolderError
 from srl_train.metrics.transcript import animation
 
 END_FRAMES = 3
-"""How many frames' time the last one of a GIF stands."""
+"""Number of frames for which the last frame of a GIF is shown."""
 
 
 def write_gif(frames: Iterable[np.ndarray], path: Path, seconds: float) -> Path:
-    """Write an animated GIF that shows each frame (uint8, height x width x 3) for `seconds`, and
-    the last one longer, before it begins anew.
+    """Write an animated GIF, and return its path.
 
-    Raises PlotsError where Pillow is not installed, and RunFolderError where the system refuses.
+    Args:
+        frames: Pictures of shape (height, width, 3), uint8.
+        path: File to write.
+        seconds: Time for which a frame is shown.
+
+    Raises:
+        PlotsError: If Pillow is not installed.
+        RunFolderError: If the file cannot be written.
     """
-    images = (image.quantize() for image in _images(_held_at_the_end(frames)))
+    # Pillow combines equal frames into one with a longer duration.
+    images = (image.quantize() for image in _images(_with_longer_end(frames)))
     first = next(images)
     try:
         with whole_file(path, "wb") as file:
@@ -50,10 +58,19 @@ def write_html(
     first: int = 0,
     view: TextView | None = None,
 ) -> Path:
-    """Write a page that plays the frames, with what every agent saw, said and did beside each.
+    """Write a page that plays the frames next to the text of each turn, and return its path.
 
-    `frames` are those of the turns from `first` on, 0 being the start before any turn; `view` puts
-    observations and actions into words. Raises PlotsError and RunFolderError as `write_gif`.
+    Args:
+        episode: The episode.
+        frames: Pictures of the turns from `first` on; 0 is the start before any turn.
+        path: File to write.
+        seconds: Time for which a frame is shown.
+        first: Turn of the first frame.
+        view: Text of observations and actions.
+
+    Raises:
+        PlotsError: If Pillow is not installed.
+        RunFolderError: If the file cannot be written.
     """
     shown = animation(episode, view, map(_png, _images(frames)), first, seconds)
     return page.write(Document(episode.environment, "a replayed episode", [shown]), path)
@@ -71,8 +88,7 @@ def _png(image: Any) -> bytes:
     return file.getvalue()
 
 
-def _held_at_the_end(frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+def _with_longer_end(frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     for frame in frames:
         yield frame
-    for _ in range(END_FRAMES - 1):  # equal frames are one that stands longer
-        yield frame
+    yield from repeat(frame, END_FRAMES - 1)

@@ -1,13 +1,12 @@
-"""`srl replay`: a recorded episode played again, to verify or to watch it."""
+"""`srl replay`: play a recorded episode again, to verify or to animate it."""
 
 from __future__ import annotations
 
 import argparse
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-from srl_agents.episode import Episode, read_jsonl
+from srl_agents.episode import read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.replay import remade, replay
 from srl_train.cli.notices import tell
@@ -15,11 +14,12 @@ from srl_train.cli.options import add_trust
 from srl_train.errors import ConfigError
 
 SUFFIXES = (".gif", ".html")
-MOST_FRAMES = 50  # per second: what a GIF can hold
+MOST_FRAMES = 50
+"""Frames per second that a GIF supports."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's own arguments."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "episodes", metavar="EPISODES", type=Path,
         help="a file of RUN/episodes or of `srl play --record`, or a run's folder for its newest",
@@ -37,67 +37,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the episode again, and write what was asked for."""
-    path = _newest(args.episodes) if args.episodes.is_dir() else args.episodes
-    episode = _episode(path, args.episode)
-    if args.out is not None and args.out.suffix not in SUFFIXES:
-        raise ConfigError(f"--out is {args.out}: give a name that ends in {' or '.join(SUFFIXES)}")
+    """Play the episode again, and write the animation if one was requested."""
+    path, out = args.episodes, args.out
+    if path.is_dir():
+        path = max((path / "episodes").glob("round_*.jsonl"), default=path / "episodes")
+    episodes = list(read_jsonl(path)) if path.is_file() else []
+    if not episodes:
+        raise EpisodeError(f"no episodes in {path}: give a file of episodes, or a run's folder")
+    if not 0 <= args.episode < len(episodes):
+        raise EpisodeError(
+            f"--episode is {args.episode}: {path} holds {len(episodes)}, counted from 0"
+        )
+    episode = episodes[args.episode]
+    if out is not None and out.suffix not in SUFFIXES:
+        raise ConfigError(f"--out is {out}: give a name that ends in {' or '.join(SUFFIXES)}")
     first, last = _turns(args.turns, len(episode.turns))
-    mode = None if args.out is None else "rgb_array"
-    with closing(remade(episode, mode, trusted=args.trust)) as env:
-        told = _replayed(args, path, episode, env, first, last)
-    tell(told)
+    with closing(remade(episode, out and "rgb_array", trusted=args.trust)) as env:
+        fps = env.metadata.get("render_fps", 1) if args.fps is None else args.fps
+        if not 0 < fps <= MOST_FRAMES:
+            raise ConfigError(f"--fps is {fps:g}: give a number above 0, at most {MOST_FRAMES}")
+        moments = enumerate(replay(episode, env))
+        if out is None:
+            for option in ("turns", "fps"):
+                if getattr(args, option) is not None:
+                    raise ConfigError(f"--{option} is of the animation: give --out FILE as well")
+            turns = sum(1 for _ in moments) - 1
+            tell(f"{path}, episode {args.episode}: {turns} turns played again as recorded")
+            return 0
+        # All turns are compared with the record, also those that are not shown.
+        frames = (frame for turn, frame in moments if first <= turn <= last)
+        from srl_extensions.pages.animation import write_gif, write_html
+
+        if out.suffix == ".gif":
+            write_gif(frames, out, 1 / fps)
+        else:
+            view = getattr(env.unwrapped, "text_view", None)
+            write_html(episode, frames, out, 1 / fps, first=first, view=view)
+    tell(f"{out}: {last - first + 1} frames of {args.episodes}, episode {args.episode}")
     return 0
 
 
-def _replayed(
-    args: argparse.Namespace, path: Path, episode: Episode, env: Any, first: int, last: int
-) -> str:
-    """Play it and write it; returns what there is to say of that."""
-    speed = env.metadata.get("render_fps", 1) if args.fps is None else args.fps
-    if not 0 < speed <= MOST_FRAMES:
-        raise ConfigError(f"--fps is {speed:g}: give a number above 0, at most {MOST_FRAMES}")
-    moments = enumerate(replay(episode, env))
-    if args.out is None:
-        for option in ("turns", "fps"):
-            if getattr(args, option) is not None:
-                raise ConfigError(f"--{option} is of the animation: give --out FILE as well")
-        turns = sum(1 for _ in moments) - 1
-        return f"{path}, episode {args.episode}: {turns} turns played again as recorded"
-    # The whole record is checked, also the turns that are not shown.
-    frames = (frame for turn, frame in moments if first <= turn <= last)
-    # Only now: to check a record needs no page.
-    from srl_extensions.pages.animation import write_gif, write_html
-
-    if args.out.suffix == ".gif":
-        write_gif(frames, args.out, 1 / speed)
-    else:
-        view = getattr(env.unwrapped, "text_view", None)
-        write_html(episode, frames, args.out, 1 / speed, first=first, view=view)
-    return f"{args.out}: {last - first + 1} frames of {args.episodes}, episode {args.episode}"
-
-
-def _newest(folder: Path) -> Path:
-    """The newest file of sample episodes in a run's folder."""
-    files = sorted((folder / "episodes").glob("round_*.jsonl"))
-    if not files:
-        raise EpisodeError(f"no episodes in {folder}/episodes: give a run's folder or a file")
-    return files[-1]
-
-
-def _episode(path: Path, number: int) -> Episode:
-    if not path.is_file():
-        raise EpisodeError(f"no file at {path}: give a file of episodes, or a run's folder")
-    episodes = list(read_jsonl(path))
-    if not episodes:
-        raise EpisodeError(f"no episode in {path}: give a file of episodes, or a run's folder")
-    if not 0 <= number < len(episodes):
-        raise EpisodeError(f"--episode is {number}: {path} holds {len(episodes)}, counted from 0")
-    return episodes[number]
-
-
 def _turns(given: str | None, count: int) -> tuple[int, int]:
-    """The first and the last turn to show."""
+    """Return the first and the last turn to show."""
     if given is None:
         return 0, count
     first, colon, last = given.partition(":")

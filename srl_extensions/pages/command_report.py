@@ -33,7 +33,7 @@ def summary(folder: Path) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page, and print its path and what was learned."""
+    """Write the page, and print its path and the headline."""
     from srl_extensions.pages.comparison import compare, final_values
     from srl_extensions.pages.figures import save_plots
     from srl_extensions.pages.report import write_report

@@ -1,4 +1,4 @@
-"""`srl watch`: the live page of runs under way."""
+"""`srl watch`: the live page of running and finished runs."""
 
 from __future__ import annotations
 
@@ -22,51 +22,53 @@ SHORTEST_TOKEN = 16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "folders", metavar="RUN|FOLDER", nargs="+", type=Path,
-        help="a folder of `srl train`, or one with several; it may come into being later",
+        help="a folder of `srl train`, or one with several; it may be created later",
     )  # fmt: skip
     parser.add_argument(
         "--host", default="127.0.0.1",
-        help="the address to serve at; others than this machine's own loopback ask for a token "
+        help="the address to serve at; any but a loopback address requires a token "
         "(default: 127.0.0.1)",
     )  # fmt: skip
     parser.add_argument(
-        "--port", type=int, default=PORT, help=f"0 takes a free one (default: {PORT})"
+        "--port", type=int, default=PORT, help=f"0 selects a free port (default: {PORT})"
     )
-    names = "a name under which browsers may ask for the page, beside localhost and addresses"
+    names = "a host name that browsers may use, in addition to localhost and IP addresses"
     add_list(parser, "--name", "HOST", names)
     add_trust(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until somebody interrupts."""
+    """Serve until interrupted."""
     with needed_by("`srl watch`"):
         from srl_extensions.pages.live_server import server
 
-    token = _token(args.host)
+    token = os.environ.get(TOKEN_VARIABLE)
+    if token is not None and (len(token) < SHORTEST_TOKEN or quote(token, safe="") != token):
+        raise ConfigError(
+            f"{TOKEN_VARIABLE} has {len(token)} characters: give {SHORTEST_TOKEN} or more letters, "
+            "digits, - and _, or unset it"
+        )
+    if token is None and not is_loopback(args.host):
+        token = secrets.token_urlsafe(24)
     with _listening(args.host, args.port) as listener:
         for folder in args.folders:
             if not os.path.exists(folder):
-                tell(f"{folder} is not there yet: its runs will appear once they begin")
-        tell(f"watching {', '.join(map(str, args.folders))} at {_address(args, listener, token)}")
+                tell(f"{folder} is not there yet: its runs appear once they begin")
+        host = args.host
+        if host in ("0.0.0.0", "::"):  # These accept any address and are none.
+            host = args.name[0] if args.name else socket.gethostname()
+        host = f"[{host}]" if ":" in host else host
+        query = f"?token={token}" if token else ""
+        address = f"http://{host}:{listener.getsockname()[1]}/{query}"
+        tell(f"watching {', '.join(map(str, args.folders))} at {address}")
         tell("Ctrl-C ends it.")
         served = server(args.folders, token=token, names=args.name, trusted=args.trust)
         with suppress(KeyboardInterrupt):
             served.run(sockets=[listener])
     return 0
-
-
-def _token(host: str) -> str | None:
-    """The one that is set; one made now where others could ask; else None."""
-    given = os.environ.get(TOKEN_VARIABLE)
-    if given is not None and (len(given) < SHORTEST_TOKEN or quote(given, safe="") != given):
-        raise ConfigError(
-            f"{TOKEN_VARIABLE} has {len(given)} characters: give {SHORTEST_TOKEN} or more letters, "
-            "digits, - and _, or unset it"
-        )
-    return given or (None if is_loopback(host) else secrets.token_urlsafe(24))
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -78,13 +80,3 @@ def _listening(host: str, port: int) -> socket.socket:
             f"cannot serve at {host}, port {port} ({error}): give --host or --port, such as "
             "--port 0 for a free one"
         ) from error
-
-
-def _address(args: argparse.Namespace, listener: socket.socket, token: str | None) -> str:
-    """What to open in a browser."""
-    host = args.host
-    if host in ("0.0.0.0", "::"):  # all of them, so none to call
-        host = args.name[0] if args.name else socket.gethostname()
-    host = f"[{host}]" if ":" in host else host
-    told = f"/?token={token}" if token else "/"
-    return f"http://{host}:{listener.getsockname()[1]}{told}"

@@ -87,6 +87,9 @@ def final_values(compared: Sequence[Entry]) -> Table:
     def won_by(name: str) -> Callable[[Run], float]:
         return lambda run: last_won(run).get(name, 0.0) if last_won(run) else math.nan
 
+    def capped(value: float) -> str:
+        return share(min(value, 1.0))  # More than the optimum is noise.
+
     described: list[tuple[str, Callable[[Run], object]]] = [
         ("environment", lambda run: run.environment),
         ("mode", lambda run: run.mode),
@@ -100,8 +103,8 @@ def final_values(compared: Sequence[Entry]) -> Table:
         ("raw reward, last tenth", lambda run: headline(run).end, number),
         ("raw reward, evaluated before", lambda run: headline(run).before, number),
         ("raw reward, evaluated after", lambda run: headline(run).after, number),
-        ("learned, of the way to the optimum", lambda run: headline(run).change.learned, share),
-        ("between uniform play and the optimum", lambda run: headline(run).position, share),
+        ("learned, of the way to the optimum", lambda run: headline(run).change.learned, capped),
+        ("between uniform play and the optimum", lambda run: headline(run).position, capped),
         ("cooperation, first tenth", edge("cooperation_rate", 0), share),
         ("cooperation, last tenth", edge("cooperation_rate", 1), share),
         ("shaped reward, last tenth", edge("shaped_reward", 1), number),

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,20 +21,13 @@ from srl_agents.evaluation.interactions import (
     graphs,
     observe,
 )
-from srl_train.metrics.document import (
-    Arrow,
-    Block,
-    Figure,
-    InteractionGraph,
-    Notes,
-    Period,
-)
+from srl_train.metrics.document import Arrow, Block, Figure, InteractionGraph, Notes, Period
 from srl_train.metrics.run_folder import Run, sample_label
 
 PERIODS = 6
-"""Stretches of rounds at most that graphs are drawn of; fewer where they had fewer than FILES."""
+"""Number of graphs over time at most; fewer if a graph would have fewer than FILES files."""
 FILES = 3
-"""Files of sample episodes at most that each is measured from, evenly spread."""
+"""Number of files of sample episodes per graph, evenly spread over its rounds."""
 READING = (
     "Blue: above zero, orange: below; the wider, the more. Pale and dashed: the 95 % interval, "
     f"games drawn anew, holds zero, or there are fewer than {FEWEST} games; of twenty arrows that "
@@ -44,84 +35,48 @@ READING = (
 )
 
 
-class Stamp(NamedTuple):
-    """A file as it stood when it was read."""
-
-    path: Path
-    modified: int
-    size: int
-
-
 def interactions(run: Run, *, trusted: bool = False) -> list[Block]:
-    """A drawing per measure, with a slider over time, and what could not be measured.
+    """Return a drawing per measure with a slider over time, and what could not be measured.
 
-    Played again are only records that name no code, unless they are `trusted`. What has been read
-    is kept while the files stay as they are.
+    Args:
+        run: Run whose sample episodes are played again.
+        trusted: Whether code that the records name may be loaded.
     """
     files = run.sample_files
     parts = np.array_split(np.arange(len(files)), max(1, min(PERIODS, len(files) // FILES)))
-    chosen = tuple(
-        tuple(_stamp(files[part[place]]) for place in _spread(len(part)))
-        for part in parts
-        if len(part)
-    )
-    return list(_blocks(chosen, run.models, trusted))
-
-
-def _spread(count: int) -> list[int]:
-    return sorted(set(np.linspace(0, count - 1, min(FILES, count)).round().astype(int).tolist()))
-
-
-def _stamp(path: Path) -> Stamp:
-    found = path.stat()
-    return Stamp(path, found.st_mtime_ns, found.st_size)
-
-
-@lru_cache(maxsize=16)
-def _blocks(
-    periods: Sequence[Sequence[Stamp]], models: Sequence[str], trusted: bool
-) -> tuple[Block, ...]:
     notes: list[str] = []
     found: list[tuple[str, Interactions]] = []
-    for files in periods:
+    for part in parts if files else ():
+        spread = np.linspace(part[0], part[-1], min(FILES, len(part))).round().astype(int)
+        chosen = [files[place] for place in sorted(set(spread.tolist()))]
         games: list[Observed] = []
-        for file in files:
-            own, told = _observed(file, trusted)
-            games += [_named(game, models) for game in own]
-            notes += told
-        first, last = (sample_label(files[place].path) for place in (0, -1))
-        when = first if first == last else f"{first} to {last.rpartition(' ')[2]}"
-        found.append((f"{when.capitalize()} · {len(games)} games", graphs(games)))
-    notes += [why for _, one in found for why in one.not_replayed]
+        for path in chosen:
+            try:
+                for episode in read_jsonl(path):
+                    if episode.failure is None:
+                        games.append(_renamed(observe(episode, trusted=trusted), run.models))
+            except (EpisodeError, OSError) as error:
+                notes.append(f"{path.name}: {error}")
+        found.append((f"{_period(chosen)} · {len(games)} games", graphs(games)))
+    notes += [reason for _, one in found for reason in one.not_replayed]
     drawings = [
         drawing(measure, [(label, one.graph(measure.name)) for label, one in found])
         for measure in MEASURES.values()
         if any(one.graph(measure.name) for _, one in found)
     ]
     if not drawings:
-        return ()
-    reasons = list(dict.fromkeys(notes))
-    return (
-        Figure(drawings, READING),
-        *([Notes("Not all games could be played again.", reasons)] if reasons else []),
-    )
+        return []
+    missing = Notes("Not all games could be played again.", list(dict.fromkeys(notes)))
+    return [Figure(drawings, READING), *([missing] if notes else [])]
 
 
-@lru_cache(maxsize=512)
-def _observed(file: Stamp, trusted: bool) -> tuple[tuple[Observed, ...], tuple[str, ...]]:
-    """The games of a file that can be used, and what is to be said of the others."""
-    games, notes = [], []
-    try:
-        for episode in read_jsonl(file.path):
-            if episode.failure is None:
-                games.append(observe(episode, trusted=trusted))
-    except (EpisodeError, OSError) as error:
-        notes.append(f"{file.path.name}: {error}")
-    return tuple(games), tuple(notes)
+def _period(files: Sequence[Path]) -> str:
+    first, last = sample_label(files[0]), sample_label(files[-1])
+    return (first if first == last else f"{first} to {last.rpartition(' ')[2]}").capitalize()
 
 
-def _named(game: Observed, models: Sequence[str]) -> Observed:
-    """The game with all past versions of a model, of an opponent pool, under one name."""
+def _renamed(game: Observed, models: Sequence[str]) -> Observed:
+    """Return the game with all past versions of a model under one name."""
     players = dict(game.players)
     for agent, name in players.items():
         model, at, _ = name.partition("@")
@@ -131,30 +86,22 @@ def _named(game: Observed, models: Sequence[str]) -> Observed:
 
 
 def drawing(measure: Measure, over_time: Sequence[tuple[str, Graph | None]]) -> InteractionGraph:
-    """A measure's graphs, one for each label of a time; None where there was nothing to measure."""
+    """Return the drawing of a measure.
+
+    Args:
+        measure: The measure.
+        over_time: Label and graph of each period; None if nothing was measured.
+    """
     players = sorted({name for _, graph in over_time if graph for name in graph.players})
     number = {name: place for place, name in enumerate(players)}
+    periods = []
+    for label, graph in over_time:
+        arrows = []
+        for edge in graph.edges if graph else ():
+            low, high = edge.interval or (math.nan, math.nan)
+            ends = number[edge.source], number[edge.target]
+            arrows.append(Arrow(*ends, edge.value, low, high, edge.games, edge.sure))
+        periods.append(Period(label, arrows))
     return InteractionGraph(
-        measure.title,
-        measure.how,
-        measure.unit,
-        players,
-        [
-            Period(
-                label,
-                [
-                    Arrow(
-                        number[edge.source],
-                        number[edge.target],
-                        edge.value,
-                        *(edge.interval or (math.nan, math.nan)),
-                        edge.games,
-                        edge.sure,
-                    )
-                    for edge in (graph.edges if graph else ())
-                ],
-            )
-            for label, graph in over_time
-        ],
-        measure.directed,
+        measure.title, measure.how, measure.unit, players, periods, measure.directed
     )

@@ -32,13 +32,7 @@ MOST_COMPARED = 12
 
 
 def of_run(name: str, run: WatchedRun, *, trusted: bool = False) -> Document:
-    """Return the document of one run.
-
-    Args:
-        name: Name of the run on the page.
-        run: The run as far as it was read.
-        trusted: Whether code and files named in the configuration may be loaded.
-    """
+    """Return the document of one run; `trusted` as in `report.write_report`."""
     stride = run.rounds_read.stride
     thinned = [Text(f"Each point is the mean of {stride} rounds.")] if stride > 1 else []
     files = [(file, sample_label(Path(file))) for file in run.files]
@@ -63,13 +57,7 @@ def without_run(name: str) -> Document:
 
 
 def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path], left_out: int) -> Document:
-    """Return the document of all runs.
-
-    Args:
-        runs: Name to run.
-        given: Folders in which runs are searched.
-        left_out: Number of runs that are not in `runs`.
-    """
+    """Return the document of all runs below the `given` folders except `left_out` old runs."""
     folders = ", ".join(map(str, given))
     if not runs:
         waiting = f"No run is in {folders} yet. The first run appears here."
@@ -148,7 +136,7 @@ def _seconds_per_round(run: WatchedRun) -> float:
 
 
 def _time_left(run: WatchedRun) -> str:
-    """Return the time left as hours:minutes:seconds, or "" if it is unknown."""
+    """Format the time left as hours:minutes:seconds, or "" if it is unknown."""
     seconds = _seconds_per_round(run) * (number_at(run.config, "rounds") - _completed(run))
     if not math.isfinite(seconds) or seconds <= 0:
         return ""

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, TypeGuard
 
 from srl_agents.episode import AgentStep, Episode, from_json, turn_from_json
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
+from srl_envs.loading.strict_yaml import MAX_YAML
 from srl_envs.loading.untrusted import MAX_BYTES, printable, read_json
-from srl_train.config.yaml_file import MAX_YAML
-from srl_train.metrics.activity import Span, span
+from srl_train.metrics.activity import span
 from srl_train.metrics.errors import MetricsError, RunFolderError
 from srl_train.metrics.run_folder import LARGEST, Run, by_stage, check_row, config_of, summary_of
 
@@ -30,7 +30,7 @@ MOST_ROWS = 480
 """Number of rows that are kept of a run. Of longer runs, neighboring rounds are averaged."""
 RECENT_ROUNDS = 20
 """Number of rounds over which the pace is averaged."""
-MOST_SPANS, MOST_PASSES, MOST_WARNINGS, MOST_TURNS = 3000, 200, 30, 200
+MOST_WARNINGS, MOST_TURNS = 30, 200
 MOST_SAMPLES = 200
 """Number of files of sample episodes that are offered."""
 SUMMED = {"episodes", "failed_episodes", "samples", "updated", "weight_change", "bytes_sent",
@@ -132,14 +132,6 @@ class GrowingFile:
         return replaced, [line for line in data[:end].split(b"\n") if line.strip()]
 
 
-class Lines(Protocol):
-    """Content of a file of JSON lines as far as the file was read."""
-
-    def add(self, line: bytes) -> None:
-        """Add a line. Raises one of REFUSED for a damaged line."""
-        ...
-
-
 class Rounds:
     """Rows of metrics.jsonl, combined so that their number and their memory stay bounded."""
 
@@ -177,15 +169,9 @@ class Rounds:
 
 
 def combined(first: Any, second: Any, share: float) -> Any:
-    """Combine the rows of consecutive rounds into one row.
-
-    Args:
-        first: Row, or a value in a row.
-        second: The same of the later rounds.
-        share: Weight of `first` in a mean.
-    """
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        found = {}
+    """Combine two values in rows of consecutive rounds; `share` is the weight of the first."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        found: dict[str, Any] = {}
         for key in first | second:
             old, new = first.get(key), second.get(key)
             if key in LATEST:
@@ -202,32 +188,25 @@ def combined(first: Any, second: Any, share: float) -> Any:
     return first if second is None else second
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and -LARGEST < value < LARGEST
 
 
-class Passes:
-    """Newest rows of stages.jsonl."""
+class Newest:
+    """Newest `most` entries of a file of JSON lines, each parsed from its number and mapping."""
 
-    def __init__(self) -> None:
-        self.rows: deque[Mapping[str, Any]] = deque(maxlen=MOST_PASSES)
-
-    def add(self, line: bytes) -> None:
-        """Add the row of a pass."""
-        row = _mapping(line)
-        check_row(Path("stages.jsonl"), len(self.rows) + 1, row, "stage")
-        self.rows.append(row)
-
-
-class Spans:
-    """Newest spans of activity.jsonl."""
-
-    def __init__(self) -> None:
-        self.spans: deque[Span] = deque(maxlen=MOST_SPANS)
+    def __init__(self, most: int, parse: Callable[[int, dict[str, Any]], Any]) -> None:
+        self.entries: deque[Any] = deque(maxlen=most)
+        self._parse = parse
 
     def add(self, line: bytes) -> None:
-        """Add a span."""
-        self.spans.append(span("activity.jsonl", len(self.spans) + 1, _mapping(line)))
+        """Add the entry of a line."""
+        self.entries.append(self._parse(len(self.entries) + 1, _mapping(line)))
+
+
+def _pass(number: int, row: dict[str, Any]) -> dict[str, Any]:
+    check_row(Path("stages.jsonl"), number, row, "stage")
+    return row
 
 
 class RunningEpisode:
@@ -254,10 +233,10 @@ class RunningEpisode:
         return None if self._start is None else replace(self._start, turns=tuple(self._turns))
 
 
-GROWING: Mapping[str, Callable[[], Lines]] = {
+GROWING: Mapping[str, Callable[[], Rounds | Newest | RunningEpisode]] = {
     "metrics": Rounds,
-    "stages": Passes,
-    "activity": Spans,
+    "stages": partial(Newest, 200, _pass),
+    "activity": partial(Newest, 3000, partial(span, "activity.jsonl")),
     "playing": RunningEpisode,
 }
 """Name of a file of JSON lines to its content."""
@@ -289,12 +268,7 @@ class WatchedRun(Run):
 
 
 class RunFollower:
-    """Reader of one run folder, which may appear later, change and disappear.
-
-    Args:
-        folder: Absolute path of the run folder.
-        root: Resolved folder. Nothing outside of `root` is read.
-    """
+    """Reader of one run folder below `root`. The folder may appear later and disappear."""
 
     def __init__(self, folder: Path, root: Path) -> None:
         self.folder = folder
@@ -323,12 +297,12 @@ class RunFollower:
         return max(file.written for file in self._growing.values())
 
     def refresh(self, seconds: float = 0.5) -> bool:
-        """Read what is new for about `seconds`, and return whether anything was new."""
+        """Read new content for about `seconds`, and return whether there was any."""
         until = time.monotonic() + seconds
         self.behind = False
         readers: dict[str, Callable[[], bool]] = {
-            "config.yaml": self._read_config,
-            "summary.json": self._read_summary,
+            "config.yaml": partial(self._read_whole, "config.yaml", MAX_YAML),
+            "summary.json": partial(self._read_whole, "summary.json", MAX_BYTES),
             "episodes": self._list_samples,
         }
         for name in GROWING:
@@ -359,13 +333,13 @@ class RunFollower:
         return WatchedRun(
             folder=self.folder,
             rows=tuple(rounds.rows),
-            stages=by_stage(self._content["stages"].rows),
+            stages=by_stage(self._content["stages"].entries),
             summary=self._summary,
             config_text=self._config[0],
             config=self._config[1],
             samples=(),
             notes=(*self._problems.values(), *damaged),
-            activity=tuple(self._content["activity"].spans),
+            activity=tuple(self._content["activity"].entries),
             root=self.root,
             rounds_read=rounds,
             playing=episode,
@@ -388,29 +362,21 @@ class RunFollower:
             if not lines or self.behind:
                 return changed
 
-    def _read_config(self) -> bool:
-        content = self._read_if_changed("config.yaml", MAX_YAML)
-        if content is not None:
-            self._config = config_of(self.folder / "config.yaml", content)
-        return content is not None
-
-    def _read_summary(self) -> bool:
-        content = self._read_if_changed("summary.json", MAX_BYTES)
-        if content is not None:
-            self._summary = summary_of(self.folder / "summary.json", content)
-        return content is not None
-
-    def _read_if_changed(self, name: str, most: int) -> bytes | None:
+    def _read_whole(self, name: str, most: int) -> bool:
         with open_beneath(self.folder / name, self.root) as file:
             status = os.fstat(file.fileno())
             version = (status.st_ino, status.st_mtime_ns, status.st_size)
             if self._seen.get(name) == version:
-                return None
+                return False
             self._seen[name] = version
             content = file.read(most + 1)
         if len(content) > most:
             raise RunFolderError(f"{name} has more than {most} bytes: it is not read")
-        return content
+        if name == "config.yaml":
+            self._config = config_of(self.folder / name, content)
+        else:
+            self._summary = summary_of(self.folder / name, content)
+        return True
 
     def _list_samples(self) -> bool:
         before, self._files = self._files, ()
@@ -440,7 +406,7 @@ def holds_run(folder: Path) -> bool:
 
 
 class RunFolders:
-    """Runs in several folders, each of which may be a run itself."""
+    """Runs below several folders; a folder may also be a run itself."""
 
     def __init__(self, given: Sequence[Path]) -> None:
         self.given = tuple(given)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import json
 import os
 import threading
@@ -12,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from srl_agents.episode import from_json
 from srl_agents.errors import EpisodeError
 from srl_envs.loading.extras import needed_by
+from srl_envs.validation import is_own_request
 from srl_extensions.pages import live_document, report
 from srl_extensions.pages.live_runs import RunFolders, RunFollower, WatchedRun, open_beneath
 from srl_train.metrics.document import Text, plain
@@ -63,28 +64,11 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-ASSETS = {
-    "shared": ("uPlot.min.css", "page.css", "uPlot.iife.min.js", "graph.js", "page.js"),
-    "live": ("live.css", "live.js"),
-}
-"""Folder of the server to its files, in the order in which they are loaded."""
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Core SRL</title>
-{links}
-</head>
-<body class="live"><main><noscript>This page is drawn by scripts, which the browser does not run.\
-</noscript></main></body>
-</html>
-"""
 
 
 @dataclass(frozen=True)
 class Built:
-    """Document as it is sent."""
+    """Encoded document."""
 
     content: bytes
     etag: str
@@ -175,13 +159,7 @@ class SampleEpisodes:
         self._made: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
 
     def transcript(self, run: WatchedRun, name: str, number: int) -> bytes:
-        """Return {"count": episodes in the file, "blocks": the transcript of one of them}.
-
-        Args:
-            run: Run of the file.
-            name: Name of a file in the run's `episodes` folder.
-            number: Number of the episode in the file, from 0.
-        """
+        """Return the number of episodes in the file `name` of the run, and the blocks of one."""
         with self._lock:
             path, count = run.folder / "episodes" / name, 0
             try:
@@ -248,15 +226,13 @@ def server(
 
 def _app(pages: LivePages, token: str | None, names: Iterable[str]) -> ASGIApp:
     samples = SampleEpisodes(trusted=pages.trusted)
-    files = [f"/{folder}/{name}" for folder, own in ASSETS.items() for name in own]
-    links = [
-        f'<link rel="stylesheet" href="{path}">' if path.endswith("css")
-        else f'<script src="{path}" defer></script>' for path in files
-    ]  # fmt: skip
+    content = (
+        resources.files("srl_extensions.pages").joinpath("assets/live.html").read_text("utf-8")
+    )
 
     # Functions that are not coroutines run in threads, so that no reader waits for another.
     def page(request: Request) -> Response:
-        return HTMLResponse(PAGE.format(links="\n".join(links)))
+        return HTMLResponse(content)
 
     def document(request: Request) -> Response:
         try:
@@ -278,8 +254,8 @@ def _app(pages: LivePages, token: str | None, names: Iterable[str]) -> ASGIApp:
         offered = number.isdecimal() and len(number) < 4 and int(number) < MOST_EPISODES
         if not offered or asked.get("file", "") not in run.files:
             raise HTTPException(404, "no such game")
-        content = samples.transcript(run, asked["file"], int(number))
-        return Response(content, media_type="application/json")
+        transcript = samples.transcript(run, asked["file"], int(number))
+        return Response(transcript, media_type="application/json")
 
     routes = [
         Route("/", page),
@@ -296,10 +272,7 @@ def _json(value: object) -> bytes:
 
 
 class Guard:
-    """Middleware that lets reads pass if the host name, the origin and the token are accepted.
-
-    A page of another site can make its own host name lead to this server (DNS rebinding), but not
-    an IP address or `localhost`. Every answer gets HEADERS.
+    """Middleware that admits reads by pages of this server, with the token. Adds HEADERS.
 
     Args:
         app: Application behind the guard.
@@ -311,7 +284,7 @@ class Guard:
     def __init__(self, app: ASGIApp, token: str | None, names: Iterable[str] = ()) -> None:
         self._app = app
         self._token = None if token is None else token.encode()
-        self._names = {"localhost", *(name.lower().rstrip(".") for name in names)}
+        self._names = tuple(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it to the application."""
@@ -330,14 +303,12 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
         headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if not self._is_accepted(host):
+        host = headers.get("host", "")
+        if not is_own_request(host, headers.get("origin"), self._names):
             return PlainTextResponse(
-                "This host name is not accepted. Use the address of the server, or start it with "
-                "srl watch --name NAME\n", 421,
+                "The request's Host is not a name of this server, or its Origin is another site. "
+                "Use the server's address, or allow its name: srl watch --name NAME\n", 421,
             )  # fmt: skip
-        if origin is not None and urlsplit(origin).netloc != host:
-            return PlainTextResponse("Requests from pages of other sites are refused.\n", 403)
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("This server is read-only.\n", 405)
         if self._token is None:
@@ -356,20 +327,6 @@ class Guard:
             return None
         told = "This page requires a token: open the address that `srl watch` printed.\n"
         return PlainTextResponse(told, 401)
-
-    def _is_accepted(self, host: str) -> bool:
-        try:
-            parts = urlsplit(f"//{host}")
-            name, _ = parts.hostname or "", parts.port
-        except ValueError:
-            return False
-        if name.rstrip(".") in self._names:
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
 
     def _is_token(self, given: str) -> bool:
         return self._token is not None and hmac.compare_digest(given.encode(), self._token)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from srl_agents.atomic_files import whole_file
 from srl_envs.loading.extras import needed_by
-from srl_train.metrics.document import InteractionGraph, Panel, Raster, running_means
+from srl_train.metrics.document import Panel, Raster, running_means
 from srl_train.metrics.errors import PlotsError, RunFolderError
 
 PALETTE = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F5539", "#4D4D4D",
 )  # fmt: skip
-"""Okabe and Ito's colours (2008), which stay apart for colour-blind readers."""
+"""Colors of Okabe and Ito (2008), which color-blind readers can tell apart."""
 DASHES = ("-", "--", ":")
-"""The palette's second and third time round are dashed and dotted."""
-LABEL = 24
-"""Characters of a player's name beside its place."""
+"""Line styles of the first, second and third use of the palette."""
 STYLE = {
     "text.parse_math": False,  # names are text as it stands, "$" in them too
     "font.size": 9,
@@ -32,13 +29,17 @@ STYLE = {
 }
 
 
-def save_png(
-    drawings: Sequence[Panel | Raster | InteractionGraph], path: Path, columns: int = 2
-) -> Path:
-    """Write the drawings side by side, `columns` of them per row, at 160 dots per inch; of an
-    interaction graph the last period.
+def save_png(drawings: Sequence[Panel | Raster], path: Path, columns: int = 2) -> Path:
+    """Write the drawings side by side as a PNG file of 160 dots per inch, and return its path.
 
-    Raises PlotsError without matplotlib, RunFolderError where the system refuses.
+    Args:
+        drawings: Panels and rasters.
+        path: File to write.
+        columns: Number of drawings in a row.
+
+    Raises:
+        PlotsError: If matplotlib is not installed.
+        RunFolderError: If the file cannot be written.
     """
     with needed_by("a figure as a PNG file", PlotsError):
         from matplotlib import rc_context
@@ -52,8 +53,6 @@ def save_png(
             axes = figure.add_subplot(rows, columns, place)
             if isinstance(one, Raster):
                 _draw_raster(axes, one)
-            elif isinstance(one, InteractionGraph):
-                _draw_graph(axes, one)
             else:
                 _draw_panel(axes, one)
         try:
@@ -92,46 +91,3 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     axes.set(title=panel.title, xlabel=panel.across)
     axes.locator_params(axis="x", integer=True)
     axes.legend(fontsize=7, frameon=False)
-
-
-def _draw_graph(axes: Any, graph: InteractionGraph) -> None:
-    from matplotlib.patches import Circle, FancyArrowPatch
-
-    count = len(graph.players)
-    angles = [math.pi / 2 - 2 * math.pi * number / count for number in range(count)]
-    at = [(math.cos(angle), math.sin(angle)) for angle in angles]
-    values = [abs(one.value) for period in graph.periods for one in period.arrows]
-    most = max((value for value in values if math.isfinite(value)), default=0.0) or 1.0
-    last = graph.periods[-1]
-    for one in sorted(last.arrows, key=lambda arrow: abs(arrow.value)):
-        if not math.isfinite(one.value) or one.value == 0.0:
-            continue
-        look: dict[str, Any] = {
-            "color": PALETTE[0] if one.value > 0.0 else PALETTE[1],
-            "linewidth": 0.6 + 3.0 * abs(one.value) / most,
-            "linestyle": "-" if one.sure else (0, (3, 2)),
-            "alpha": 0.9 if one.sure else 0.3,
-        }
-        if one.source == one.target:
-            x, y = at[one.source]
-            axes.add_patch(Circle((1.22 * x, 1.22 * y), 0.16, fill=False, **look))
-            continue
-        axes.add_patch(
-            FancyArrowPatch(
-                at[one.source],
-                at[one.target],
-                arrowstyle="-|>" if graph.directed else "-",
-                connectionstyle=f"arc3,rad={-0.16 if graph.directed else 0.0}",
-                mutation_scale=9,
-                shrinkA=7,
-                shrinkB=8,
-                **look,
-            )
-        )
-    for (x, y), name in zip(at, graph.players, strict=True):
-        axes.plot([x], [y], "o", markersize=9, color="white", markeredgecolor="#6b7280", zorder=3)
-        side = "center" if abs(x) < 0.3 else ("left" if x > 0 else "right")
-        axes.text(1.14 * x, 1.2 * y, name[:LABEL], ha=side, va="center", fontsize=7)
-    axes.set(title=f"{graph.title}\n{last.label}", xlim=(-2.1, 2.1), ylim=(-1.5, 1.5))
-    axes.set_aspect("equal")
-    axes.set_axis_off()

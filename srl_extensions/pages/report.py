@@ -32,14 +32,7 @@ from srl_train.metrics.document import (
     smoothing_window,
     table,
 )
-from srl_train.metrics.headline import (
-    FOR_THE_OPTIMUM,
-    edges,
-    ends,
-    headline,
-    in_words,
-    mean,
-)
+from srl_train.metrics.headline import FOR_THE_OPTIMUM, edges, ends, headline, in_words, mean
 from srl_train.metrics.run_folder import Run, load, number_at, sample_label
 from srl_train.metrics.transcript import transcript, view_of
 
@@ -89,12 +82,7 @@ def report(run: Run, *, trusted: bool = False) -> Document:
 
 
 def sections(run: Run, per_round: Sequence[Block] = ()) -> list[Section]:
-    """Return the sections with figures and tables of a run, finished or not.
-
-    Args:
-        run: The run.
-        per_round: More blocks for the section about updates.
-    """
+    """Return the sections with figures and tables; `per_round` is added to those about updates."""
     return [
         Section("Learned from data", _stages(run)),
         Section("Reward", _reward(run)),
@@ -183,10 +171,10 @@ def _optimum_card(run: Run) -> Card:
     learned, error = head.change.learned, head.change.learned_error
     if math.isfinite(learned):
         more = f"{known} · standard error {share(error)}"
-        return "Of the way to the optimum, learned", share(learned), more
+        return "Of the way to the optimum, learned", share(min(learned, 1)), more
     evaluated_twice = math.isfinite(head.change.after - head.change.before)
     no_rise = " · no rise beyond chance" if evaluated_twice else ""
-    return "Between uniform play and optimum", share(head.position), known + no_rise
+    return "Between uniform play and optimum", share(min(head.position, 1)), known + no_rise
 
 
 def _size_cards(run: Run) -> list[Card]:
@@ -212,7 +200,7 @@ def sample_episode(
     trusted: bool,
     drawn: Callable[[Episode, TextView | None], Transcript] = transcript,
 ) -> Sequence[Block]:
-    """Return the transcript of an episode of the run, and a note on what is missing in it."""
+    """Return the transcript of an episode of the run, and a note on missing texts."""
     named = run.config.get("environment")
     options = (named.get("options") if isinstance(named, Mapping) else None) or {}
     try:

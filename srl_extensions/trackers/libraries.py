@@ -66,7 +66,7 @@ class TrackerRun:
         raise NotImplementedError
 
     def close(self, finished: bool) -> None:
-        """Send what is left, and mark the run as finished or stopped where the library can."""
+        """Send pending records, and mark the run as finished or stopped if possible."""
         self.tracker.finish()
 
 
@@ -93,7 +93,7 @@ class TensorBoardRun(TrackerRun):
             TensorBoardTracker(folder.name, str(folder.parent), purge_step=self.hides_from)
         )
         if self.hides_from == 0:
-            # Not store_init_configuration, which writes a second run into a folder of its own.
+            # Not store_init_configuration, which writes a second run into another folder.
             shown = {"train/reward": 0.0, "eval/reward": 0.0}
             for summary in hparams(dict(opening.settings), shown):  # type: ignore[no-untyped-call]
                 self.tracker.writer.file_writer.add_summary(summary)

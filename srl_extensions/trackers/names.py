@@ -15,7 +15,7 @@ import numpy as np
 LONGEST_NAME, LONGEST_SETTING = 80, 1000
 """Number of characters of a name in a path, and of the text of a setting."""
 LEFT_OUT = "(left out)"
-"""Text in place of a secret."""
+"""Text that replaces a secret."""
 _RENAMED = {"raw_reward": "reward", "raw_return": "return"}
 _SECRET = re.compile(
     r"(^|[_.-])((api|access|private|secret|ssh)_?key|auth\w*|\w*token|passw\w*|passphrase|pwd"

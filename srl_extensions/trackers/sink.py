@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,13 +11,16 @@ from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode
 from srl_envs.errors import DocumentError
 from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import printable, read_bytes, read_json
+from srl_envs.loading.untrusted import printable, read_bytes
 from srl_envs.text.view import TextView
 from srl_extensions.trackers import names
 from srl_extensions.trackers.libraries import Opening, TrackerRun, open_run, table_rows
@@ -31,8 +33,17 @@ FILE = "trackers.json"
 """File in the run folder: identifier of the run in each library, and the last step of each kind."""
 KINDS = ("sft", "dpo", "train", "eval", "episodes")
 """Kinds of records. The steps of one kind are logged in order."""
-_RUN_ID = re.compile(r"\w[\w .\-]{0,200}")
 _LOG = logging.getLogger(__name__)
+
+
+class KnownRun(TypedDict):
+    """Run in a library, as trackers.json records it."""
+
+    run_id: Annotated[str, Field(pattern=r"^\w[\w .\-]{0,200}$")]
+    last: dict[str, int]
+
+
+_STATE = TypeAdapter(dict[str, KnownRun], config=ConfigDict(extra="forbid", strict=True))
 
 
 def check(config: RunConfig) -> None:
@@ -44,11 +55,7 @@ def check(config: RunConfig) -> None:
 
 
 def open_sink(context: SinkContext) -> TrackerSink | None:
-    """Open the configured trackers, and log what they lack of a resumed run.
-
-    Raises:
-        TrackerError: If a tracker cannot be opened.
-    """
+    """Open the configured trackers, and log the rows of a resumed run that they lack."""
     config, folder = context.config, context.folder
     if not config.logging.trackers:
         return None
@@ -80,25 +87,23 @@ class TrackerSink:
         opening: Arguments for every tracker.
         passes: Stage to its number of passes, in order.
         rounds: Number of rounds of the run.
-
-    Raises:
-        TrackerError: If a tracker cannot be opened.
     """
 
     def __init__(self, opening: Opening, passes: Mapping[str, int], rounds: int) -> None:
         self._passes, self._rounds = passes, rounds
         self._path, self._lock = opening.folder / FILE, threading.Lock()
-        self._state: dict[str, dict[str, Any]] = {}
+        self._state: dict[str, KnownRun] = {}
         self._threads: list[TrackerThread] = []
         known = _read_state(self._path) if opening.step else {}
         with ExitStack() as opened:
             for name in opening.config.trackers:
-                own = known.get(name, {"run_id": None, "last": {}})
-                one = TrackerThread(name, replace(opening, run_id=own["run_id"]), self._save)
+                own = known.get(name)
+                run_id = own["run_id"] if own else None
+                one = TrackerThread(name, replace(opening, run_id=run_id), self._save)
                 opened.callback(one.close, False)
                 self._threads.append(one)
                 if one.run.hides_from is None:
-                    one.skip(own["last"])
+                    one.skip(own["last"] if own else {})
                     self._state[name] = {"run_id": one.run.run_id, "last": one.last}
                 else:
                     one.skip(dict.fromkeys(KINDS, one.run.hides_from - 1))
@@ -140,9 +145,7 @@ class TrackerSink:
             self._submit("episodes", step, lambda run: run.log_table(rows, step))
 
     def close(self, finished: bool = False) -> None:
-        """Wait for pending records, and end the runs.
-
-        Pending records of a library that fails by then are dropped.
+        """Wait for pending records, and end the runs. A library that fails now drops its records.
 
         Args:
             finished: Whether the training is complete.
@@ -164,13 +167,8 @@ class TrackerSink:
 class TrackerThread:
     """One tracker in its own thread, so that no round waits for a server.
 
-    Args:
-        name: Name of the tracker.
-        opening: Arguments of the tracker.
-        save: Function that saves the last steps after a record was logged.
-
-    Raises:
-        TrackerError: If the tracker cannot be opened.
+    `save` is called after each record that was logged. Raises TrackerError if the tracker cannot
+    be opened.
     """
 
     def __init__(self, name: str, opening: Opening, save: Callable[[], None]) -> None:
@@ -249,24 +247,8 @@ def one_line(error: BaseException) -> str:
     return printable(names.without_secrets(text), multiline=False)[:400]
 
 
-def _read_state(path: Path) -> dict[str, dict[str, Any]]:
-    if not path.exists():
-        return {}
+def _read_state(path: Path) -> dict[str, KnownRun]:
     try:
-        found = read_json(read_bytes(path))
-    except DocumentError as error:
-        raise TrackerError(f"{path} cannot be read: {error}") from error
-    for name, own in found.items() if isinstance(found, dict) else [("content", None)]:
-        valid = (
-            isinstance(own, dict)
-            and own.keys() == {"run_id", "last"}
-            and isinstance(own["run_id"], str)
-            and _RUN_ID.fullmatch(own["run_id"])
-            and isinstance(own["last"], dict)
-            and all(isinstance(step, int) for step in own["last"].values())
-        )
-        if not valid:
-            raise TrackerError(
-                f"{path}: {name!r} is not a run of a tracker with run_id and last; remove it"
-            )
-    return dict(found)
+        return _STATE.validate_json(read_bytes(path)) if path.exists() else {}
+    except (DocumentError, ValidationError) as error:
+        raise TrackerError(f"{path} is damaged, remove it: {one_line(error)}") from error

@@ -16,7 +16,7 @@ from transformers.utils import find_adapter_config_file
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.sources import reachable_source_of, source_of
+from srl_agents.llm.backends.huggingface.sources import not_loaded, reachable_source_of, source_of
 from srl_agents.llm.hub_names import is_gguf
 from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_train.checkpoints.tensor_tree import misfit
@@ -61,7 +61,9 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
             if isinstance(model, PeftModel):
                 model.load_adapter(source, adapter_name=name, **revised)
                 return model
-            return PeftModel.from_pretrained(model, source, adapter_name=name, **revised)
+            return PeftModel.from_pretrained(
+                model, source, adapter_name=name, trust_remote_code=False, **revised
+            )
     except UNREADABLE as error:
         raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
 
@@ -71,9 +73,9 @@ def own_tokenizer(adapter: str) -> Any:
     if not (Path(adapter) / "tokenizer_config.json").is_file():
         return None
     try:
-        return AutoTokenizer.from_pretrained(adapter)
+        return AutoTokenizer.from_pretrained(adapter, trust_remote_code=False)
     except (OSError, ValueError) as error:
-        raise BackendError(f"cannot load the tokenizer of {adapter!r}: {error}") from error
+        raise not_loaded(adapter, error) from error
 
 
 def go_on_from(model: Any, adapter: str) -> None:
@@ -97,7 +99,7 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
     """
     source, revised = source_of(adapter)
     try:
-        theirs = PeftConfig.from_pretrained(source, **revised)
+        theirs = PeftConfig.from_pretrained(source, trust_remote_code=False, **revised)
         weights: dict[str, torch.Tensor] = load_peft_weights(source, device="cpu", **revised)
     except UNREADABLE as error:
         raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error

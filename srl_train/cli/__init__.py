@@ -78,8 +78,8 @@ ERROR_MODULES = (
     "srl_train.errors",
     "srl_train.metrics.errors",
 )
-"""Where our own errors live: they are told in one line. Anything else is a fault of ours and
-keeps its traceback."""
+"""Modules of the errors that are printed in one line. All other exceptions, those of a user's
+environment among them, keep their traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -111,9 +111,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def status(program: str, command: str, run: Callable[[], int]) -> int:
     """What `run` returns; 2 for an error of ours or what is not installed, told in one line."""
+    own = _own_errors()
     try:
         return run()
-    except _own_errors() as error:
+    except own as error:
+        hidden = None if error.__suppress_context__ else error.__context__
+        if isinstance(hidden, Exception) and not isinstance(hidden, own):
+            raise  # A cleanup failed after an exception that one line would hide.
         told = " ".join(str(error).split())
     except ImportError as error:
         line = install_line(error, f"`{program} {command}`")

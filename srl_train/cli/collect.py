@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srl_agents.scripted.registry import POLICIES
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_trust, check_numbers, players_of, settings
 from srl_train.errors import ConfigError
@@ -163,11 +162,11 @@ def _refuse_unread(
     overrides: Sequence[str], wanted: Mapping[str, str], agents: Sequence[str]
 ) -> None:
     """Raise ConfigError for settings of how models answer where only runs' models do."""
-    models = [who for who in wanted.values() if who not in POLICIES]
-    if not models or set(wanted) != set(agents):
+    if set(wanted) != set(agents):
         return
+    models = [player for player in map(parse_player, wanted.values()) if player.sources]
     for key in settings(overrides):
-        if key.startswith(OF_ANSWERS) and all(parse_player(who).run for who in models):
+        if key.startswith(OF_ANSWERS) and models and all(player.run for player in models):
             raise ConfigError(
                 f"--set {key}: a run's models answer as they trained; give the model's folder, "
                 "such as RUN/models/model_0, to set it here"

@@ -49,10 +49,14 @@ class Notices(logging.Handler):
         warning = record.levelno >= logging.WARNING
         if warning:
             line = f"warning: {line}"
-        if self.screen is None:
-            print(f"{self._command}: {line}", file=sys.stderr, flush=True)
-        else:
-            (self.screen.say if warning else self.screen.status)(f"{self._command}: {line}")
+        lines = [f"{self._command}: {line}"]
+        if record.exc_info:
+            lines += logging.Formatter().formatException(record.exc_info).splitlines()
+        for line in lines:
+            if self.screen is None:
+                print(printable(line, multiline=False), file=sys.stderr, flush=True)
+            else:
+                (self.screen.say if warning else self.screen.status)(line)
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.seeding import MOST
+from srl_envs.errors import DocumentError
+from srl_envs.loading.strict_yaml import read_yaml
 from srl_train.config.bounds import MOST_THREADS, at_least, within
 from srl_train.errors import ConfigError
 
@@ -95,9 +97,10 @@ def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals:
         raise ConfigError(f"{flag} {text!r}: give KEY=VALUE, such as algorithm.learning_rate=1e-3")
-    from srl_train.config.yaml_file import parse
-
-    return key.strip(), parse(value, f"{flag} {text!r}: the value")
+    try:
+        return key.strip(), read_yaml(value)
+    except DocumentError as error:
+        raise ConfigError(f"{flag} {text!r}: the value: {error}") from error
 
 
 def check_numbers(args: argparse.Namespace) -> None:
@@ -109,8 +112,13 @@ def check_numbers(args: argparse.Namespace) -> None:
     within("--threads", given.get("threads", 1), 1, MOST_THREADS)
 
 
-def players_of(flag: str, words: Sequence[str], agents: Sequence[str]) -> dict[str, str]:
-    """Agent -> who plays it, from WHO for all `agents` and AGENT=WHO for one, each given once."""
+def players_of(
+    flag: str, words: Sequence[str], agents: Sequence[str], usual: Sequence[str] | None = None
+) -> dict[str, str]:
+    """Return agent -> player, from AGENT=WHO for one of `agents` and WHO for all `usual` ones.
+
+    `usual` defaults to `agents`. Raises ConfigError for an unknown agent and one given twice.
+    """
     everyone: dict[str, str] = {}
     own: dict[str, str] = {}
     for word in words:
@@ -121,7 +129,14 @@ def players_of(flag: str, words: Sequence[str], agents: Sequence[str]) -> dict[s
         if agent in given:
             raise ConfigError(f"{flag} gives {agent} to {given[agent]} and to {who}: give one")
         given[agent] = who
-    return {agent: who for agent in agents for who in everyone.values()} | own
+    shared = agents if usual is None else usual
+    if everyone and not shared:
+        [who] = everyone.values()
+        raise ConfigError(
+            f"{flag} {who}: no agent is a partner yet: give AGENT={who} for one of "
+            f"{', '.join(agents)}"
+        )
+    return {agent: who for agent in shared for who in everyone.values()} | own
 
 
 def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec], named: str) -> Resolver:

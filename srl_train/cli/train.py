@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     progress = Progress(config.rounds, log_every=config.logging.every)
     sinks = () if args.quiet else (progress,)
     args.notices.screen = None if args.quiet else progress
-    with Trainer(config, folder, sinks=sinks) as trainer:
+    with Trainer(config, folder, sinks=sinks, progress=False) as trainer:
         if args.resume:
             trainer.load_checkpoint()
         if processes.is_main():

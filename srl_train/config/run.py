@@ -33,7 +33,7 @@ from srl_train.config.learning.updates import (
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.matchmaking import FixedConfig, MatchmakingConfig
 from srl_train.config.models import ModelsConfig, PoolConfig
-from srl_train.config.player_names import PlayerName, refuse_wrong_players
+from srl_train.config.player_names import PlayerName, refuse_wrong_players, with_seated_models
 from srl_train.config.section import Section
 from srl_train.errors import ConfigError
 
@@ -123,8 +123,9 @@ class RunConfig(Section):
     engine: EngineConfig = LocalEngineConfig()
     """What carries out play and learning."""
     seats: Mapping[str, str] = {}
-    """Agent -> `model_<i>`, a frozen model, a pool or a scripted policy; the others are played by
-    the models that learn, as `matchmaking` says."""
+    """Agent -> player: `model_<i>`, a frozen model, a pool, a scripted policy, MODULE:CLASS
+    (docs/agents/own_opponent.md), `tiny`, a model's folder or hub name, RUN:model_0 or
+    openai:MODEL. The models that learn play all other agents, as `matchmaking` says."""
     matchmaking: MatchmakingConfig = FixedConfig()
     """Who plays the agents that `seats` leaves (docs/training/populations.md)."""
     opponent_pools: Mapping[PlayerName, PoolConfig] = {}
@@ -169,8 +170,10 @@ class RunConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in_preset(cls, tree: Any) -> Any:
-        named = tree.get("preset") if isinstance(tree, Mapping) else None
+    def _fill_in(cls, tree: Any) -> Any:
+        if not isinstance(tree, Mapping):
+            return tree
+        tree, named = with_seated_models(tree), tree.get("preset")
         return filled_in(tree) if isinstance(named, str) and named in PRESETS else tree
 
     @model_validator(mode="after")

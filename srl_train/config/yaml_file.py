@@ -1,11 +1,10 @@
 """Run configurations from YAML files, mappings and command-line overrides, and back to YAML.
 
-YAML is read strictly: no duplicate keys, bounded input, one kind of error.
+YAML is read strictly (srl_envs.loading.strict_yaml).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,18 +13,13 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import MAX_NESTING, read_bytes
+from srl_envs.loading.strict_yaml import MAX_YAML, read_yaml
+from srl_envs.loading.untrusted import read_bytes
 from srl_train.config.run import RunConfig
 from srl_train.config.section import Section, one_line, shown
 from srl_train.errors import ConfigError
 
 Kind = TypeVar("Kind", bound=Section)
-
-MAX_YAML = 2**20
-"""Bytes of one document; a configuration has a few thousand."""
-MAX_ENTRIES = 100_000
-"""Of one document, what aliases (*name) stand for counted every time."""
-LONGEST_NUMBER = 1000  # characters
 
 
 def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunConfig:
@@ -103,95 +97,3 @@ def _put(tree: dict[str, Any], dotted: str, value: Any) -> None:
         tree[section] = dict(inner or {})
         tree = tree[section]
     tree[last] = value
-
-
-def read_yaml(text: str) -> Any:
-    """What the text holds.
-
-    Raises DocumentError for what is not YAML, a key that stands twice in one mapping (of which only
-    the last would be read), more than MAX_YAML, MAX_ENTRIES or MAX_NESTING, and an alias of what it
-    stands in.
-    """
-    if len(text) > MAX_YAML:
-        raise DocumentError(f"{len(text)} characters, at most {MAX_YAML} are read")
-    try:
-        return yaml.load(text, _StrictLoader)
-    except DocumentError:
-        raise
-    # PyYAML's constructors raise whatever comes up: KeyError for '!!bool x', IndexError for
-    # "!!int ''", AttributeError for '!!timestamp x', ValueError for a date such as 2026-13-01.
-    except (
-        yaml.YAMLError, LookupError, AttributeError, TypeError, ValueError, ArithmeticError
-    ) as error:  # fmt: skip
-        said = " ".join(str(error).split())
-        raise DocumentError(f"not YAML: {said or type(error).__name__}") from error
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML's safe loader with the limits and refusals of `read_yaml`."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._depth = 0
-        self._sizes: dict[int, tuple[int, int]] = {}  # of finished nodes: entries, nesting
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        """The next node; raises DocumentError where it is too large or nested too deep."""
-        self._depth += 1
-        if self._depth > MAX_NESTING:
-            raise DocumentError(f"nested deeper than {MAX_NESTING}")
-        is_alias = self.check_event(yaml.AliasEvent)
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        if is_alias and id(node) not in self._sizes:
-            raise DocumentError("an alias stands within what it stands for")
-        if not is_alias:
-            self._sizes[id(node)] = self._measured(node)
-        return node
-
-    def compose_mapping_node(self, anchor: Any) -> Any:
-        """The mapping as nodes; raises DocumentError for a key that stands in it twice."""
-        node = super().compose_mapping_node(anchor)
-        first: dict[Any, int] = {}
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                line = key.start_mark.line + 1
-                name = self.construct_object(key)  # 'yes' and 'true' are the same key
-                if name in first:
-                    raise DocumentError(
-                        f"line {line}: {key.value!r} stands there already, in line "
-                        f"{first[name]}: put both into one"
-                    )
-                first[name] = line
-        return node
-
-    def compose_scalar_node(self, anchor: Any) -> Any:
-        """The scalar as a node; raises DocumentError for a number that is too long."""
-        node = super().compose_scalar_node(anchor)
-        if node.tag.endswith((":int", ":float")) and len(node.value) > LONGEST_NUMBER:
-            raise DocumentError(f"a number of {len(node.value)} characters")
-        return node
-
-    def _measured(self, node: Any) -> tuple[int, int]:
-        if isinstance(node, yaml.ScalarNode):
-            return 1, 1
-        parts = node.value
-        if isinstance(node, yaml.MappingNode):
-            parts = [part for pair in node.value for part in pair]
-        sizes = [self._sizes[id(part)] for part in parts]
-        entries = 1 + sum(size for size, _ in sizes)
-        nesting = 1 + max((depth for _, depth in sizes), default=0)
-        if entries > MAX_ENTRIES or nesting > MAX_NESTING:
-            raise DocumentError(
-                f"{entries} entries, {nesting} deep: at most {MAX_ENTRIES} and {MAX_NESTING} are "
-                "read, aliases counted as what they stand for"
-            )
-        return entries, nesting
-
-
-# YAML 1.1 reads 1e-3 as text, for want of a point; YAML 1.2 and its readers say a number.
-_StrictLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)

@@ -60,16 +60,17 @@ def in_words(policy: Policy, view: TextView) -> Policy:
 
 
 def scripted_player(name: str, env: Any) -> Policy:
-    """The scripted policy of that name, in words.
+    """Return the scripted policy of that name, whose actions are also said in words.
 
-    Raises ConfigError where it cannot play, or is kept for evaluation: what is played here is
-    trained on.
+    Raises:
+        ConfigError: The policy cannot play, or is kept for evaluation while the games are trained
+            on.
     """
     if name in POLICIES and POLICIES[name].holdout:
         offered = ", ".join(policy_names(env, holdout=False))
         raise ConfigError(f"{name} is kept for evaluation (srl eval): give one of {offered}")
     try:
-        return InWords(classic_policy(name, env), env.unwrapped.text_view)
+        return in_words(classic_policy(name, env), env.unwrapped.text_view)
     except PolicyError as error:
         raise ConfigError(str(error)) from error
 

@@ -13,6 +13,8 @@ from srl_train.metrics.run_folder import Run, number_at
 FOR_THE_OPTIMUM = ("cooperative", "hierarchical")
 """Modes that train for the mean of all rewards, which the optimum is one of; the others pay ranks,
 and what they train for is another end."""
+WORTH_MENTION = 0.05
+"""Difference between two shares of unread answers from which the headline mentions it."""
 SIGNIFICANT = 2.0
 """Standard errors that a difference must exceed to be called a change."""
 
@@ -49,6 +51,8 @@ class Change:
     ahead, and the reward rose beyond chance."""
     learned_error: float
     """Standard error of `learned`."""
+    unread: tuple[float, float]
+    """Shares of answers without a legal action in the two evaluations."""
 
     @property
     def beyond_chance(self) -> bool:
@@ -79,7 +83,8 @@ def change(before: Any, after: Any, baselines: Mapping[str, float], mode: str) -
     """From one evaluation (as `srl_train.engine.evaluation.evaluate` gives it) to a later one."""
     was, now = (number_at(one, "raw_reward") for one in (before, after))
     errors = [number_at(one, "standard_error") for one in (before, after)]
-    found = Change(was, now, math.hypot(*errors), math.nan, math.nan)
+    unread = number_at(before, "parse_failures"), number_at(after, "parse_failures")
+    found = Change(was, now, math.hypot(*errors), math.nan, math.nan, unread)
     ahead = baselines.get("optimum", math.nan) - was
     if mode not in FOR_THE_OPTIMUM or not ahead > SIGNIFICANT * errors[0]:
         return found
@@ -95,13 +100,18 @@ def change_in_words(found: Change, baselines: Mapping[str, float], mode: str) ->
     lines = []
     moved = found.after - found.before
     if moved == 0:
-        lines.append("nothing changed: the models earn what they earned before")
+        lines.append("the mean reward did not change")
     elif math.isfinite(found.error):
         by = f"by {abs(moved):.4f} (+- {found.error:.4f} standard error of the difference)"
         if found.beyond_chance:
             lines.append(f"it {'rose' if moved > 0 else 'fell'} {by}")
         else:
             lines.append(f"no change beyond chance: it moved {by}")
+    was, now = found.unread
+    if abs(now - was) > WORTH_MENTION:
+        lines.append(
+            f"unread answers {'rose' if now > was else 'fell'} from {was:.1%} to {now:.1%}"
+        )
     if not {"uniform", "optimum"} <= baselines.keys():
         return lines
     known = f"uniform play earns {baselines['uniform']:.4f}, the optimum is "
@@ -110,10 +120,17 @@ def change_in_words(found: Change, baselines: Mapping[str, float], mode: str) ->
         known += ", which is not what this mode trains for"
     elif math.isfinite(found.learned):
         known += (
-            f": {found.learned:.1%} (+- {found.learned_error:.1%}) of the way there from "
+            f": {way(found.learned, found.learned_error)} of the way there from "
             f"{found.before:.4f} was learned"
         )
     return [*lines, known]
+
+
+def way(share: float, error: float) -> str:
+    """Return the share of the way to the optimum and its standard error, at most 100%."""
+    if share > 1:
+        return f"100% (measured {share:.1%} +- {error:.1%}, the excess is noise)"
+    return f"{share:.1%} (+- {error:.1%})"
 
 
 def edges(values: Sequence[float]) -> tuple[float, float]:
@@ -162,7 +179,7 @@ def in_words(run: Run) -> list[str]:
         return [*lines, *change_in_words(head.change, run.baselines, run.mode)]
     if math.isfinite(head.position):
         lines.append(
-            f"it stands at {head.position:.1%} between uniform play "
+            f"it stands at {min(head.position, 1):.1%} between uniform play "
             f"({run.baselines['uniform']:.4f}) and the optimum ({run.baselines['optimum']:.4f})"
         )
     return lines

@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from srl_agents.errors import PolicyError
 from srl_agents.rollout.matchmaking import Matchmaking
+from srl_agents.scripted.registry import classic_policy, is_scripted
 from srl_train.config.matchmaking import FixedConfig
 from srl_train.engine.builders.environment import build_env
 from srl_train.errors import ConfigError
@@ -38,10 +40,18 @@ def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
 
 
 def refuse_wrong_names(config: RunConfig) -> None:
-    """Raise ConfigError for a base, agent or player that is not there, before torch is loaded."""
+    """Raise ConfigError for a base, agent or player that is not there, before torch is loaded.
+
+    Scripted policies are constructed, so that errors of the user's own classes appear here too.
+    """
     for base in config.models.bases.values():
         base_named("models.base", base)
     for name, base in config.models.frozen_models.items():
         base_named(f"models.frozen_models.{name}", base)
     with closing(build_env(config)) as env:
         matchmaking_of(config, env)
+        for who in filter(is_scripted, sorted(set(config.seats.values()))):
+            try:
+                classic_policy(who, env)
+            except PolicyError as error:
+                raise ConfigError(f"seats: {error}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from srl_agents.scripted.registry import POLICIES, names
+from srl_agents.scripted.registry import POLICIES, is_scripted, names
 from srl_envs.errors import EnvConfigError
 from srl_envs.scenarios import holdout
 from srl_train.errors import ConfigError
@@ -24,13 +24,13 @@ def refuse_levels(section: EnvironmentConfig, env: Any) -> None:
 
 def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any) -> None:
     """Raise ConfigError for an agent of nobody's, or of a scripted policy that is held out."""
-    offered = ", ".join(sorted({*models, *names(env, holdout=False)}))
+    offered = ", ".join([*sorted({*models, *names(env, holdout=False)}), "MODULE:CLASS"])
     for agent, who in seats.items():
         if who in models:
             continue
-        if who not in POLICIES:
+        if not is_scripted(who):
             raise ConfigError(f"seats.{agent} is {who!r}: give one of {offered}")
-        if POLICIES[who].holdout:
+        if who in POLICIES and POLICIES[who].holdout:
             raise ConfigError(
                 f"seats.{agent} is {who!r}, which is kept for evaluation (srl eval): to train, "
                 f"give one of {offered}"

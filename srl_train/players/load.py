@@ -29,13 +29,10 @@ def load_backend(
     a hub name; of a PEFT adapter, a PeftModel on the adapter's base, which calls it `adapter`.
 
     Raises BackendError for what cannot be loaded, ConfigError for a folder that is not there and
-    for 'tiny' where the game gives it nothing to start from.
+    PolicyError for 'tiny' where the game gives it nothing to start from.
     """
     if base == TINY:
-        try:
-            return _whole(str(tiny.folder(make_env, notes=notes)), how, name)
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
+        return _whole(str(tiny.folder(make_env, notes=notes)), how, name)
     refuse_missing_folder(base)
     under = adapter_base(base)
     if under is None:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.hub_names import is_gguf
-from srl_agents.scripted.registry import POLICIES
+from srl_agents.scripted.registry import POLICIES, is_scripted
 from srl_envs.errors import UntrustedError
 from srl_envs.loading import references
 from srl_train.checkpoints.manifest import is_checkpoint
@@ -20,8 +20,9 @@ from srl_train.errors import ConfigError
 
 TINY = "tiny"  # the embedded model, warm-started for the environment
 PLAYERS = (
-    "a scripted policy, 'tiny' (the embedded model), a model's folder or hub name, a run's folder "
-    "or a checkpoint's, RUN:model_0, RUN:POOL (of past versions), or openai:MODEL and the like"
+    "a scripted policy, MODULE:CLASS (a policy of your own), 'tiny' (the embedded model), a "
+    "model's folder or hub name, a run's folder or a checkpoint's, RUN:model_0, RUN:POOL (of past "
+    "versions), or openai:MODEL and the like"
 )
 """What a player may be called, for help texts."""
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
@@ -49,14 +50,25 @@ class PlayerSpec:
 
 
 def parse_player(name: str) -> PlayerSpec:
-    """Whom `name` means: a scripted policy, 'tiny', a folder with a model (a Hugging Face folder or
-    a PEFT adapter), a model's GGUF file, a hub name (NAME or NAME@REVISION), a run's folder or the
-    folder of one of its checkpoints, 'RUN:model_2' for one model of either, 'RUN:past' for an
-    opponent pool of that name, as it is in the checkpoint or in the run's newest, or a model behind
-    an API, such as 'openai:gpt-5-mini'.
+    """Return the player that `name` means. Nothing is loaded or imported.
 
-    Raises ConfigError for nobody, and UntrustedError within `outside.closed` for whoever is not
-    part of this library.
+    Args:
+        name: One of these, of which a run's folder wins over a module of the same name:
+
+            - a scripted policy
+            - 'module:Class', a policy of the user's own (docs/agents/own_opponent.md)
+            - 'tiny'
+            - a folder with a model (a Hugging Face folder or a PEFT adapter), a GGUF file, or a hub
+              name (NAME or NAME@REVISION)
+            - a run's folder or the folder of one of its checkpoints, 'RUN:model_2' for one model of
+              either
+            - 'RUN:past' for the opponent pool `past` of a checkpoint, or of a run's newest one
+            - a model behind an API, such as 'openai:gpt-5-mini'
+
+    Raises:
+        ConfigError: The name means no player.
+        UntrustedError: A record names a player that is not part of this library
+            (`references.closed`).
     """
     if name in POLICIES:
         return PlayerSpec(name, "scripted")
@@ -81,6 +93,8 @@ def parse_player(name: str) -> PlayerSpec:
             raise ConfigError(f"{place} has no model {wanted!r}, only {', '.join(there)}")
         chosen = there if wanted is None else {wanted: there[wanted]}
         return PlayerSpec(name, "run", chosen, place)
+    if wanted is not None and is_scripted(name):
+        return PlayerSpec(name, "scripted")
     if wanted is None and _is_model(place):
         return PlayerSpec(name, "folder", {place.resolve().name: str(place)})
     if wanted is None and is_gguf(place):
@@ -99,8 +113,8 @@ def parse_player(name: str) -> PlayerSpec:
     guess = f" (did you mean {known[close[0]]!r}?)" if close else ""
     raise ConfigError(
         f"unknown player {name!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
-        f"folder (RUN, RUN:model_0 or RUN:POOL), openai:MODEL or anthropic:MODEL, or one of "
-        f"{', '.join(POLICIES)}"
+        f"folder (RUN, RUN:model_0 or RUN:POOL), openai:MODEL or anthropic:MODEL, MODULE:CLASS, or "
+        f"one of {', '.join(POLICIES)}"
     )
 
 

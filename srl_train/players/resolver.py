@@ -90,7 +90,8 @@ class Resolver:
         """The player's policies for `agents` (all) of the environment: one, or one per model where
         it stands for several.
 
-        Raises PolicyError for a scripted policy that cannot play the game, BackendError for a model
+        Raises PolicyError for a scripted policy that cannot play the game and for a 'module:Class'
+        that is no policy, BackendError for a model
         that cannot be loaded or asked, and ConfigError for one that cannot play this game.
         """
         with closing(make_env()) as env:

@@ -1,9 +1,13 @@
 """'module:function' in place of a catalogue name: an environment of one's own."""
 
+import os
+import sys
+
 import pytest
 
 import srl_envs
 from srl_envs.errors import EnvConfigError
+from srl_envs.loading import references
 
 MODULE = """
 from srl_envs.wrappers.text_adapter import with_text
@@ -16,6 +20,9 @@ def nim(mask="observation"):
 
 def turn_based():
     return Nim()
+
+def sized(size):
+    return nim() + size
 """
 
 
@@ -37,15 +44,15 @@ def test_what_the_function_gives_is_made(my_games):
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("my_own_game:nim", {}, "No module named 'my_own_game'; Python must find the module"),
-        ("wants_more:nim", {}, "'no_such_part', which wants_more imports"),
-        ("my_own_games:chess", {}, "module my_own_games has no function 'chess'"),
-        ("my_own_games:A_NUMBER", {}, "has no function 'A_NUMBER'"),
+        ("my_own_game:nim", {}, "No module named 'my_own_game'; run the command in the folder"),
+        ("my_own_games:chess", {}, "module my_own_games has no function or class 'chess'"),
+        ("my_own_games:A_NUMBER", {}, "has no function or class 'A_NUMBER'"),
         ("my_own_games:", {}, "'my_own_games:' is no 'module:function'"),
         (":nim", {}, "':nim' is no 'module:function'"),
         ("my own:games", {}, "is no 'module:function'"),
         ("my_own_games:nim:x", {}, "is no 'module:function'"),
         ("my_own_games:nim", {"masks": 1}, "'masks' (did you mean 'mask'?)"),
+        ("my_own_games:sized", {}, "my_own_games:sized: missing a required argument: 'size'"),
         ("my_own_games:turn_based", {}, "must give a PettingZoo ParallelEnv"),
         ("custom:nim_v0", {}, "there is no environment 'custom:nim_v0' to make: it was handed"),
     ],
@@ -54,3 +61,25 @@ def test_what_cannot_be_made_is_said_in_one_line(my_games, name, options, said):
     with pytest.raises(EnvConfigError) as refused:
         srl_envs.make(name, **options)
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_the_current_folder_is_searched_after_the_installed_packages(tmp_path, monkeypatch):
+    (tmp_path / "a_game_here.py").write_text(MODULE)
+    (tmp_path / "colorsys.py").write_text("def rgb_to_hsv():\n    raise SystemExit\n")
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", os.getcwd())])
+    monkeypatch.chdir(tmp_path)
+    assert srl_envs.make("a_game_here:nim").metadata["name"] == "nim_v0"
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    assert references.code("colorsys:rgb_to_hsv")(0, 0, 0) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error"),
+    [
+        ("wants_more:nim", {}, ModuleNotFoundError),
+        ("my_own_games:sized", {"size": 1}, TypeError),
+    ],
+)
+def test_errors_of_own_code_pass_unchanged(my_games, name, options, error):
+    with pytest.raises(error):
+        srl_envs.make(name, **options)

@@ -73,7 +73,9 @@ def random_qwen2(
     """Write a randomly initialised Qwen2 with the embedded model's tokenizer for this game's words;
     returns its number of parameters."""
     config = yaml_file.from_tree({}, settings)
-    tokenizer = AutoTokenizer.from_pretrained(tiny.folder(partial(build_env, config)))
+    tokenizer = AutoTokenizer.from_pretrained(
+        tiny.folder(partial(build_env, config)), trust_remote_code=False
+    )
     model = vocabulary.random_qwen2(
         layers,
         width,

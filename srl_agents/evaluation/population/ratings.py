@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from srl_agents import seeding
 from srl_agents.evaluation.population.cross_play import Game
@@ -70,6 +71,11 @@ def matches_of(games: Sequence[Game], two_sided: bool) -> tuple[str, list[Match]
         for (partner, _, _), scores in beside.items()
     ]
     return "returns with the same partners", [match for match in met if len(match) > 1]
+
+
+def can_rate() -> bool:
+    """Return whether OpenSkill is installed."""
+    return find_spec("openskill") is not None
 
 
 def rate(players: Sequence[str], matches: Iterable[Match], by: str, seed: int) -> Rated:

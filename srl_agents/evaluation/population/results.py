@@ -16,7 +16,7 @@ from srl_agents.evaluation.population.arena import Arena
 from srl_agents.evaluation.population.cross_play import Game
 from srl_agents.evaluation.population.nash_averaging import nash_average
 from srl_agents.evaluation.population.payoffs import Floats, cells, gaps, means, returns_by_start
-from srl_agents.evaluation.population.ratings import Rated, matches_of, rate
+from srl_agents.evaluation.population.ratings import Rated, can_rate, matches_of, rate
 from srl_envs.errors import DocumentError
 from srl_envs.loading.records import read_record
 from srl_envs.loading.tagged_json import checked
@@ -43,7 +43,7 @@ def results(
 
     "matrix" holds the rows' raw returns; "normalised" each player's self-play between uniform play
     (0) and the optimum (1), where the environment knows both. Rankings are None where a pair has
-    no game that came to its end.
+    no game that came to its end, ratings without OpenSkill.
     """
     players = list(groups)
     returns_RCE = returns_by_start(games, players, arena.two_sided)
@@ -57,7 +57,7 @@ def results(
             [asdict(one) for one in row] for row in cells(games, players, arena.two_sided, seed)
         ],
         "gaps": [asdict(gap) for gap in gaps(returns_RCE, players, groups, seed)],
-        "ratings": asdict(rated(games, players, arena.two_sided, seed)),
+        "ratings": asdict(rated(games, players, arena.two_sided, seed)) if can_rate() else None,
         "rankings": None if matrix is None else rankings(matrix, players),
         "normalised": normalised(arena, games, players),
         "failed": [

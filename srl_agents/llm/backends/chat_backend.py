@@ -22,6 +22,7 @@ from srl_envs.loading.extras import needed_by
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""
 CONCURRENCY = 16  # requests under way at once
+MOST_BYTES = 8 * 2**20  # of a reply; the longest answers of today's models take 1 or 2 MiB
 TIMEOUT = 600.0  # seconds for one attempt; a model that reasons takes minutes
 RETRIES = RetryPolicy(deadline=900.0, unreachable=30.0)
 """Patient, for one failed request spoils an episode; a server that is not there is soon told."""
@@ -168,7 +169,11 @@ class ApiModel(ABC):
             base_url=base_url,
             max_retries=0,
             timeout=timeout,
-            http_client=http_client(self._sdk, base_url or os.environ.get(self.server_in, "")),
+            http_client=http_client(
+                self._sdk,
+                base_url or os.environ.get(self.server_in, ""),
+                most_bytes=MOST_BYTES,
+            ),
         )
 
     @abstractmethod

@@ -119,6 +119,8 @@ def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[Non
         wait = retry_after(error.response.headers)
         raise TransientError(str(told(name, error)), retry_after=wait) from error
     except sdk.APIConnectionError as error:
+        if isinstance(error.__cause__, BackendError):  # http_client refused the reply
+            raise BackendError(f"{name}: {error.__cause__}") from error
         # By name, for the SDKs speak through httpx or through httpx2.
         unreachable = type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout")
         raise TransientError(str(told(name, error)), unreachable=unreachable) from error

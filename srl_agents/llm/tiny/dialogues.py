@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from srl_agents.errors import PolicyError
 from srl_agents.evaluation.progress import LongWork
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_envs.text.view import ParseFailure, TextView, feedback, read_answer, view_for
@@ -53,8 +54,10 @@ def random_dialogues(
     """Every agent's dialogue in `games` episodes of at most `turns` turns each.
 
     Choices are uniform over the legal answers or, where any text is legal, over those that the
-    environment's `sample_answers` offers. With `notes`, situations end with them. Raises ValueError
-    for an environment without a text view, or with neither.
+    environment's `sample_answers` offers. With `notes`, situations end with them.
+
+    Raises:
+        PolicyError: The environment has no text view, or neither legal nor sample answers.
     """
     rng = np.random.default_rng(seed)
     dialogues = []
@@ -67,7 +70,7 @@ def random_dialogues(
                 env.reward_function = None  # which rewards a model's own answers
             view = getattr(env.unwrapped, "text_view", None)
             if view is None:
-                raise ValueError(f"{env} has no text view, so a language model cannot play it")
+                raise PolicyError(f"{env} has no text view, so a language model cannot play it")
             dialogues += _play(env, view, turns, rng, notes)
             played += 1 if view.answers(env.possible_agents[0]) else 1 / FREE_GAMES
     return dialogues
@@ -123,7 +126,7 @@ def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:
     offer = getattr(env.unwrapped, "sample_answers", None)
     offered = None if offer is None else offer(agent, rng, FREE_ANSWERS)
     if not offered:
-        raise ValueError(
+        raise PolicyError(
             f"{env.metadata['name']} takes any text and offers no sample_answers to start the "
             "embedded model from: define them (docs/environments/tasks.md), or train another model"
         )

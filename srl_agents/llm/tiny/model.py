@@ -83,7 +83,7 @@ def folder(
     user's cache folder ($CORE_SRL_CACHE, else the platform's): the same texts, settings and library
     versions give the same weights.
 
-    Raises ValueError for an environment without a text view.
+    Raises PolicyError for an environment without a text view or answers to learn from.
     """
     size = size or TinySize()
     # Of several environments in one (multitask_v0), each is shown as much as if it were alone.
@@ -172,7 +172,7 @@ def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
         )
         lesson.ids.extend(chat.prompts([turn])[0])
         wanted: list[tuple[int, dict[int, float]]] = []
-        tree = answer_trie([chat.answer(text) for text in line.legal], chat.end_of_turn)
+        tree = answer_trie(chat.answers(line.legal), chat.end_of_turn)
         for token in (*chat.answer(line.answer), chat.end_of_turn):
             if line.readable:
                 shares = {t: child.answers / tree.answers for t, child in tree.children.items()}

@@ -12,10 +12,11 @@ from typing import Any
 
 from srl_agents.errors import ServingError
 from srl_envs.errors import DocumentError
+from srl_envs.loading.http_reply import read_reply
 from srl_envs.loading.untrusted import printable, read_json
 
 MOST_BYTES = 2**20
-"""Of a reply that is read."""
+"""Limit of a reply."""
 
 
 class KeyNeeded(ServingError):
@@ -51,7 +52,7 @@ async def served_models(url: str, timeout: float) -> list[str]:
     if status == 401:
         raise KeyNeeded(f"{url} answers those alone who have its key")
     try:
-        return [str(model["id"]) for model in read_json(body)["data"]]
+        return [str(model["id"]) for model in read_json(body, max_bytes=MOST_BYTES)["data"]]
     except (DocumentError, TypeError, KeyError) as error:
         raise ServingError(f"{url} is no vLLM server: {status} {_start(body)}") from error
 
@@ -75,17 +76,21 @@ def _request(
     """Status and body of a reply; goes to the address itself, by no proxy and no redirection."""
     address = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=timeout)
+    headers = {"Content-Type": "application/json"}
+    if key is not None:
+        headers["Authorization"] = f"Bearer {key}"
     try:
-        headers = {"Content-Type": "application/json"}
-        if key is not None:
-            headers["Authorization"] = f"Bearer {key}"
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
-        reply = connection.getresponse()
-        return reply.status, reply.read(MOST_BYTES)
+        return read_reply(
+            connection,
+            method,
+            path,
+            seconds=timeout,
+            most_bytes=MOST_BYTES,
+            body=None if body is None else json.dumps(body),
+            headers=headers,
+        )
     except http.client.HTTPException as error:
         raise ConnectionError(f"{url}: {type(error).__name__}") from error
-    finally:
-        connection.close()
 
 
 def _start(body: bytes) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,13 +24,16 @@ from srl_envs.loading.extras import needed_by
 from srl_envs.loading.tagged_json import encode, is_plain
 from srl_envs.scenarios.holdout import refuse_levels
 from srl_envs.text.env import TextEnv
-from srl_envs.validation import is_loopback, nearest, shown, whole_number
+from srl_envs.validation import is_loopback, is_own_request, nearest, shown, whole_number
 
 with needed_by("an OpenEnv server"):
     import openenv.core.env_server.http_server as http_server
     import uvicorn
     from openenv.core.env_server.interfaces import Environment
     from openenv.core.env_server.types import Action, ConcurrencyConfig, Observation, State
+    from starlette.datastructures import Headers
+    from starlette.responses import PlainTextResponse
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 MESSAGE_BYTES = 4 * 2**20
 """The longest message that a client may send."""
@@ -205,21 +208,48 @@ class GameSession(Environment):  # type: ignore[misc]
         return self._env
 
 
+class OwnRequests:
+    """ASGI middleware that refuses requests and WebSockets of other sites' pages."""
+
+    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
+        self._app, self._names = app, tuple(names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with status 421."""
+        app: ASGIApp = self._app
+        if scope["type"] != "lifespan":
+            sent = Headers(scope=scope)
+            if not is_own_request(sent.get("host", ""), sent.get("origin"), self._names):
+                app = PlainTextResponse(
+                    "The request's Host is not a name of this server, or its Origin is another "
+                    "site. Use the server's address, or allow its name: create_app(names=...)\n",
+                    421,
+                )
+        await app(scope, receive, send)
+
+
 def create_app(
-    games: Mapping[str, ServedGame], *, max_sessions: int = 64, idle: float = IDLE
+    games: Mapping[str, ServedGame],
+    *,
+    max_sessions: int = 64,
+    idle: float = IDLE,
+    names: Iterable[str] = (),
 ) -> Any:
     """The FastAPI application that serves these games and no others, by the names given here.
 
     A connection is a session and has a game of its own, the first one until its reset names
     another. Sessions beyond `max_sessions` are refused, and one that was not used for `idle`
-    seconds may lose its place. Every game is made once here: raises EnvConfigError for one that
-    cannot be, for levels kept for evaluation, and where none is given.
+    seconds may lose its place. A request's Host must be `localhost`, an address or one of `names`,
+    and its Origin, if any, the same.
+
+    Every game is made once here: raises EnvConfigError for one that cannot be, for levels kept for
+    evaluation, and where none is given.
     """
     if not games:
         raise EnvConfigError("create_app() was given no games: name at least one that is served")
     for game in games.values():
         game.make().close()
-    return http_server.create_app(
+    app = http_server.create_app(
         partial(GameSession, dict(games)),
         JointAction,
         JointObservation,
@@ -230,6 +260,8 @@ def create_app(
         ),
         state_cls=GameState,
     )
+    app.add_middleware(OwnRequests, names=names)
+    return app
 
 
 def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:

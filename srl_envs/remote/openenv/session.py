@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from srl_envs.errors import DocumentError, EnvConfigError, EnvError
 from srl_envs.loading.extras import needed_by
 from srl_envs.loading.untrusted import printable, read_json
-from srl_envs.validation import number_between, shown
+from srl_envs.validation import is_loopback, number_between, shown
 
 with needed_by("a client of OpenEnv servers"):
     from websockets.exceptions import WebSocketException
@@ -83,6 +83,8 @@ class Session:
                 open_timeout=self._timeout,
                 close_timeout=1.0,
                 max_size=MESSAGE_BYTES,
+                # A proxy cannot reach this machine's own addresses.
+                proxy=None if is_loopback(urlsplit(self.url).hostname or "") else True,
                 max_queue=1,  # a reply is waited for before anything is asked again
             )
         except (OSError, WebSocketException) as error:

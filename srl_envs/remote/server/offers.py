@@ -39,7 +39,7 @@ class Offers:
             )  # fmt: skip
         try:
             env = registry.remake(name, options, allowing=self._own)
-        except (EnvError, TypeError, ImportError) as error:
+        except (EnvError, ImportError) as error:
             told = str(error).removesuffix(f": {references.WAY_OUT}")  # which is no client's
             raise Refused("INVALID_ARGUMENT", "wrong options", told) from error
         if isinstance(env.unwrapped, Multitask):

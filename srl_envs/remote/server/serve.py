@@ -21,8 +21,6 @@ from srl_envs.remote.server.gate import MESSAGE_BYTES, Gate
 from srl_envs.remote.server.service import Player, Service
 from srl_envs.remote.server.settings import ServerSettings
 
-MOST_CALLS = 1024
-"""At once; more are refused."""
 OPTIONS = {
     "grpc.max_receive_message_length": 2 * MESSAGE_BYTES,  # see MESSAGE_BYTES
     "grpc.max_metadata_size": 16 * 2**10,
@@ -55,8 +53,9 @@ async def serving(
     `player` plays whole games for the call Play. Raises EnvConfigError where the address cannot be
     taken, or the certificate not be read.
     """
-    server = grpc.aio.server(options=list(OPTIONS.items()), maximum_concurrent_rpcs=MOST_CALLS)
     gate = Gate(settings.tokens)
+    # gRPC's own limit, maximum_concurrent_rpcs, counts calls that are not authenticated yet.
+    server = grpc.aio.server(interceptors=(gate,), options=list(OPTIONS.items()))
     service = Service(settings, gate, player)
     server.add_generic_rpc_handlers((gate.leading_to(service),))
     checks = health.aio.HealthServicer()

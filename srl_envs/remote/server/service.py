@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -24,6 +25,8 @@ LOOK = 1.0
 """Seconds between two looks for sessions whose lease has run out."""
 MOST_GAMES = 1000
 """Of one call of Play."""
+MOST_AGENT_STEPS = 50_000
+"""Maximum of steps times agents in one game of Play, whose record is kept in memory."""
 
 
 class Player(Protocol):
@@ -34,8 +37,13 @@ class Player(Protocol):
         """The names that may be played with."""
         ...
 
-    def __call__(self, env: Any, players: Mapping[str, str], seed: int) -> PlayedGame:
-        """One game, each agent played by its policy. Raises EnvError for what cannot be played."""
+    def __call__(
+        self, env: Any, players: Mapping[str, str], seed: int, at_turn: Callable[[int], None]
+    ) -> PlayedGame:
+        """One game, each agent played by its policy. Raises EnvError for what cannot be played.
+
+        `at_turn` receives the number of steps after every step. Its exceptions end the game.
+        """
         ...
 
 
@@ -51,7 +59,9 @@ class Service:
         self.sessions = Sessions(
             settings.max_sessions, settings.max_sessions_per_client, settings.lease
         )
-        self._threads = Threads(settings.threads, settings.max_hung)
+        # With several clients, one thread always remains for the other clients.
+        share = settings.threads - (len(settings.tokens) > 1)
+        self._threads = Threads(settings.threads, settings.max_hung, max(1, share))
         self._tasks: set[asyncio.Task[Any]] = set()
         self.draining = asyncio.Event()
 
@@ -73,7 +83,8 @@ class Service:
         """New sessions of one environment, all made alike."""
         copies = request.copies or 1
         self.sessions.reserve(client, copies)
-        return await self._finish(self._open(request, copies, client))
+        stop = threading.Event()
+        return await self._finish(self._open(request, copies, client, stop), stop)
 
     async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frames:
         """New episodes."""
@@ -117,7 +128,7 @@ class Service:
         session = self.sessions.find(request.session, client)
         await _idle([session])
         look = partial(looked, session, looks[request.thing])
-        [value] = await self._finish(self._work([session], [look]))
+        [value] = await self._finish(self._work(client, [session], [look]))
         return _given(value)
 
     async def play(self, request: pb.PlayRequest, client: str) -> AsyncIterator[pb.PlayedGame]:
@@ -138,14 +149,17 @@ class Service:
                     f"{', '.join(self._player.policies)}",
                 )  # fmt: skip
         self.sessions.reserve(client, 1)
-        task = self._begin(self._work([], [partial(self._offers.make, request)]))
+        stop = threading.Event()
+        task = self._begin(self._work(client, [], [partial(self._offers.make, request)], stop))
         try:
             env = _given(*await asyncio.shield(task))
+            at_turn = partial(_at_turn, stop, MOST_AGENT_STEPS // len(env.possible_agents))
             for seed in request.seeds:
-                task = self._begin(self._work([], [partial(self._player, env, players, seed)]))
-                game = _given(*await asyncio.shield(task))
-                yield pb.PlayedGame(**vars(game))
-        finally:  # a game whose client is gone goes on to its end, and counts until then
+                game = partial(self._player, env, players, seed, at_turn)
+                task = self._begin(self._work(client, [], [game], stop))
+                yield pb.PlayedGame(**vars(_given(*await asyncio.shield(task))))
+        finally:  # a game whose client is gone ends at its next step, and counts until then
+            stop.set()
             task.add_done_callback(lambda _: self.sessions.release(client))
 
     async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
@@ -179,13 +193,15 @@ class Service:
 
     # The machinery.
 
-    async def _open(self, request: pb.OpenRequest, copies: int, client: str) -> pb.OpenReply:
+    async def _open(
+        self, request: pb.OpenRequest, copies: int, client: str, stop: threading.Event
+    ) -> pb.OpenReply:
         make = partial(self._offers.make, request)
         made: list[Any] = []
         try:
-            made = await self._work([], [make] * copies)
+            made = await self._work(client, [], [make] * copies, stop)
             envs = [_given(one) for one in made]
-            [told] = await self._work([], [partial(described, envs[0])])
+            [told] = await self._work(client, [], [partial(described, envs[0])], stop)
             environment = _given(told)
         except (Refused, WireError):
             self.sessions.release(client, copies)
@@ -228,11 +244,15 @@ class Service:
                     f"turn {turn.number} was sent, and the session is at turn {session.turn}",
                 )  # fmt: skip
         if wanted:
+            stop = threading.Event()
             outcomes = await self._finish(
                 self._work(
+                    client,
                     [session for _, session in wanted],
                     [partial(played, turn, session) for turn, session in wanted],
-                )
+                    stop,
+                ),
+                stop,
             )
             frames.update(
                 (turn.session, one) for (turn, _), one in zip(wanted, outcomes, strict=True)
@@ -251,20 +271,25 @@ class Service:
         )
 
     def _work(
-        self, sessions: Sequence[Session], pieces: Sequence[Callable[[], Any]]
+        self,
+        client: str,
+        sessions: Sequence[Session],
+        pieces: Sequence[Callable[[], Any]],
+        stop: threading.Event | None = None,
     ) -> Coroutine[Any, Any, list[Any]]:
         """What each piece gave, or its Refused; piece i is on session i, and from now on nothing
-        else uses the sessions. A session whose piece hangs or fails ends."""
+        else uses the sessions. A session whose piece hangs or fails ends. No piece begins once
+        `stop` is set."""
         busy: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for session in sessions:
             session.busy = busy
-        return self._worked(busy, sessions, Pieces(pieces))
+        return self._worked(client, busy, sessions, Pieces(pieces, stop or threading.Event()))
 
     async def _worked(
-        self, busy: asyncio.Future[None], sessions: Sequence[Session], work: Pieces
+        self, client: str, busy: asyncio.Future[None], sessions: Sequence[Session], work: Pieces
     ) -> list[Any]:
         try:
-            await self._threads.run(work, self._settings.step_seconds)
+            await self._threads.run(work, self._settings.step_seconds, client)
         except Hung:
             at = work.abandon()
             work.results.append(
@@ -284,6 +309,7 @@ class Service:
                 session.busy = None
                 self.sessions.renew(session)
             busy.set_result(None)
+        work.results.extend(_cancelled() for _ in work.pieces[len(work.results) :])
         for session, result in zip(sessions, work.results, strict=bool(sessions)):
             if isinstance(result, Refused) and result.reason in ("slow", "failed"):
                 self.sessions.end(session, result.reason)
@@ -291,11 +317,16 @@ class Service:
 
     async def _close(self, sessions: Sequence[Session]) -> None:
         await _idle(sessions)
-        await self._work([], [session.env.close for session in sessions])
+        await self._work("", [], [session.env.close for session in sessions])
 
-    async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for work that goes on to its end where the client goes away."""
-        return await asyncio.shield(self._begin(work))
+    async def _finish(self, work: Coroutine[Any, Any, T], stop: threading.Event | None = None) -> T:
+        """Wait for work. If the call is cancelled, set `stop` and leave the work to end later."""
+        try:
+            return await asyncio.shield(self._begin(work))
+        except asyncio.CancelledError:
+            if stop is not None:
+                stop.set()
+            raise
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(work)
@@ -313,6 +344,21 @@ async def _idle(sessions: Any) -> None:
     """Wait until no call uses any of the sessions."""
     while busy := {session.busy for session in sessions if session.busy is not None}:
         await asyncio.wait(busy)
+
+
+def _at_turn(stop: threading.Event, most: int, turn: int) -> None:
+    """Raise Refused to end a game of Play."""
+    if stop.is_set():
+        raise _cancelled()
+    if turn > most:
+        raise Refused(
+            "RESOURCE_EXHAUSTED", "too many steps",
+            f"a game must have at most {most} steps with this number of agents, got another",
+        )  # fmt: skip
+
+
+def _cancelled() -> Refused:
+    return Refused("CANCELLED", "cancelled", "the call ended before its work")
 
 
 def _given(result: Any) -> Any:

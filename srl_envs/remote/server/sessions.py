@@ -27,6 +27,8 @@ class Session:
     expires: float
     turn: int = 0
     """The number of the next reset or step."""
+    began: int = 0
+    """The turn number of the last reset."""
     reply: pb.Frame | None = None
     """That of the last turn, for a client that lost it."""
     busy: asyncio.Future[None] | None = None

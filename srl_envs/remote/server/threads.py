@@ -1,11 +1,13 @@
-"""Threads for the work of environments: so many at once, and one that hangs holds nobody up."""
+"""Threads for the work of environments, shared fairly between clients."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 
 from srl_envs.remote.server.refusals import Refused
@@ -17,26 +19,31 @@ class Hung(Exception):
 
 
 class Threads:
-    """At most `count` pieces of work at once, each in a thread.
+    """At most `count` pieces of work at once, each in a thread, and at most `share` of one client.
 
+    Further work of a client waits in a queue of this client. The common queue is therefore short,
+    and the work of one client does not delay another's by more than a few pieces.
     Python cannot end a thread: one whose work hangs is left behind, and another takes its place.
     With `most_hung` left behind, no more work is taken.
     """
 
-    def __init__(self, count: int, most_hung: int) -> None:
+    def __init__(self, count: int, most_hung: int, share: int) -> None:
         self._free = asyncio.Semaphore(count)
+        self._shares = defaultdict[str, asyncio.Semaphore](partial(asyncio.Semaphore, share))
         self._most_hung = most_hung
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads = self._idle = 0
         self.hung = 0
 
-    async def run(self, work: Pieces, seconds: float) -> None:
+    async def run(self, work: Pieces, seconds: float, client: str) -> None:
         """Do the work, however long it takes, as long as every piece is done within `seconds`.
+
+        The empty client is the server itself, whose work is never refused.
 
         Raises Hung for one that is not, Refused where too many hang, and what the work raises.
         """
-        async with self._free:
-            if self.hung >= self._most_hung:
+        async with self._shares[client], self._free:
+            if client and self.hung >= self._most_hung:
                 raise Refused("RESOURCE_EXHAUSTED", "hung", f"{self.hung} environments hang")
             finished = self._begin(work)
             before = -1

@@ -21,25 +21,32 @@ class Pieces:
     """Pieces of work in order; `results` has what each gave, or why it was refused."""
 
     pieces: Sequence[Callable[[], Any]]
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Once set, no further piece begins."""
     results: list[Any] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _abandoned: bool = False
 
     def __call__(self) -> None:
-        """Do all pieces that are left, until it is abandoned."""
+        """Do the pieces in order until the work is stopped or abandoned."""
         with references.closed():  # options of resets are others' words
             for piece in self.pieces:
+                if self.stop.is_set():
+                    return
                 try:
                     result = _done(piece)
                 except Refused as refusal:
-                    result = refusal
+                    # Tracebacks would keep the environment and its records in memory.
+                    refusal.__cause__ = refusal.__context__ = None
+                    result = refusal.with_traceback(None)
                 with self._lock:
                     if self._abandoned:
                         return
                     self.results.append(result)
 
     def abandon(self) -> int:
-        """Begin no more pieces; the number of the one under way."""
+        """Stop the work without its current piece, and return the number of this piece."""
+        self.stop.set()
         with self._lock:
             self._abandoned = True
             return len(self.results)

@@ -248,7 +248,7 @@ def _made(environments: Any, **given: Any) -> dict[str, Any]:
             raise EnvConfigError(f"environments.{label} is multitask_v0: name what it would hold")
         try:
             made[str(label)] = registry.make(told["name"], **options, **given)
-        except (EnvConfigError, TypeError) as error:
+        except EnvConfigError as error:
             raise EnvConfigError(f"environments.{label}: {error}") from error
     return made
 

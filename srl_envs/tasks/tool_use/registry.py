@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from srl_envs.errors import EnvConfigError
+from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.loading.extras import needed_by
 from srl_envs.tasks.tool_use.errors import ToolError
 from srl_envs.tasks.tool_use.parsing import ToolCall
@@ -18,6 +19,8 @@ from srl_envs.tasks.tool_use.schemas import function_schema
 RESULT_LENGTH = 2000  # characters of a result that are told
 COMPLAINT_LENGTH = 200  # characters of what is said about a call that is not as it should be
 CUT = " ... (cut)"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -29,15 +32,19 @@ class Tool:
     parameters: Mapping[str, Any]
     """JSON schema of the arguments: an object with a property for each."""
     function: Callable[..., Any]
-    """Takes the arguments by name. What it returns is told: a text as it is, else as JSON. It
-    raises ToolError for what the caller should be told, and nothing else for what a caller may
-    write."""
+    """Function that receives the arguments by name. The model reads its result: a string
+    unchanged, any other value as JSON. The message of a ToolError is the result of a failed call.
+    """
+    strict: bool = False
+    """If True, any other exception ends the run. By default, the model reads the exception."""
 
     @classmethod
-    def of(cls, function: Callable[..., Any], name: str | None = None) -> Tool:
-        """The tool that a function is; see srl_envs.tasks.tool_use.schemas.function_schema."""
+    def of(
+        cls, function: Callable[..., Any], name: str | None = None, *, strict: bool = False
+    ) -> Tool:
+        """Return the tool of a function; see srl_envs.tasks.tool_use.schemas.function_schema."""
         said = function_schema(function, name)["function"]
-        return cls(said["name"], said["description"], said["parameters"], function)
+        return cls(said["name"], said["description"], said["parameters"], function, strict)
 
     def schema(self) -> dict[str, Any]:
         """As function-calling interfaces and chat templates want it."""
@@ -93,10 +100,29 @@ class ToolRegistry:
             return _failed(tool.name, wrong)
         try:
             result = tool.function(**call.arguments)
+            told = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         except ToolError as error:
             return _failed(tool.name, str(error))
-        told = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        except EnvError:
+            raise
+        except Exception as error:
+            if tool.strict:
+                raise
+            _log_exception(tool.name, type(error).__name__)
+            return _failed(tool.name, f"{type(error).__name__}: {error}")
         return ToolResult(tool.name, True, _cut(told, RESULT_LENGTH))
+
+
+@functools.lru_cache(maxsize=256)
+def _log_exception(name: str, kind: str) -> None:
+    """Log the current exception, once for each tool and type."""
+    log.warning(
+        "the tool %s raised %s, which the model reads as the result of its call; "
+        "Tool.of(function, strict=True) ends the run instead",
+        name,
+        kind,
+        exc_info=True,
+    )
 
 
 def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import http
 import http.client
 import re
-import socket
-import threading
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +16,7 @@ from typing import Any, Protocol
 from srl_envs.errors import DocumentError, EnvConfigError
 from srl_envs.loading.data_files import read_rows
 from srl_envs.loading.extras import needed_by
+from srl_envs.loading.http_reply import read_reply
 from srl_envs.loading.untrusted import read_json
 from srl_envs.tasks.tool_use.errors import ToolError
 
@@ -125,33 +123,19 @@ class SearxngSearch:
 
     def _get(self, path: str) -> tuple[int, bytes]:
         kind = _CONNECTIONS[self._server.scheme]
-        connection = kind(str(self._server.hostname), self._server.port, timeout=self.timeout)
-        with contextlib.closing(connection):
-            connection.connect()
-            # A socket's own timeout is for each piece: whoever sends them slowly would never end.
-            late = threading.Timer(self.timeout, _hang_up, [connection.sock])
-            late.daemon = True
-            late.start()
-            try:
-                connection.request("GET", path, headers={"User-Agent": "core-srl"})
-                reply = connection.getresponse()
-                body = bytearray()
-                # As it comes: of a chunk that says to have -1 bytes, read(n) would keep them all.
-                while len(body) <= LARGEST_REPLY and (piece := reply.read1(LARGEST_REPLY)):
-                    body += piece
-                return reply.status, bytes(body)
-            finally:
-                late.cancel()
+        return read_reply(
+            kind(str(self._server.hostname), self._server.port, timeout=self.timeout),
+            "GET",
+            path,
+            seconds=self.timeout,
+            most_bytes=LARGEST_REPLY,
+            headers={"User-Agent": "core-srl"},
+        )
 
 
 _CONNECTIONS: Mapping[str, type[http.client.HTTPConnection]] = MappingProxyType(
     {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 )
-
-
-def _hang_up(connected: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # closed by now
-        connected.shutdown(socket.SHUT_RDWR)
 
 
 def as_text(documents: Sequence[Document]) -> str:

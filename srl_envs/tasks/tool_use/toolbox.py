@@ -52,7 +52,11 @@ class Toolbox:
             functions.append(_search_function(shipped() if search is None else search))
         if "python" in chosen:
             functions.append(_python_function())
-        described = [_tool(function) for function in functions]
+        # An exception of the package's own tools is a defect; a given search is the user's code.
+        described = [
+            _tool(function, strict=search is None or function.__name__ != "search")
+            for function in functions
+        ]
         self.registry = ToolRegistry([*described, *tools])
 
 
@@ -119,11 +123,11 @@ def _python_function() -> Callable[..., Any]:
     return python
 
 
-def _tool(function: Callable[..., Any]) -> Tool:
+def _tool(function: Callable[..., Any], *, strict: bool) -> Tool:
     said = _SCHEMAS.get(function.__name__)
     if said is None:  # the same for every agent, and slow to read off the docstring
         said = _SCHEMAS[function.__name__] = function_schema(function)["function"]
-    return Tool(said["name"], said["description"], said["parameters"], function)
+    return Tool(said["name"], said["description"], said["parameters"], function, strict)
 
 
 _SCHEMAS: dict[str, Any] = {}

@@ -90,6 +90,12 @@ def table(record: Mapping[str, Any]) -> str:
         told = [_told(method[key]) for key in shown]
         rows.append([method["name"], str(len(method["scores"])), str(runs), *told])
     lines += aligned(rows)
+    single = [one["name"] for one in methods if min(map(len, one["scores"].values())) == 1]
+    if single:
+        lines.append(
+            f"caution: only one seed of {', '.join(single)}: any difference may be chance; "
+            "compare several seeds"
+        )
     if record["probability_of_improvement"]:
         lines.append("probability that a run of the first scores more than one of the second:")
         lines += aligned(

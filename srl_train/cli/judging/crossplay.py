@@ -78,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play, judge and tell."""
+    from srl_agents.evaluation.population.ratings import can_rate
     from srl_agents.evaluation.population.results import (
         SCHEMA_VERSION,
         Played,
@@ -121,6 +122,7 @@ def run(args: argparse.Namespace) -> int:
         shown[arena.name] = _transcripts(arena, extremes)
         if not args.quiet:
             tell(table(judged[-1]))
+    rates_all = len(every) > 1 and can_rate()
     record = {
         "schema_version": SCHEMA_VERSION,
         "players": [
@@ -133,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
         "interval": "95 %, by bootstrap over starts; of gaps over seeds and starts",
         "versions": versions(),
         "arenas": judged,
-        "overall": asdict(rated_together(every, args.seed)) if len(every) > 1 else None,
+        "overall": asdict(rated_together(every, args.seed)) if rates_all else None,
         "held_out": _scores(scenarios, players, resolver, args) if args.held_out else None,
     }
     with asked_for("--out", path):

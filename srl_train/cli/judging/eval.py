@@ -38,16 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     one = "a scenario (--list shows them)"
     add_list(parser, "--scenario", "NAME", one, dest="scenarios")
-    own = "all scenarios of an environment, or 'module:function', one of your own with every agent "
-    add_list(parser, "--environment", "ENV", f"{own}focal", dest="environments")
+    own = "all scenarios of an environment, or 'module:function' for one of your own, in which "
+    every = "every agent without --background is focal"
+    add_list(parser, "--environment", "ENV", own + every, dest="environments")
     parser.add_argument(
         "--held-out", choices=tuple(HELD_OUT), default="all",
         help="of --environment's scenarios, or --list's, only or none of those that are kept for "
         "evaluation (default: all)",
     )  # fmt: skip
     parser.add_argument("--policy", metavar="WHO", help=f"who is scored: {PLAYERS}")
-    others = "who plays the other agents, in place of the scenario's own partners; AGENT=WHO for "
-    add_list(parser, "--background", "WHO", f"{others}one of them")
+    others = "player of the background agents, in place of the scenario's own; AGENT=WHO for any "
+    add_list(parser, "--background", "WHO", f"{others}agent, which is not focal then")
     parser.add_argument(
         "--episodes", type=int, default=64, metavar="N",
         help="per scenario; of tasks: how many problems (default: 64)",
@@ -149,9 +150,11 @@ def run(args: argparse.Namespace) -> int:
 def table(who: str, scores: Sequence[ScenarioScore]) -> str:
     """The scores as lines of text, returns per focal agent; then what was solved of tasks."""
     rows: list[tuple[str, ...]] = [
-        ("scenario", "focal return", "95 % interval", "background", "unread", "and")
+        ("scenario", "focal return", "95 % interval", "background", "unread", "outcomes")
     ]
     rows += [_row(score) for score in scores]
+    if not any(row[-1] for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
     lines = [f"{who}, per focal agent and episode ({len(scores[0].episodes)} episodes each):"]
     lines += aligned(rows)
     solved = {_name(score): score.solved for score in scores if score.solved is not None}
@@ -236,15 +239,16 @@ def _check(args: argparse.Namespace, names: Sequence[str]) -> None:
 
 
 def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
-    """The scenario with other partners, none of which it holds out from training."""
+    """Return the scenario with other partners, without partners that training may not meet."""
     if not words:
         return scenario
-    if not scenario.background:
-        raise ConfigError(f"--background: every agent of {scenario.name} is focal, leave it out")
-    own = players_of("--background", words, list(scenario.background))
-    return dataclasses.replace(
-        scenario, background={**scenario.background, **own}, held_out_partners=()
-    )
+    agents = [*scenario.focal, *scenario.background]
+    own = players_of("--background", words, agents, list(scenario.background))
+    focal = tuple(agent for agent in scenario.focal if agent not in own)
+    if not focal:
+        raise ConfigError(f"--background: {', '.join(own)} are all agents: leave one to --policy")
+    others = {**scenario.background, **own}
+    return dataclasses.replace(scenario, focal=focal, background=others, held_out_partners=())
 
 
 def _pass_at(args: argparse.Namespace, chosen: Sequence[Scenario]) -> list[int]:

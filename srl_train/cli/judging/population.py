@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from srl_envs.loading.extras import pip_line
 from srl_train.metrics.document import (
     MISSING,
     Block,
@@ -27,6 +28,7 @@ from srl_train.metrics.document import (
 
 SHOWN_FAILURES = 20
 NO_MATCH = "no ratings: a match takes three players, or a game that names winners"
+NO_OPENSKILL = f"no ratings: they need OpenSkill: {pip_line('judge')}"
 RANKINGS = {"alpha_rank": "alpha-rank", "nash_weight": "Nash weight", "nash_value": "Nash value"}
 
 
@@ -146,9 +148,15 @@ def _matrix(arena: Mapping[str, Any]) -> HeatMap:
     return HeatMap(caption, arena["players"], means, intervals, hints)
 
 
-def ratings(rated: Mapping[str, Any], rankings: Mapping[str, Any] | None) -> list[Block]:
-    """The table of ratings where there were matches, rankings where there are any, and the ratings'
-    history."""
+def ratings(rated: Mapping[str, Any] | None, rankings: Mapping[str, Any] | None) -> list[Block]:
+    """Return the table of ratings and rankings, and the ratings' history.
+
+    `rated` is None without OpenSkill and has no matches where there were none.
+    """
+    missing = NO_MATCH
+    if rated is None:
+        rated = {"matches": 0, "ratings": [{"player": name} for name in rankings or ()]}
+        missing = NO_OPENSKILL
     matches = rated["matches"]
     headers = [
         "player",
@@ -165,7 +173,7 @@ def ratings(rated: Mapping[str, Any], rankings: Mapping[str, Any] | None) -> lis
         rows.append(row)
     shown: list[Block] = [table(headers, rows)] if len(headers) > 1 else []
     if not matches:
-        return [*([Text("Rankings", "heading")] if shown else ()), *shown, Text(f"{NO_MATCH}.")]
+        return [*([Text("Rankings", "heading")] if shown else ()), *shown, Text(f"{missing}.")]
     lines = [
         Line(name, [count for count, _ in points], [mu for _, mu in points])
         for name, points in rated["history"].items()

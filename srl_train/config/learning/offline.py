@@ -25,8 +25,8 @@ class OfflineConfig(OptimizerConfig):
     data: Names = ()
     """Files to learn from, JSON lines; without any, games are played when the stage begins."""
     data_policy: str = "models"
-    """Who plays these games: a scripted policy for every agent, or `models`: the run as it is
-    seated, each model as it stands."""
+    """Players of these games: a scripted policy or MODULE:CLASS for every agent, or `models`: the
+    players of `seats`, with the current weights of each model."""
     episodes: Count = 256
     """How many games are played."""
     seats: Literal["own", "all"] = "own"

@@ -21,5 +21,5 @@ def build_env(config: RunConfig, *, trusted: bool = True) -> Any:
     section = config.environment
     try:
         return registry.remake(section.name, section.options, trusted=trusted)
-    except (EnvConfigError, TypeError) as error:
+    except EnvConfigError as error:
         raise ConfigError(f"environment: {error}") from error

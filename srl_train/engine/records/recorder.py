@@ -13,6 +13,7 @@ from srl_train.engine.records.summaries import summary
 from srl_train.engine.rounds import RoundResult
 from srl_train.engine.run_files import RunFiles
 from srl_train.engine.state import Run
+from srl_train.metrics.progress import Progress
 from srl_train.metrics.sinks import (
     SINKS,
     ConfiguredSink,
@@ -27,13 +28,29 @@ from srl_train.metrics.sinks import (
 class Recorder:
     """What a run tells of itself. Of several processes, the main one alone records."""
 
-    def __init__(self, files: RunFiles, sinks: tuple[Sink, ...], *, keep_rows: bool) -> None:
-        """`keep_rows` is whether the folder gets the configuration, rows and the summary too."""
+    def __init__(
+        self,
+        files: RunFiles,
+        sinks: tuple[Sink, ...],
+        *,
+        keep_rows: bool,
+        progress: bool = False,
+    ) -> None:
+        """Record into `files` and `sinks`.
+
+        Args:
+            files: Files of the run.
+            sinks: Receivers of rows, episodes and evaluations.
+            keep_rows: If True, write the configuration, rows and the summary too.
+            progress: If True, print a line per round to stderr.
+        """
         main = processes.is_main()
         self.keeps_rows = keep_rows and main
         self._writes = main
         self._files = files
         self._sinks = sinks if main else ()
+        self._prints = progress and main
+        self._progress: tuple[Sink, ...] = ()
         self._rounds: Sink | None = None
         self._configured: tuple[ConfiguredSink, ...] | None = None
 
@@ -59,14 +76,17 @@ class Recorder:
             self._files.write_config(run.config)
             rows = (JsonlSink(self._files.metrics, resume_from_round=run.next_round),)
             run.playing = GameUnderWay(self._files.playing)
-        self._rounds = Tee(*rows, *self._sinks)
+        if self._prints:
+            progress = Progress(run.config.rounds, log_every=run.config.logging.every)
+            self._progress = (progress,)
+        self._rounds = Tee(*rows, *self._sinks, *self._progress)
 
     @contextmanager
     def stage(self, run: Run) -> Iterator[Sink]:
         """What takes the rows of a stage's passes."""
         rows = JsonlSink(self._files.stages, run.stages.passes) if self.keeps_rows else Tee()
         try:
-            yield Tee(rows, *self._sinks, *(self._configured or ()))
+            yield Tee(rows, *self._sinks, *self._progress, *(self._configured or ()))
         finally:
             rows.close()
 

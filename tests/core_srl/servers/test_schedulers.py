@@ -235,6 +235,15 @@ def test_a_model_that_cannot_be_had_is_told(monkeypatch):
         asyncio.run(scheduler.start())
 
 
+@pytest.mark.parametrize("folder", ["missing", "empty"])
+def test_a_folder_without_a_model_has_the_documented_error(tmp_path, folder):
+    (tmp_path / "empty").mkdir()
+    scheduler = UnifiedScheduler()
+    scheduler.register_model("a", str(tmp_path / folder))
+    with pytest.raises(RuntimeError, match="Model loading failed: "):
+        asyncio.run(scheduler.start())
+
+
 def test_what_is_no_model_and_no_task_is_refused():
     scheduler = UnifiedScheduler()
     with pytest.raises(ConfigError, match="no model is registered"):

@@ -203,9 +203,12 @@ def test_models_behind_an_api_play_and_do_not_learn(small):
     assert summary["openai_1"]["avg_reward"] > 0
 
 
-def test_what_cannot_be_loaded_is_told_so(small, tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    broken = {"model_types": ["mine"], "model_names": {"mine": str(tmp_path)}}
+@pytest.mark.parametrize("folder", ["missing", "empty", "broken"])
+def test_a_model_that_cannot_be_loaded_has_the_documented_error(small, tmp_path, folder):
+    for name in ("empty", "broken"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{}")
+    broken = {"model_types": ["mine"], "model_names": {"mine": str(tmp_path / folder)}}
     with pytest.raises(RuntimeError, match="Model loading failed: "):
         MultiModelTrainer(small(**broken)).get_training_status()
 

@@ -27,7 +27,7 @@ def test_games_that_take_long_tell_how_far_they_are(caplog, monkeypatch):
         dict.fromkeys(("agent_0", "agent_1"), Bernoulli(0.5)),
         [1, 2],
     )
-    assert caplog.messages == ["playing 2 games: turn 1, 0 are over"]
+    assert caplog.messages == ["playing 2 episodes: step 1, 0 of 2 complete"]
 
 
 def test_work_that_cannot_say_how_far_it_is_is_announced_where_it_takes_long(monkeypatch):

@@ -176,6 +176,11 @@ def test_a_partner_that_fails_fails_the_game(monkeypatch):
         ),
         (FocalGame("os:system", "agent_0"), UntrustedError, "is code"),
         (
+            FocalGame("coop_compete_v0", "agent_0", {"agent_1": "this:Half"}),
+            UntrustedError,
+            "is code that a record names",
+        ),
+        (
             FocalGame("coop_compete_v0", "agent_0", {"agent_1": "openai:gpt-5-mini"}),
             UntrustedError,
             "is a model that a row names",

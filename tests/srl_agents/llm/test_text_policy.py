@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from srl_agents.errors import BackendError
+from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.answer_trie import answer_trie
 from srl_agents.llm.prompting import situation
 from srl_agents.llm.sampling import Sampling
@@ -133,6 +133,14 @@ def test_a_constrained_seat_may_only_write_what_is_allowed_now():
     assert masked.allowed == encode("g")
     go = masked.children[encode("g")[0]].children[encode("o")[0]]
     assert go.allowed == (end, *encode(" "))  # "go" may stop here, or become "go home"
+
+
+@pytest.mark.parametrize(("answers", "named"), [(["go", "stay", "go"], "'go'"), (["go", ""], "''")])
+def test_legal_answers_that_cannot_be_told_apart_are_named(monkeypatch, answers, named):
+    monkeypatch.setattr(Vote, "answers", lambda self, agent: answers)
+    policy = TextPolicy(ScriptedBackend(["go"]), Vote(), constrained=True)
+    with pytest.raises(PolicyError, match=f"legal answers .*{named}"):
+        one_turn(policy, policy.start(0))
 
 
 def test_a_choice_that_is_not_allowed_now_is_a_parse_failure():

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from srl_agents.rollout.event_loop import LoopThread
+from srl_agents.rollout.event_loop import LoopThread, run
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
@@ -18,3 +18,12 @@ def test_a_loop_goes_on_after_what_ends_programs(error):
     assert raised.type.__name__ == error.__name__  # of asyncio or of concurrent.futures
     assert thread.submit(asyncio.sleep(0, "on")).result(10) == "on"
     thread.close()
+
+
+def test_an_error_has_no_context_of_the_event_loop():
+    async def fails():
+        raise ValueError
+
+    with pytest.raises(ValueError) as raised:
+        run(fails())
+    assert raised.value.__context__ is None

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from srl_agents.serving.process import guard
 from srl_agents.serving.process.loopback import complete_one_token, served_models
 from srl_agents.serving.process.records import ServerRecord, claim, is_claimed, read_records
 from srl_agents.serving.server import ModelServer, free_port
+from tests.servers.chat_server import chat_server
+from tests.servers.faulty_http import Handler
 
 from .conftest import any_port
 
@@ -306,6 +309,20 @@ def test_nobody_claims_an_address_while_its_old_record_is_removed(monkeypatch):
 def test_an_unreachable_server_and_one_that_is_none_are_told_apart():
     with pytest.raises(OSError):
         asyncio.run(served_models(f"http://127.0.0.1:{any_port()}", 5))
+
+
+def test_a_reply_that_drips_without_end_meets_its_deadline(monkeypatch):
+    def drip(handler, _):
+        handler.send_response(200)
+        handler.end_headers()
+        with suppress(OSError):  # the client has hung up
+            while not handler.server.closing.wait(0.001):
+                handler.wfile.write(b" ")
+        handler.close_connection = True
+
+    monkeypatch.setattr(Handler, "_answer", drip)
+    with chat_server() as server, pytest.raises(TimeoutError, match=r"within 0\.2 s"):
+        asyncio.run(served_models(server.url, 0.2))
 
 
 def test_relative_paths_are_those_of_who_starts_it(spec, tmp_path, monkeypatch):

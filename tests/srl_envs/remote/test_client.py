@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 
 import numpy as np
 import pytest
@@ -116,6 +117,16 @@ def test_words_that_differ_from_the_servers_are_refused(everything, monkeypatch)
     monkeypatch.setattr(CoopCompeteView, "rules", lambda self, agent: "Do as you like.")
     with pytest.raises(EnvError, match="reads otherwise on"):
         _ = env.text_view
+
+
+def test_no_proxy_is_used_on_this_machine(start, monkeypatch):
+    running = start()
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        with connect(running.address) as server:
+            assert server.describe().environments
 
 
 @pytest.mark.parametrize("address", ["", "here", "127.0.0.1", "127.0.0.1:x", ":1"])

@@ -341,7 +341,7 @@ def test_a_folder_that_may_not_be_looked_into_hides_no_other(root, monkeypatch):
             raise PermissionError(13, "Permission denied", path)
         return stat(path, *more, **options)
 
-    monkeypatch.setattr(os, "stat", refused)  # the tests may run as root, whom no rights stop
+    monkeypatch.setattr(os, "stat", refused)  # tests may run as root, who may read everything
     folders = RunFolders([root])
     folders.look()
     assert list(folders.runs) == ["mine"]
@@ -377,7 +377,7 @@ def test_files_that_are_not_plain_files_are_left_out(root, name, kind):
 
 
 def test_documents_of_odd_records_are_json_still(root):
-    """Records are anybody's: the page of a run says what it can."""
+    """A hostile record leaves a document that is valid JSON."""
     huge = {"rollout": 1e99, "train": -1e99}
     folder = write_run(root / "run", rows=[row(0) | {"seconds": huge}], told=config(rounds=1e99))
     (folder / "episodes" / "round_x.jsonl").write_text("nothing")

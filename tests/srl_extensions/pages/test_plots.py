@@ -59,8 +59,8 @@ def test_what_was_not_measured_is_not_drawn(tmp_path):
     for model in bare["models"].values():
         model |= {"cooperation_rate": None, "parse_failures": None}
     run = load(write_run(tmp_path / "run", rows=[bare]))
-    assert figures.figure(figures.behaviour(run), "") == []
-    [shown] = figures.figure(figures.returns(run), "")
+    assert figures.figure(figures.FIGURES["behaviour"](run), "") == []
+    [shown] = figures.figure(figures.FIGURES["returns"](run), "")
     assert len(shown.drawings) == 2
 
 
@@ -89,4 +89,4 @@ def test_learner_metrics_get_a_panel_each(tmp_path):
 @pytest.mark.parametrize(("rounds", "window"), [(1, 1), (2, 1), (6, 3), (40, 4), (200, 20)])
 def test_a_tenth_of_the_rounds_is_smoothed_over(tmp_path, rounds, window):
     run = load(write_run(tmp_path / "run", rows=[row(number) for number in range(rounds)]))
-    assert {panel.window for panel in figures.returns(run)} == {window}
+    assert {panel.window for panel in figures.FIGURES["returns"](run)} == {window}

@@ -85,6 +85,19 @@ def test_other_errors_keep_their_traceback(command):
         cli.main(["train", "x.yaml"])
 
 
+def test_an_error_of_ours_in_a_cleanup_does_not_hide_the_first_error(command):
+    def fault(args):
+        try:
+            raise ZeroDivisionError
+        finally:
+            raise ConfigError("the cleanup failed too")
+
+    command(fault)
+    with pytest.raises(ConfigError) as raised:
+        cli.main(["train", "x.yaml"])
+    assert isinstance(raised.value.__context__, ZeroDivisionError)
+
+
 def test_an_interrupt_is_code_130(command, capsys):
     def interrupt(args):
         raise KeyboardInterrupt

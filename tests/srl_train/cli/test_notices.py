@@ -22,3 +22,14 @@ def test_notices_go_to_stderr(capsys, quiet, shown):
     told = capsys.readouterr()
     assert (told.err, told.out) == (shown, "")
     assert logging.getLogger("srl_agents").level == before
+
+
+def test_a_logged_exception_has_its_traceback(capsys):
+    with notices.shown(quiet=True):
+        try:
+            int("x\x1b")
+        except ValueError:
+            LOG.exception("an environment failed")
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first == "srl: warning: an environment failed"
+    assert __file__ in rest[1] and rest[-1].startswith("ValueError: ") and "\x1b" not in rest[-1]

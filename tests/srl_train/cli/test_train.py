@@ -96,7 +96,7 @@ REFUSED = [
     (["{config}", "--set", "rounds"], "give KEY=VALUE"),
     (["{config}", "--set", "rounds=["], "not YAML"),
     (["{config}", "--set", "rounds=2026-13-01"], "not YAML"),
-    (["{config}", "--set", "sft={beta: 1, beta: 2}"], "line 1: 'beta' stands there already"),
+    (["{config}", "--set", "sft={beta: 1, beta: 2}"], "line 1: 'beta' is in this mapping already"),
     (["{config}", "--out", "{config}"], "the run's folder: cannot write"),
     (["{config}", "--set", "algorithm.lr=1"], "algorithm.lr: unknown"),
     (["{config}", "--seed", "-3"], "seed: got -3"),

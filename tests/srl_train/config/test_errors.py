@@ -295,8 +295,8 @@ WRONG = [
     ("0", "a configuration is a mapping of sections, got int"),
     ("false", "a configuration is a mapping of sections, got bool"),
     ("sft: {beta: 0.1}\nseed: 1\nsft: {beta: 0.1}", "run.yaml: line 3: 'sft' stands there"),
-    ("sft: {epochs: 1, 'epochs': 2}", "line 1: 'epochs' stands there already, in line 1"),
-    ("yes: 1\ntrue: 2", "line 2: 'true' stands there already, in line 1"),
+    ("sft: {epochs: 1, 'epochs': 2}", "line 1: 'epochs' is in this mapping already, in line 1"),
+    ("yes: 1\ntrue: 2", "line 2: 'true' is in this mapping already, in line 1"),
     ("a: [", ": not YAML"),
     ("rounds: 2026-13-01", ": not YAML"),
 ]

@@ -4,6 +4,7 @@ import pytest
 
 from srl_train.config.models import ModelsConfig
 from srl_train.config.yaml_file import from_tree, to_tree
+from srl_train.errors import ConfigError
 
 
 def test_names_and_bases():
@@ -30,3 +31,25 @@ def test_models_that_are_not_embedded_may_say_more(models, tokens):
     assert from_tree(to_tree(config)) == config
     if "sampling" not in models:
         assert ModelsConfig(**models).sampling.max_new_tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("who", "name"),
+    [
+        ("tiny", "frozen_tiny"),
+        ("runs/a:model_0", "frozen_runs_a_model_0"),
+        ("a_run:model_0", "frozen_a_run_model_0"),
+        ("org/Model-1.5B@main", "frozen_org_Model-1_5B_main"),
+        ("openai:gpt-5-mini", "frozen_openai_gpt-5-mini"),
+    ],
+)
+def test_a_seat_may_name_a_model_directly(who, name):
+    config = from_tree({"seats": {"agent_0": who, "agent_1": "mybot:Half"}})
+    assert config.seats == {"agent_0": name, "agent_1": "mybot:Half"}
+    assert config.models.frozen_models == {name: who}
+    assert from_tree(to_tree(config)) == config
+
+
+def test_two_models_in_seats_have_two_names():
+    with pytest.raises(ConfigError, match=r"give a/b:c and a:b/c names in models\.frozen_models"):
+        from_tree({"seats": {"agent_0": "a/b:c", "agent_1": "a:b/c"}})

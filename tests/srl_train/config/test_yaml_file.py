@@ -3,8 +3,8 @@
 import pytest
 
 from srl_envs.errors import DocumentError
+from srl_envs.loading.strict_yaml import read_yaml
 from srl_train.config import yaml_file
-from srl_train.config.yaml_file import read_yaml
 from srl_train.errors import ConfigError
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.run_folder import load

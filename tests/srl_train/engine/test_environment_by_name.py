@@ -21,6 +21,14 @@ from tests.srl_envs.wrappers.third_party_games import NeverTwice
 
 def colours(words=("red", "green", "blue")):
     return with_text(NeverTwice(), rules="Show the same colour.", answers=words)
+
+def faulty_constructor():
+    return colours() + 1
+
+def faulty_reset():
+    game = colours()
+    game.env.reset = lambda **_: int("x")
+    return game
 """
 CONFIG = """
 environment: {{name: "games_of_mine:colours", options: {{words: [rot, gelb, blau]}}}}
@@ -102,3 +110,29 @@ def test_srl_eval_plays_it_with_every_seat_focal(my_games, tiny_folder, tmp_path
     assert score["scenario"]["name"] == "games_of_mine:colours.all"
     assert main([*words, "--policy", "uniform", "--held-out", "only"]) == 2
     assert "games_of_mine:colours has no scenarios" in capsys.readouterr().err
+
+
+COMMANDS = {
+    "train": ("train", "{config}", "--out", "{out}"),
+    "collect": ("collect", "{config}", "--out", "{out}"),
+    "eval": ("eval", "--environment", "{game}", "--policy", "tiny"),
+    "crossplay": ("crossplay", "tiny", "uniform", "--environment", "{game}"),
+    "exploit": ("exploit", "uniform", "--environment", "{game}", "--out", "{out}"),
+    "play": ("play", "{game}", "--opponent", "tiny"),
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "error"), [("faulty_constructor", TypeError), ("faulty_reset", ValueError)]
+)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_errors_of_an_own_environment_keep_their_traceback(
+    my_games, tmp_path, command, function, error
+):
+    game = f"games_of_mine:{function}"
+    config = tmp_path / "config.yaml"
+    config.write_text(f"environment: {{name: '{game}'}}\nmodels: {{base: tiny, count: 2}}\n")
+    names = {"config": config, "out": tmp_path / "out", "game": game}
+    with pytest.raises(error) as raised:
+        main([word.format(**names) for word in COMMANDS[command]])
+    assert "games_of_mine.py" in str(raised.traceback[-1].path)

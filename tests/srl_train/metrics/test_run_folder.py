@@ -221,7 +221,7 @@ def test_what_was_learned_is_counted_from_where_the_models_began():
 @pytest.mark.parametrize(
     ("before", "after", "mode", "said"),
     [
-        (measured(0.7937), measured(0.7937), "cooperative", "nothing changed"),
+        (measured(0.7937), measured(0.7937), "cooperative", "the mean reward did not change"),
         (measured(0.7937), measured(0.7947), "cooperative", "no change beyond chance"),
         (measured(0.7937), measured(0.7637), "cooperative", "it fell by 0.0300"),
         (measured(0.7937), measured(0.8437), "competitive", "not what this mode trains for"),
@@ -234,6 +234,27 @@ def test_nothing_is_called_learned_where_nothing_was(before, after, mode, said):
     told = change_in_words(change(before, after, KNOWN, mode), KNOWN, mode)
     assert said in " ".join(told)
     assert "learned" not in " ".join(told) and "nan" not in " ".join(told)
+
+
+def test_a_share_above_the_whole_way_is_called_noise():
+    found = change(measured(0.7625), measured(0.8532), KNOWN, "cooperative")
+    told = " ".join(change_in_words(found, KNOWN, "cooperative"))
+    assert "100% (measured 103.7% +- 1.1%, the excess is noise) of the way there" in told
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (0.81, 0.06, ["unread answers fell from 81.0% to 6.0%"]),
+        (0.0, 0.5, ["unread answers rose from 0.0% to 50.0%"]),
+        (0.06, 0.02, []),
+        (None, 0.5, []),
+    ],
+)
+def test_the_headline_mentions_a_change_of_unread_answers(before, after, said):
+    was, now = (measured(0.79) | {"parse_failures": one} for one in (before, after))
+    told = change_in_words(change(was, now, {}, "cooperative"), {}, "cooperative")
+    assert told == ["the mean reward did not change", *said]
 
 
 def test_the_headline_is_the_evaluations_where_there_are_some(tmp_path):

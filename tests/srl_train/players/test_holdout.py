@@ -20,7 +20,7 @@ def test_a_held_out_partner_is_refused_and_the_offered_are_told(short_run):
     said = str(error.value)
     assert "seats.agent_1 is 'grim_trigger', which is kept for evaluation (srl eval)" in said
     offered = said.partition("give one of ")[2].split(", ")
-    assert set(offered) == {"model_0", *names(PAIR, holdout=False)}
+    assert set(offered) == {"model_0", *names(PAIR, holdout=False), "MODULE:CLASS"}
     assert "\n" not in said
 
 

@@ -1,12 +1,20 @@
 """How models are loaded, as a configuration says."""
 
+import ast
+import itertools
+import json
+import shutil
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from transformers import AutoTokenizer
 
+from core_srl.servers import adapter_servers
+from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface import backend as huggingface
 from srl_agents.llm.backends.huggingface import sources
+from srl_train.checkpoints.adapter_folders import own_tokenizer
 from srl_train.engine.assemble import assemble
 
 CHATTY = "{% if add_generation_prompt and not brief %}{{ 'at length: ' }}{% endif %}"
@@ -54,3 +62,57 @@ def test_a_revision_is_asked_of_the_hub_and_folders_may_have_such_names(tmp_path
         with pytest.raises(huggingface.BackendError):
             huggingface.HuggingFaceBackend.load(name, device="cpu")
     assert asked == [("me/model", "v1.0"), ("me/model", None), (str(folder), None)]
+
+
+CODE = {
+    "config.json": {
+        "model_type": "unknown",
+        "auto_map": {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Model"},
+    },
+    "tokenizer_config.json": {
+        "tokenizer_class": "Unknown",
+        "auto_map": {"AutoTokenizer": ["code.Tokenizer", None]},
+    },
+}
+
+
+def load_model(folder):
+    huggingface.HuggingFaceBackend.load(folder, device="cpu")
+
+
+def load_for_servers(folder):
+    adapter_servers._read(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("file", "load"),
+    [*itertools.product(CODE, (load_model, load_for_servers)), (list(CODE)[1], own_tokenizer)],
+)
+def test_code_in_a_model_folder_is_refused_without_a_question(
+    file, load, tiny_folder, tmp_path, monkeypatch
+):
+    folder, ran = tmp_path / "model", tmp_path / "ran"
+    shutil.copytree(tiny_folder, folder)
+    settings = json.loads((folder / file).read_text())
+    (folder / file).write_text(json.dumps(settings | CODE[file]))
+    (folder / "code.py").write_text(f"open({str(ran)!r}, 'w').close()\n")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    with pytest.raises(BackendError, match=r"Python code .* never run"):
+        load(folder)
+    assert not ran.exists()
+
+
+def test_every_from_pretrained_refuses_remote_code():
+    root = Path(__file__).parents[3]
+    missing = []
+    for part in ("srl_envs", "srl_agents", "srl_train", "core_srl", "compat", "benchmarks",
+                 "examples"):  # fmt: skip
+        for file in (root / part).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+                    ".from_pretrained"
+                ):
+                    given = {word.arg: ast.unparse(word.value) for word in node.keywords}
+                    if given.get("trust_remote_code") != "False":
+                        missing.append(f"{file.relative_to(root)}:{node.lineno}")
+    assert not missing, missing

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import sys
 import threading
 
 import pytest
@@ -164,6 +165,20 @@ def test_sinks_get_every_row_and_are_closed(short_run, tmp_path):
     assert [row["round"] for row in kept.rows] == [0, 1] and kept.closed == 1
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
     assert not (tmp_path / "run" / "summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("terminal", "progress", "shown"),
+    [(False, None, False), (False, True, True), (True, None, True), (True, False, False)],
+)
+def test_progress_is_printed_on_a_terminal_or_on_request(
+    short_run, tmp_path, monkeypatch, capsys, terminal, progress, shown
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    trainer = trainer_for(short_run(), tmp_path, progress=progress)
+    trainer.config = short_run(rounds=1)  # of the run as it begins
+    trainer.fit()
+    assert ("round 1/1" in capsys.readouterr().err) is shown
 
 
 def test_a_strategy_of_ones_own(short_run, tmp_path):

@@ -38,7 +38,7 @@ from srl_agents.llm.backends.huggingface.output_head import compact_head_input
 from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_agents.llm.backends.huggingface.quantization import Quantization, loading, made_steady
 from srl_agents.llm.backends.huggingface.sampling import TokenDraw
-from srl_agents.llm.backends.huggingface.sources import reachable_source_of
+from srl_agents.llm.backends.huggingface.sources import not_loaded, reachable_source_of
 
 _LOADING = threading.Lock()
 """Held while a model is loaded: transformers changes what torch does in the whole process."""
@@ -139,10 +139,17 @@ class HuggingFaceBackend:
                 with needed_by("a GGUF file"):
                     importlib.import_module("gguf")
                 placed.setdefault("quantization_config", GgufConfig(dequantize=True))
-            tokenizer = tokenizer or AutoTokenizer.from_pretrained(source, **revised)
+            tokenizer = tokenizer or AutoTokenizer.from_pretrained(
+                source, trust_remote_code=False, **revised
+            )
             with _LOADING, no_bars():
                 model, found = AutoModelForCausalLM.from_pretrained(
-                    source, dtype=dtype, output_loading_info=True, **placed, **revised
+                    source,
+                    dtype=dtype,
+                    output_loading_info=True,
+                    trust_remote_code=False,
+                    **placed,
+                    **revised,
                 )
             _check_complete(name_or_folder, found["missing_keys"])
             model = model.to(device) if quantization is None else made_steady(model)
@@ -153,7 +160,7 @@ class HuggingFaceBackend:
         except Exception as error:  # of damaged files readers raise what they like
             if isinstance(error, ImportError) and attn_implementation is None:
                 raise
-            raise BackendError(f"cannot load the model {str(name_or_folder)!r}: {error}") from error
+            raise not_loaded(name_or_folder, error) from error
         return cls(
             model.eval(),
             tokenizer,

@@ -16,6 +16,7 @@ with needed_by("a Hugging Face model"):
         snapshot_download,
         try_to_load_from_cache,
     )
+    from huggingface_hub.errors import HFValidationError
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
@@ -46,11 +47,17 @@ def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, st
     reached: the hub's own client tries every file of it six times.
     """
     source, revised = source_of(name)
-    if os.path.exists(source) or any(
-        isinstance(try_to_load_from_cache(source, file, **revised), str)
-        for file in ("config.json", "adapter_config.json")
-    ):
-        return source, revised
+    try:
+        if os.path.exists(source) or any(
+            isinstance(try_to_load_from_cache(source, file, **revised), str)
+            for file in ("config.json", "adapter_config.json")
+        ):
+            return source, revised
+    except HFValidationError as error:
+        raise BackendError(
+            f"cannot load the model {os.fspath(name)!r}: there is no such folder, and no model of "
+            "the hub has such a name"
+        ) from error
     try:
         get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
     except Exception as error:  # whatever its client raises: it is passed on
@@ -61,6 +68,16 @@ def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, st
             "no download"
         ) from error
     return source, revised
+
+
+def not_loaded(name: str | os.PathLike[str], error: Exception) -> BackendError:
+    """Return the error about a model or tokenizer that transformers could not load."""
+    if isinstance(error, BackendError):
+        return error
+    cause = str(error)
+    if "trust_remote_code=True" in cause:  # advice that no setting of this project follows
+        cause = "it needs the Python code in its folder (auto_map), which is never run"
+    return BackendError(f"cannot load the model {os.fspath(name)!r}: {cause}")
 
 
 def folder_of(name: str | os.PathLike[str]) -> Path:

@@ -1,12 +1,34 @@
-"""A client reads this machine's certificates where it may need them."""
+"""A client reads this machine's certificates where it may need them, and no body beyond its limit.
 
+The servers here send what a faulty or hostile one may: too much, compressed or not, or no end.
+"""
+
+import contextlib
+import gzip
+import itertools
 from types import SimpleNamespace
 
 import pytest
 
+from srl_agents.errors import BackendError
+from srl_agents.llm.backends import chat_backend
 from srl_agents.llm.backends.http_client import http_client
+from srl_agents.llm.backends.registry import api_model
+from srl_agents.llm.backends.retrying import RetryPolicy
+from srl_agents.llm.sampling import Sampling
+from srl_agents.rollout.event_loop import run
+from srl_agents.serving import endpoint
+from srl_agents.serving.endpoint import Endpoint
+from tests.servers.chat_server import chat_server
+from tests.servers.faulty_http import Handler
 
-SDK = SimpleNamespace(DefaultAsyncHttpxClient=lambda **settings: settings)
+SDK = SimpleNamespace(
+    DefaultAsyncHttpxClient=type(
+        "Client", (), {"__init__": lambda self, **settings: vars(self).update(settings)}
+    )
+)
+LIMIT = 2**16
+BOMB = gzip.compress(b" " * 2**24)
 
 
 @pytest.mark.parametrize(
@@ -20,4 +42,67 @@ SDK = SimpleNamespace(DefaultAsyncHttpxClient=lambda **settings: settings)
     ],
 )
 def test_certificates_are_checked_wherever_there_are_any(url, checked):
-    assert http_client(SDK, url)["verify"] is checked
+    assert http_client(SDK, url, most_bytes=1).verify is checked
+
+
+async def ask_api(name, retries):
+    request = chat_backend.ChatRequest(({"role": "user", "content": "Now?"},), Sampling())
+    await type(api_model(name))("m", retries=retries).answer(request)
+
+
+async def ask_vllm(url, retries):
+    await Endpoint(url, retries=retries).models()
+
+
+async def check_vllm(url, retries):
+    await Endpoint(url, retries=retries).check_ready("m")
+
+
+@pytest.fixture(params=["openai:m", "anthropic:m", ask_vllm, check_vllm])
+def ask(request, monkeypatch):
+    """Ask a server whose replies, in pieces that may never end, are `body()`."""
+    monkeypatch.setattr(chat_backend, "MOST_BYTES", LIMIT)
+    monkeypatch.setattr(endpoint, "MOST_BYTES", LIMIT)
+
+    def asked(body, retries, status=200, **headers):
+        def reply(handler, _):
+            handler.send_response(status)
+            handler.send_header("Content-Type", "application/json")
+            for header, value in headers.items():
+                handler.send_header(header.replace("_", "-"), value)
+            handler.end_headers()
+            with contextlib.suppress(OSError):  # the client has hung up
+                for piece in body():
+                    handler.wfile.write(piece)
+                    if handler.server.closing.wait(0.001):
+                        break
+            handler.close_connection = True
+
+        monkeypatch.setattr(Handler, "_answer", reply)
+        with chat_server() as server:
+            kind = request.param
+            run(ask_api(kind, retries) if isinstance(kind, str) else kind(server.url, retries))
+
+    return asked
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (lambda: itertools.repeat(b" " * 2**12), {}),
+        (lambda: [b" " * (LIMIT + 1)], {}),
+        (lambda: [BOMB], {"Content_Encoding": "gzip"}),
+        (lambda: [gzip.compress(BOMB)], {"Content_Encoding": "gzip, gzip"}),
+    ],
+    ids=["endless", "long", "bomb", "bomb in a bomb"],
+)
+def test_a_body_beyond_the_limit_is_refused(ask, body, headers, status):
+    tries = RetryPolicy(deadline=60.0, unreachable=60.0)
+    with pytest.raises(BackendError, match=f"reply is longer than {LIMIT} bytes"):
+        ask(body, tries, status, **headers)
+
+
+def test_a_body_that_drips_without_end_meets_the_deadline(ask):
+    with pytest.raises(BackendError, match=r"no answer within 0\.3 s"):
+        ask(lambda: itertools.repeat(b" "), RetryPolicy(deadline=0.3, unreachable=0.3))

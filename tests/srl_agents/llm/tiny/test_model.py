@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
@@ -151,7 +152,7 @@ def test_global_state_is_left_alone(cache, monkeypatch):
 
 
 def test_an_environment_without_words_is_refused():
-    with pytest.raises(ValueError, match="no text view"):
+    with pytest.raises(PolicyError, match="no text view"):
         tiny_model.folder(plain_env)
 
 

@@ -1,11 +1,16 @@
 """Our games behind OpenEnv's server, through OpenEnv's own client."""
 
 import asyncio
+import contextlib
+import http.client
 import json
+import socket
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from openenv.core.generic_client import GenericEnvClient
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from srl_envs import make
@@ -131,6 +136,34 @@ def test_sessions_beyond_the_limit_are_refused():
         ):
             second.reset()
         first.step({"actions": {"agent_0": "left"}})
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "admitted"),
+    [
+        ("127.0.0.1", None, True),
+        ("127.0.0.1", "http://127.0.0.1:{port}", True),
+        ("localhost", "http://localhost:{port}", True),
+        ("127.0.0.1", "http://127.0.0.1:1", False),
+        ("127.0.0.1", "https://evil.example", False),
+        ("127.0.0.1", "null", False),
+        ("evil.example", None, False),
+        ("evil.example", "http://evil.example:{port}", False),
+    ],
+)
+def test_pages_of_other_sites_are_refused(url, host, origin, admitted):
+    port = urlsplit(url).port
+    headers = {} if origin is None else {"Origin": origin.format(port=port)}
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", "/health", headers=headers | {"Host": f"{host}:{port}"})
+    assert connection.getresponse().status == (200 if admitted else 421)
+    connection.close()
+    with contextlib.ExitStack() as ends:
+        if not admitted:
+            ends.enter_context(pytest.raises(InvalidStatus, match="421"))
+        # The name in the Host header is not the address of the connection.
+        reached = ends.enter_context(socket.create_connection(("127.0.0.1", port), 20))
+        connect(f"ws://{host}:{port}/ws", sock=reached, additional_headers=headers).close()
 
 
 def test_a_wrong_message_is_answered_and_the_game_goes_on(url):

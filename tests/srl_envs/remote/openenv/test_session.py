@@ -1,6 +1,7 @@
 """What a server may say that is wrong: all of it an EnvError, none of it believed."""
 
 import json
+import socket
 import threading
 from contextlib import contextmanager
 
@@ -181,3 +182,14 @@ def test_a_good_turn_is_read_and_who_left_is_gone():
         assert rewards == {"a": 1.0, "b": 0.5} and terminations == {"a": False, "b": True}
         assert game.agents == ["a"]
         game.close()
+
+
+@pytest.mark.parametrize("variable", ["http_proxy", "https_proxy"])
+def test_no_proxy_is_used_on_this_machine(monkeypatch, variable):
+    with socket.create_server(("127.0.0.1", 0)) as proxy, saying(FIRST) as url:
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        session = Session(url)
+        assert session.reset().observation == {"at": 0}
+        session.close()

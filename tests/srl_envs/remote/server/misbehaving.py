@@ -8,10 +8,13 @@ from srl_envs.games.coop_compete.env import CoopCompete
 
 HELD = threading.Event()
 """Steps hang until it is set."""
+BEGAN = threading.Event()
+"""Set by a step."""
 
 
 class Hanging(CoopCompete):
     def step(self, actions):
+        BEGAN.set()
         HELD.wait()
         return super().step(actions)
 

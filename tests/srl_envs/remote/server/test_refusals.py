@@ -9,10 +9,12 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from srl_agents.scripted.game_player import ScriptedPlayer
 from srl_envs.errors import EnvError
 from srl_envs.remote import connect
 from srl_envs.remote.errors import RemoteError
 from srl_envs.remote.protocol import environments_pb2 as pb
+from srl_envs.remote.server import service, turns
 from srl_envs.remote.values import to_value
 from tests.srl_envs.remote.server import misbehaving
 
@@ -31,7 +33,7 @@ def raw(running, method, data, token=""):
     return refused.value.code().name
 
 
-def test_without_a_token_nothing_but_health_answers(start):
+def test_without_a_token_nothing_but_a_health_check_answers(start):
     running = start(tokens=TOKENS)
     for wrong in ("", "c" * 20, "a" * 19):
         assert raw(running, "Describe", b"", wrong) == "UNAUTHENTICATED"
@@ -108,10 +110,20 @@ class HeldPlayer:
     def __init__(self):
         self.began, self.free = threading.Event(), threading.Event()
 
-    def __call__(self, env, players, seed):
+    def __call__(self, env, players, seed, at_turn):
         self.began.set()
         assert self.free.wait(60)
         raise EnvError("nothing was played")
+
+
+class EndlessPlayer(HeldPlayer):
+    """Plays one step after another, all of them the first."""
+
+    def __call__(self, env, players, seed, at_turn):
+        self.began.set()
+        while True:
+            at_turn(1)
+            time.sleep(0.001)
 
 
 def test_games_whose_client_is_gone_count_until_they_end(start):
@@ -132,6 +144,90 @@ def test_games_whose_client_is_gone_count_until_they_end(start):
             player.free.set()
         while server.describe().open_sessions:
             time.sleep(0.01)
+
+
+@pytest.mark.parametrize("ended", ["cancelled", "slow"])
+def test_an_endless_game_ends_with_its_call(start, ended):
+    player = EndlessPlayer()
+    running = start(player=player, step_seconds=0.3 if ended == "slow" else 60.0)
+    request = pb.PlayRequest(
+        environment="coop_compete_v0", options=to_value({}), players={"agent_0": "one"}, seeds=[1]
+    )
+    with connect(running.address) as server:
+        playing = server._calls["Play"](request)
+        assert player.began.wait(60)
+        if ended == "cancelled":
+            playing.cancel()
+        else:
+            assert playing.code().name == "DEADLINE_EXCEEDED"
+        while server.describe().open_sessions or running.service._threads.hung:
+            time.sleep(0.01)
+
+
+def test_an_episode_has_a_limit_of_steps(start, monkeypatch):
+    monkeypatch.setattr(service, "MOST_AGENT_STEPS", 8)
+    monkeypatch.setattr(turns, "MOST_STEPS", 3)
+    running = start(player=ScriptedPlayer())
+    options = {"num_agents": 2, "max_cycles": 10**9}
+    with connect(running.address) as server:
+        players = dict.fromkeys(["agent_0", "agent_1"], "always_cooperate")
+        with pytest.raises(RemoteError, match="at most 4 steps"):
+            list(server.play("coop_compete_v0", players, [1], **options))
+        env = server.env("coop_compete_v0", **options)
+        for _ in range(2):
+            env.reset(seed=0)
+            for _ in range(3):
+                env.step(dict.fromkeys(env.agents, 0))
+            with pytest.raises(RemoteError, match="at most 3 steps"):
+                env.step(dict.fromkeys(env.agents, 0))
+    assert running.refused == {"too many steps": 3}
+
+
+def test_a_cancelled_call_plays_no_further_session(start):
+    misbehaving.HELD.clear()
+    misbehaving.BEGAN.clear()
+    running = start(environments=[f"{OWN}:hanging"])
+    with connect(running.address) as server:
+        games = server.vector(f"{OWN}:hanging", 2)
+        games.reset(seed=0)
+        steps = [one.to_step(dict.fromkeys(one.agents, 0)) for one in games.envs]
+        stepping = server._calls["Step"].future(pb.StepRequest(sessions=steps))
+        sessions = [running.service.sessions.all()[step.session] for step in steps]
+        assert misbehaving.BEGAN.wait(60)
+        stepping.cancel()
+        while running.service._gate._calls:  # until the server notices the end of the call
+            time.sleep(0.01)
+        misbehaving.HELD.set()
+        while any(session.busy for session in sessions):
+            time.sleep(0.01)
+        assert [session.turn for session in sessions] == [2, 1]
+
+
+def test_one_client_leaves_a_thread_to_the_others(start):
+    misbehaving.HELD.clear()
+    running = start(environments=[f"{OWN}:hanging", "coop_compete_v0"], tokens=TOKENS, threads=2)
+    with (
+        connect(running.address, token=TOKENS[0]) as one,
+        connect(running.address, token=TOKENS[1]) as other,
+    ):
+        games = [one.env(f"{OWN}:hanging") for _ in range(3)]
+        for game in games:
+            game.reset(seed=0)
+        stepping = [
+            one._calls["Step"].future(
+                pb.StepRequest(sessions=[game.to_step(dict.fromkeys(game.agents, 0))]),
+                metadata=one._metadata,
+            )
+            for game in games
+        ]
+        while not all(session.busy for session in running.service.sessions.all().values()):
+            time.sleep(0.01)
+        env = other.env("coop_compete_v0")
+        env.reset(seed=0)
+        env.step(dict.fromkeys(env.agents, 0))
+        assert not any(step.done() for step in stepping)
+        misbehaving.HELD.set()
+        assert all(step.result().frames for step in stepping)
 
 
 def test_a_call_has_a_limit_of_games(start):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from srl_envs.errors import EnvConfigError
+from srl_envs.sandbox.errors import SandboxError
 from srl_envs.tasks.tool_use.errors import ToolError
 from srl_envs.tasks.tool_use.parsing import CALLS_A_TURN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.registry import RESULT_LENGTH, Tool, ToolRegistry
@@ -134,6 +135,43 @@ def test_long_results_are_cut_and_are_text(registry):
     result = registry.call(ToolCall("repeat", {"text": "ab\ud800", "times": 999}))
     assert len(result.content) == RESULT_LENGTH and result.content.endswith("(cut)")
     result.content.encode()
+
+
+def weather(town: str) -> Any:
+    """Tell the weather.
+
+    Args:
+        town: The town.
+    """
+    return {"Tarn": object()}[town]
+
+
+@pytest.mark.parametrize(
+    ("town", "error", "said"),
+    [
+        ("Bree", KeyError, "KeyError: 'Bree'"),
+        ("Tarn", TypeError, "TypeError: Object of type object is not JSON serializable"),
+    ],
+)
+def test_an_exception_of_a_tool_is_text_for_the_model_unless_strict(caplog, town, error, said):
+    call = ToolCall("weather", {"town": town})
+    lenient = ToolRegistry([Tool.of(weather, error.__name__)])
+    for _ in range(2):
+        result = lenient.call(ToolCall(error.__name__, {"town": town}))
+        assert (result.ok, result.content) == (False, said)
+    [record] = caplog.records  # once, with the traceback
+    assert record.exc_info[0] is error
+    with pytest.raises(error):
+        ToolRegistry([Tool.of(weather, strict=True)]).call(call)
+
+
+def test_a_failing_environment_is_no_result_of_a_tool():
+    def broken() -> str:
+        """Run a program."""
+        raise SandboxError("the sandbox is lost")
+
+    with pytest.raises(SandboxError):
+        ToolRegistry([Tool.of(broken)]).call(ToolCall("broken", {}))
 
 
 CALL = {"name": "f", "arguments": {"x": 1}}

@@ -9,10 +9,13 @@ import shutil
 import pytest
 
 from srl_agents.episode import read_jsonl
+from srl_envs import registry
 from srl_envs.scenarios import lookup
+from srl_envs.wrappers.text_adapter import with_text
 from srl_train import cli
 from srl_train.trainer import Trainer
 from tests.servers.chat_server import chat_server
+from tests.srl_envs.wrappers.third_party_games import Nim
 
 PAVLOV = "coop_compete_pair_v0.pavlov"
 FEW = ["--episodes", "2", "--scenario", PAVLOV]
@@ -310,6 +313,34 @@ def test_any_player_takes_the_background(trained, tmp_path, capsys):
     scripted = evaluated([*words, "agent_1=always_compete"], tmp_path)["scores"][0]
     # Tit for tat cooperates once, then competes like its partner.
     assert 0 < scripted["cooperation_rate"] < 1 and score["episodes"] != scripted["episodes"]
-    assert "no agent 'agent_0', give one of agent_1" in refused([*words, "agent_0=tiny"], capsys)
-    alone = ["--scenario", "maze_v0.small", "--policy", "explorer", "--background", "explorer"]
-    assert "every agent of maze_v0.small is focal" in refused(alone, capsys)
+    assert "'agent_9', give one of agent_0, agent_1" in refused([*words, "agent_9=tiny"], capsys)
+    alone = ["--scenario", "maze_v0.small", "--policy", "explorer", "--background"]
+    assert "give AGENT=explorer for one of agent_0" in refused([*alone, "explorer"], capsys)
+    assert "leave one to --policy" in refused([*alone, "agent_0=explorer"], capsys)
+
+
+def test_any_agent_of_an_own_environment_may_be_a_partner(tmp_path, capsys):
+    own = f"{__name__}:own_game"
+    words = ["--environment", own, "--policy", "always_cooperate", "--episodes", "2"]
+    record = evaluated([*words, "--background", "agent_1=always_compete"], tmp_path)
+    [score] = record["scores"]
+    assert score["scenario"]["focal"] == ["agent_0"]
+    assert score["episodes"][0]["seats"] == {
+        "agent_0": "always_cooperate", "agent_1": "always_compete",
+    }  # fmt: skip
+    told = capsys.readouterr().out
+    assert "outcomes" in told and not re.search(r"\band\b\n", told)
+
+
+def test_a_game_that_reports_nothing_has_no_column_of_outcomes(tmp_path, capsys):
+    words = ["--environment", f"{__name__}:own_game_of_nothing", "--policy", "uniform"]
+    evaluated([*words, "--episodes", "2"], tmp_path)
+    assert "outcomes" not in capsys.readouterr().out
+
+
+def own_game():
+    return registry.make("coop_compete_pair_v0", max_cycles=2)
+
+
+def own_game_of_nothing():
+    return with_text(Nim(), rules="Take the last stick.", answers=("one", "two"))

@@ -1,0 +1,134 @@
+"""Policies of the user's own, by the name 'module:Class'."""
+
+import sys
+
+import pytest
+
+from srl_agents.episode import Decision
+from srl_agents.errors import PolicyError
+from srl_agents.evaluation.scenarios import score
+from srl_agents.policy import PerAgentPolicy
+from srl_agents.scripted.game_player import ScriptedPlayer
+from srl_agents.scripted.registry import classic_policy, is_scripted
+from srl_envs import registry
+from srl_envs.errors import UntrustedError
+from srl_envs.loading import references
+from srl_envs.scenarios.scenario import Scenario
+
+A_NUMBER = 3
+
+
+class Zero(PerAgentPolicy):
+    """Always play the action 0."""
+
+    def __init__(self, action=0):
+        self.action = action
+
+    def decide(self, seen, state):
+        return Decision(self.action)
+
+
+class Last(Zero):
+    """Always play the last action."""
+
+    def __init__(self, env):
+        super().__init__(env.action_space(env.possible_agents[0]).n - 1)
+
+
+class Broken(Zero):
+    def __init__(self):
+        raise ValueError("my bug")
+
+
+class Waiting:
+    def start(self, seed):
+        return None
+
+    async def act(self, seen, states):
+        return [Decision(0) for _ in seen], list(states)
+
+
+def make(env):
+    return Zero(1)
+
+
+def number():
+    return A_NUMBER
+
+
+@pytest.fixture
+def env():
+    return registry.make("coop_compete_pair_v0", max_cycles=2)
+
+
+@pytest.mark.parametrize(("name", "action"), [("Zero", 0), ("Last", 1), ("make", 1)])
+def test_a_class_is_given_the_environment_if_it_takes_one(name, action, env):
+    assert classic_policy(f"{__name__}:{name}", env).action == action
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_such_module:Zero", "No module named 'no_such_module'"),
+        (f"{__name__}:One", "has no function or class 'One'"),
+        (f"{__name__}:A_NUMBER", "has no function or class 'A_NUMBER'"),
+        ("builtins:int", r"is no policy, it has no method start and no act: .* start\(seed\)"),
+        (f"{__name__}:number", "is no policy"),
+        (f"{__name__}:Waiting", "has no method leave"),
+        ("zero", "no scripted policy 'zero'"),
+    ],
+)
+def test_a_name_of_no_policy_is_refused(name, said, env):
+    with pytest.raises(PolicyError, match=said):
+        classic_policy(name, env)
+
+
+def test_an_error_of_the_constructor_stays_as_it_is(env):
+    with pytest.raises(ValueError, match="my bug") as raised:
+        classic_policy(f"{__name__}:Broken", env)
+    assert type(raised.value) is ValueError and raised.traceback[-1].name == "__init__"
+
+
+def test_a_scenario_has_partners_of_the_users_own():
+    half = Scenario(
+        "mine", "coop_compete_pair_v0", "", ("agent_0",), {"agent_1": f"{__name__}:Last"},
+        {"max_cycles": 2, "noise_std": 0.0},
+    )  # fmt: skip
+    agreed = score(half, Zero(1), episodes=1)
+    assert agreed.focal_return == agreed.background_return
+    assert agreed.focal_return > score(half, Zero(0), episodes=1).focal_return
+
+
+@pytest.fixture
+def others(tmp_path, monkeypatch):
+    (tmp_path / "bot_of_others.py").write_text("raise SystemExit\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "bot_of_others:Bot"
+    assert "bot_of_others" not in sys.modules
+
+
+def test_a_record_imports_no_policy(others, env):
+    with references.closed(), pytest.raises(UntrustedError, match="is code that a record names"):
+        classic_policy(others, env)
+
+
+def test_a_client_of_a_server_imports_no_policy(others, env):
+    with pytest.raises(UntrustedError):
+        ScriptedPlayer()(env, {"agent_0": "uniform", "agent_1": others}, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("tit_for_tat", True),
+        ("mybot:Half", True),
+        ("my.bots:Half", True),
+        ("tit_for_tit", False),
+        ("run:model_0", False),
+        ("runs/a:model_0", False),
+        ("openai:o3", False),
+        ("org/model", False),
+    ],
+)
+def test_a_name_says_by_itself_whether_it_is_scripted(name, expected):
+    assert is_scripted(name) == expected

@@ -1,0 +1,110 @@
+"""The policy of docs/agents/own_opponent.md in every command that names a policy."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from srl_agents.episode import read_jsonl
+from srl_train import cli
+from srl_train.config.yaml_file import dump
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "agents" / "own_opponent.md").read_text(encoding="utf-8")
+OWN = "mybot:Sticky"
+PAIR = "coop_compete_pair_v0"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The current folder with the page's mybot.py in it, as the `srl` command starts there."""
+    [code] = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+    (tmp_path / "mybot.py").write_text(code)
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", os.getcwd())])
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("mybot", None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"eval --scenario {PAIR}.pavlov --policy {OWN} --background {OWN} --episodes 2",
+        f"crossplay uniform {OWN} --environment {PAIR} --set max_cycles=2 --episodes 2",
+        f"collect --environment {PAIR} --players {OWN} --episodes 2 --out games.jsonl",
+        f"play {PAIR} --opponent {OWN} --set max_cycles=1",
+    ],
+)
+def test_an_own_policy_plays_by_its_name(words, here, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO("cooperate\n"))
+    assert srl(words) == 0
+    assert re.search(
+        OWN if words.startswith(("eval", "cross")) else "Sticky|written", shown(capsys)
+    )
+
+
+def test_a_run_trains_and_resumes_with_an_own_policy(here, short_run, capsys):
+    config = short_run(models__count=1, rounds=1, checkpoints__every=1, seats={"agent_1": OWN})
+    (here / "config.yaml").write_text(dump(config))
+    assert srl("train config.yaml --out run --quiet") == 0
+    sys.modules.pop("mybot")
+    assert srl("train --resume --out run --set rounds=2 --set logging.episodes=1 --quiet") == 0
+    assert "resuming at round 1 of 2" in shown(capsys)
+    [path] = (here / "run" / "episodes").glob("*1.jsonl")
+    assert {game.seats["agent_1"] for game in read_jsonl(path)} == {OWN}
+
+
+def test_a_run_of_others_imports_no_policy(here, short_run, tiny_folder, capsys):
+    run = here / "run"
+    (run / "models").mkdir(parents=True)
+    (run / "models" / "model_0").symlink_to(tiny_folder)
+    (run / "config.yaml").write_text(dump(short_run(models__count=1, seats={"agent_1": OWN})))
+    assert srl("collect run --episodes 1 --out games.jsonl") == 2
+    assert f"gives agent_1 to {OWN}, which is not of that run" in shown(capsys)
+    assert "mybot" not in sys.modules
+    assert srl("collect run --episodes 1 --out games.jsonl --trust") == 0
+
+
+def test_what_is_wrong_with_an_own_policy_is_told_before_torch(here, capsys):
+    (here / "config.yaml").write_text("models: {count: 1}\nseats: {agent_1: 'mybot:Half'}\n")
+    assert srl("train config.yaml --out run") == 2
+    told = shown(capsys)
+    assert "seats: mybot:Half: module mybot has no function or class 'Half'" in told
+    assert "loading torch" not in told
+
+
+@pytest.mark.slow
+def test_an_own_policy_is_exploited_by_its_name(here):
+    small = "--train rounds=1 --train rollout.group_size=2 --train rollout.groups_per_round=1"
+    words = f"exploit {OWN} --environment {PAIR} --set max_cycles=2 --episodes 2 --quiet {small}"
+    assert srl(words) == 0
+    assert json.loads((here / "exploit" / "exploit.json").read_text())["player"]["name"] == OWN
+
+
+def test_cross_play_of_scripted_policies_needs_the_base_install_alone(here):
+    heavy = ("pydantic", "torch", "transformers", "openskill", "rich")
+    words = f"crossplay uniform {OWN} --environment {PAIR} --set max_cycles=2 --episodes 2".split()
+    script = (
+        f"import sys; sys.modules.update(dict.fromkeys({heavy!r}))\n"
+        f"from srl_train import cli; sys.exit(cli.main({words!r}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert 'no ratings: they need OpenSkill: pip install "core-srl[judge]"' in done.stdout
+
+
+def srl(words):
+    return cli.main(words.split())
+
+
+def shown(capsys):
+    printed = capsys.readouterr()
+    return printed.out + printed.err
