@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from srl_envs.loading.untrusted import printable
+from srl_envs.loading.untrusted import cut, printable
 
 SCHEMA_VERSION = 2
 """Raised when a block's fields change; the page refuses versions that it does not know."""
@@ -291,12 +291,6 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
     if isinstance(value, Sequence):
         return [plain(entry, longest) for entry in value]
     return value
-
-
-def cut(text: str, length: int) -> str:
-    """The text, or its beginning and how much is left out."""
-    left = len(text) - length
-    return text if left <= 0 else f"{text[:length]} […{left} more characters]"
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
