@@ -61,6 +61,15 @@ class OverSeeds(Repeats):
         """The mean and its 95 % interval by Student's t."""
         return Interval(*mean_interval(self))
 
+    @property
+    def equal_within(self) -> float:
+        """Smallest margin within which two one-sided t tests at 5 % show that the mean is zero.
+
+        The margin is the farther end of the 90 % interval (Schuirmann 1987), NaN for one seed.
+        """
+        _, low, high = mean_interval(self, 0.9)
+        return max(abs(low), abs(high))
+
 
 def estimate(values: Sequence[float]) -> Estimate:
     """The mean of independent values."""

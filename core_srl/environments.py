@@ -84,8 +84,8 @@ def create_multi_model_coop_compete_env(
 
 
 def create_multi_model_team_battle() -> MultiModelTrainingEnvironment:
-    """team_battle_v0: two teams of four."""
-    return _made(EnvironmentType.TEAM_BATTLE, "team_battle_v0")
+    """team_battle_v0: two teams of four, and equal rewards in the first 10 episodes of training."""
+    return _made(EnvironmentType.TEAM_BATTLE, "team_battle_v0", warmup_episodes=10)
 
 
 def create_multi_model_staged_env(

@@ -260,7 +260,7 @@ class MultiModelTrainer(trainer.Trainer):
     def train_round(self) -> RoundResult:
         """See Trainer; a round in which something is raised is undone."""
         if self._rounds is None and not self.run.config.engine.play_ahead:
-            self._rounds = InTurn(self.run, undoes=True)
+            self._rounds = InTurn(self.run, at_once=self._interrupts.at_once, undoes=True)
         with as_documented():
             result = super().train_round()
         if isinstance(self._rounds, InTurn):
@@ -270,6 +270,7 @@ class MultiModelTrainer(trainer.Trainer):
     def _claim(self) -> None:
         """Keep another run of the same folder, beside this one: the documents' programs share
         their folders' default name."""
+        self.lock()
         if self._writes and not self._claimed and (place := self.files.set_aside()):
             shown = self.files.folder
             _LOG.warning("%s held a run: it is in %s now", shown, shown.with_name(place.name))

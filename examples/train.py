@@ -5,10 +5,10 @@ python examples/train.py [folder]
 
 import sys
 
-from srl_train.config.learning.credit import CooperativeConfig
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
+from srl_train.modes import CooperativeConfig
 from srl_train.trainer import Trainer
 
 config = RunConfig(

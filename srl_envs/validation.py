@@ -127,14 +127,16 @@ def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, A
 def unchanged_if_refused(env: Any, *others: str) -> Iterator[None]:
     """While an environment begins an episode: where it raises EnvConfigError, these attributes are
     what they were, and its generator, which it may have drawn from before, where it was."""
-    before = {name: getattr(env, name) for name in ("generator", *others)}
-    state = env.generator.bit_generator.state
+    before = {name: getattr(env, name) for name in ("_np_random", *others)}
+    generator = env._np_random  # None before its first draw
+    state = None if generator is None else generator.bit_generator.state
     try:
         yield
     except EnvConfigError:
         for name, value in before.items():
             setattr(env, name, value)
-        env.generator.bit_generator.state = state
+        if generator is not None:
+            generator.bit_generator.state = state
         raise
 
 

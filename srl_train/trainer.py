@@ -7,9 +7,10 @@ import copy
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from srl_agents.errors import RolloutError
 from srl_train.checkpoints import checkpoint
@@ -20,17 +21,21 @@ from srl_train.distributed import processes
 from srl_train.engine import evaluation, resume
 from srl_train.engine.assemble import assemble
 from srl_train.engine.games import grow_pools
+from srl_train.engine.interrupts import Interrupts
 from srl_train.engine.offline.progress import planned
 from srl_train.engine.play_ahead import rounds_of
 from srl_train.engine.records import summaries
 from srl_train.engine.records.recorder import Recorder
 from srl_train.engine.rounds import RoundResult, Rounds
-from srl_train.engine.run_files import RunFiles, refuse_unwritable
+from srl_train.engine.run_files import RunFiles
 from srl_train.engine.state import Run
-from srl_train.errors import CheckpointNotFound, TrainingError
+from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.metrics import Progress, Sink, failed_games, unreadable_answers
 from srl_train.players.learning_models import ModelObject
 from srl_train.updates import UpdateStrategy
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 
 class Trainer:
@@ -79,7 +84,12 @@ class Trainer:
         self._run: Run | None = None
         self._built_from: RunConfig | None = None
         self._saved, self._claimed = (0, 0), False
+        self._lock: BaseFileLock | None = None
+        self._newest: list[str] = []
+        """The newest checkpoint when the folder was last unlocked."""
         self._stop = threading.Event()
+        self._interrupts = Interrupts(self._stop)
+        self._saved_at = time.monotonic()
         self._rows: list[dict[str, Any]] = []
 
     @property
@@ -110,54 +120,73 @@ class Trainer:
         return self._recorder.is_open or run.position > (0, 0)
 
     async def train(self) -> dict[str, Any]:
-        """All remaining rounds, in a worker thread; see `fit`.
+        """Run all remaining rounds in a worker thread; see `fit`.
 
-        Cancelling the task ends training after the round under way and saves a checkpoint.
+        Cancelling the task, or SIGTERM, ends training after the current round and saves a
+        checkpoint.
         """
         self._stop.clear()
-        work = asyncio.create_task(asyncio.to_thread(self.fit))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            self._stop.set()
-            await work
-            raise
+        with self._interrupts:
+            work = asyncio.create_task(asyncio.to_thread(self.fit))
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                self._stop.set()
+                await work
+                raise
 
     def fit(self) -> dict[str, Any]:
-        """What is left of the stages, then all remaining rounds.
+        """Run the remaining stages, then all remaining rounds.
+
+        SIGINT and SIGTERM save the last complete round and then end the program, if they would have
+        ended it: at once while games are played, after the current update otherwise.
 
         Returns training_completed, total_episodes, training_time (seconds), training_metrics,
         final_model_states, checkpoints_saved, evaluation and stages.
         """
-        run, done = self.run, False
+        run = self.run
+        with self.files.on_full_disk():
+            completed = self._fit(run)
+        return summaries.results(run, self._rows, completed, self.checkpoints_saved)
+
+    def _fit(self, run: Run) -> bool:
+        """Return whether all stages and rounds are done."""
+        done = False
         self.is_training = True
         try:
-            try:
-                self.train_stages()
-                while run.next_round < run.config.rounds and not self._stopping:
-                    self.train_round()
-                self._settle()
-            finally:
-                self._close()
-            completed = run.completed
-            # All that was learned is saved, though more games are played, which may fail.
-            if completed:
-                self.save_models()
-            try:
+            with self._interrupts:
+                try:
+                    self.train_stages()
+                    while run.next_round < run.config.rounds and not self._stopping:
+                        self.train_round()
+                    self._settle()
+                except KeyboardInterrupt:
+                    if len(self._interrupts.received) != 1:
+                        raise
+                finally:
+                    self._close()
+                completed = run.completed
+                # All that was learned is saved, though more games are played, which may fail.
                 if completed:
-                    grow_pools(run, run.next_round)  # the last checkpoint has the last snapshots
-            finally:
-                if run.position > self._saved:
-                    self.save_checkpoint(final=completed)
-            self._recorder.summary(self.run)
-            if completed:
-                self.evaluate("after")
+                    self.save_models()
+                try:
+                    if completed:
+                        grow_pools(run, run.next_round)  # the last checkpoint has the last ones
+                finally:
+                    if run.position > self._saved:
+                        self.save_checkpoint(final=completed)
                 self._recorder.summary(self.run)
-            done = completed
+                if completed:
+                    self.evaluate("after")
+                    self._recorder.summary(self.run)
+                done = completed
         finally:
-            self._recorder.close(finished=done)
-            self.is_training = False  # only now: `shutdown` waits for it before it saves
-        return summaries.results(run, self._rows, completed, self.checkpoints_saved)
+            try:
+                self._recorder.close(finished=done)
+            finally:
+                self._unlock()
+                self.is_training = False  # only now: `shutdown` waits for it before it saves
+        return done
 
     def train_stages(self) -> None:
         """What is left to learn from data before the rounds: `sft`, then `dpo`; nothing where
@@ -174,14 +203,13 @@ class Trainer:
         from srl_train.engine.offline.stage import Stage
 
         run = self.run
-        every = run.config.checkpoints.every
         began = time.perf_counter()
         with self._recorder.stage(run) as rows, Stage(run, name, self.files.data) as stage:
             while not stage.finished and not self._stopping:
                 rows.write(stage.train_pass())
                 run.seconds += time.perf_counter() - began
                 began = time.perf_counter()
-                if every and run.stages.passes % every == 0 and not stage.finished:
+                if self._is_due(run.stages.passes) and not stage.finished:
                     self.save_checkpoint()
         if not stage.finished:
             return
@@ -191,7 +219,7 @@ class Trainer:
         try:
             self._evaluate_stage(name)
         finally:  # what was learned is not lost where games fail
-            if every:
+            if run.config.checkpoints.every:
                 self.save_checkpoint()
 
     def _evaluate_stage(self, name: str) -> None:
@@ -216,17 +244,26 @@ class Trainer:
         if self._rounds is None:
             self._settle()
             record = self.files.activity if self._recorder.keeps_rows else None
-            self._rounds = rounds_of(run, record, self._saves_after)
+            self._rounds = rounds_of(run, record, self._saves_after, self._interrupts.at_once)
         result = self._rounds.next_round()
         run.seconds += time.perf_counter() - began
         self._account(result)
-        if self._saves_after(number):
-            self.save_checkpoint()
+        if self._is_due(number + 1):
+            self._settle()
+            if run.next_round < run.config.rounds:
+                self.save_checkpoint()
         return result
 
     def _saves_after(self, number: int) -> bool:
         every, rounds = self.run.config.checkpoints.every, self.run.config.rounds
         return every > 0 and (number + 1) % every == 0 and number + 1 < rounds
+
+    def _is_due(self, done: int) -> bool:
+        """Return whether to save after so many rounds, or passes of stages."""
+        due = self.run.config.checkpoints
+        passed = (time.monotonic() - self._saved_at) / 60
+        late = due.every_minutes > 0 and passed >= due.every_minutes
+        return (due.every > 0 and done % due.every == 0) or processes.any_of(late)
 
     def _account(self, result: RoundResult) -> None:
         """Count and record the next round."""
@@ -253,8 +290,9 @@ class Trainer:
         run = self.run
         self._settle()
         self._claim()
-        name = resume.save(run, self.files.checkpoints, final=final)
-        self._saved = run.position
+        with self.files.on_full_disk():
+            name = resume.save(run, self.files.checkpoints, final=final)
+        self._saved, self._saved_at = run.position, time.monotonic()
         self.checkpoints_saved = [*(c for c in self.checkpoints_saved if c != name), name]
         if self._writes:
             checkpoint.prune(self.files.checkpoints, run.config.checkpoints.keep)
@@ -263,23 +301,36 @@ class Trainer:
         self.checkpoints_saved = [c for c in self.checkpoints_saved if c in there]
         return name
 
+    def resume(self) -> bool:
+        """Load the newest checkpoint; return False for a run stopped before its first checkpoint.
+
+        Such a run starts again, and its rows are replaced. Raises as `load_checkpoint`.
+        """
+        begun = self._has_begun(self.run)
+        with self._locked():
+            saved = any(self.files.checkpoints.glob("[!.]*"))
+            if begun or saved or not self.files.config.is_file():
+                return self.load_checkpoint()
+            self._claimed = True
+            return False
+
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
         """Go on from a checkpoint of this run's folder, the newest by default. Returns True.
 
         Raises CheckpointNotFound (a FileNotFoundError) where there is none.
         """
         run = self.run
-        if checkpoint_id is None:
-            found = checkpoint.list_checkpoints(self.files.checkpoints)
-            if not found:
-                raise CheckpointNotFound(
-                    f"Checkpoint not found: no whole one is in {self.files.checkpoints}. Start "
-                    f"from the beginning; what a stopped run left in {self.files.folder} has to be "
-                    "removed first"
-                )
-            checkpoint_id = found[0]
-        self._end_rounds()
-        resume.load(run, self.files.checkpoints, checkpoint_id)
+        with self._locked():
+            if checkpoint_id is None:
+                found = checkpoint.list_checkpoints(self.files.checkpoints)
+                if not found:
+                    raise CheckpointNotFound(
+                        f"Checkpoint not found: no whole one is in {self.files.checkpoints}. Start "
+                        f"from the beginning with another folder, or remove {self.files.folder}"
+                    )
+                checkpoint_id = found[0]
+            self._end_rounds()
+            resume.load(run, self.files.checkpoints, checkpoint_id)
         self._torn = False
         self._saved = run.position
         self._claimed = True
@@ -289,10 +340,11 @@ class Trainer:
         """Write every model as its users load it, into RUN/models."""
         self._settle()
         self._claim()
-        for name, learner in self.run.learners.items():
-            learner.save_model(self.files.models / name)
-            if self._writes:
-                write_card(self.files.models / name, name, yaml_file.to_tree(self.run.config))
+        with self.files.on_full_disk():
+            for name, learner in self.run.learners.items():
+                learner.save_model(self.files.models / name)
+                if self._writes:
+                    write_card(self.files.models / name, name, yaml_file.to_tree(self.run.config))
         processes.wait()
         return self.files.models
 
@@ -336,6 +388,7 @@ class Trainer:
         self._close()
         self._recorder.close(finished=self._run is not None and self._run.completed)
         self._end_servers()
+        self._unlock()
 
     def __enter__(self) -> Self:
         return self
@@ -348,11 +401,49 @@ class Trainer:
         """Whether any process was told to stop: all of them end after the same round."""
         return processes.any_of(self._stop.is_set())
 
+    def lock(self) -> None:
+        """Lock the run's folder until `fit` or `close` ends, as all that writes into it does first.
+
+        Raises ConfigError if another process or Trainer has the lock, or has trained in the folder
+        since this Trainer released it.
+        """
+        if not self._writes or self._lock is not None:
+            return
+        lock = self.files.lock()
+        if self._claimed and self._newest != self._newest_checkpoint():
+            lock.release()
+            raise ConfigError(
+                f"another Trainer has saved into {self.files.checkpoints} since this one ended: "
+                "build a new Trainer and load a checkpoint"
+            )
+        self._lock = lock
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Lock the run's folder, and keep a new lock only if nothing is raised."""
+        before = self._lock
+        self.lock()
+        try:
+            yield
+        except BaseException:
+            if before is None:
+                self._unlock()
+            raise
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._newest = self._newest_checkpoint()
+            self._lock.release()
+            self._lock = None
+
+    def _newest_checkpoint(self) -> list[str]:
+        return checkpoint.list_checkpoints(self.files.checkpoints)[:1]
+
     def _claim(self) -> None:
         """Refuse, before the first file is written, to write over another run."""
-        if self._writes and not self._claimed:
-            self.files.refuse_to_overwrite()
-            refuse_unwritable("the run's folder", self.files.config)
+        with self._locked():
+            if self._writes and not self._claimed:
+                self.files.refuse_to_overwrite()
         self._claimed = True
 
     def _begin(self) -> None:
@@ -362,6 +453,7 @@ class Trainer:
         run = self.run
         run.stages.refuse_missing_files(run.config)
         self._claim()
+        self._saved_at = time.monotonic()
         if not run.completed:
             run.evaluations.pop("after", None)  # of a run that has more rounds now
         self._recorder.open(run)
@@ -390,7 +482,8 @@ class Trainer:
         every time, and keep what comes of it under `when`. Raises RolloutError where all fail."""
         episodes = self.run.config.logging.evaluation_episodes
         if episodes:
-            measured, played = evaluation.evaluate(self.run, episodes)
+            with self._interrupts.at_once():
+                measured, played = evaluation.evaluate(self.run, episodes)
             if measured["raw_reward"] is None:
                 raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
             self.run.evaluations[when] = measured

@@ -41,8 +41,11 @@ PLACES = dict.fromkeys(
 ) | {
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),
     "pydantic": (
+        "srl_train/credit.py",
+        "srl_train/modes.py",
         "srl_train/config/*",
         "srl_extensions/*",
+        "srl_train/engine/saved_state.py",
         "compat/mrlm/mrlm/config/*",
         "core_srl/config/multi_model.py",
         "benchmarks/*",

@@ -61,10 +61,6 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
         "models that meet every tenth round earn what those earn that meet every round",
         "federated.claims:FEDERATED_COMMUNICATION",
     ),
-    "federated_adapters": (
-        "adapters that share a factor are averaged exactly",
-        "federated.claims:FEDERATED_ADAPTERS",
-    ),
     "learner_repairs": (
         "every agent is trained alike, and equal models and starts are treated alike",
         "repairs.claims:LEARNER_REPAIRS",

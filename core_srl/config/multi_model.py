@@ -31,6 +31,7 @@ from core_srl.models import (
     same_weights,
     types_here,
 )
+from srl_train.config.bounds import MOST_MODELS
 from srl_train.config.run import CheckpointsConfig, RunConfig
 from srl_train.config.section import Section
 from srl_train.config.yaml_file import from_tree, section_from_tree
@@ -74,7 +75,7 @@ class MultiModelConfig(Section):
 
     model_config = ConfigDict(frozen=False)
 
-    num_models: int = 4
+    num_models: Annotated[int, Field(le=MOST_MODELS)] = 4
     """Models that play together, one agent each in the default environment."""
     model_types: Annotated[list[str], Field(min_length=1)] = Field(
         default_factory=lambda: [*DOCUMENTED_TYPES]

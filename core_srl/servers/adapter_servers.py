@@ -35,7 +35,6 @@ from srl_agents.serving.command import ServerSpec
 from srl_agents.serving.fleet import Fleet
 from srl_agents.serving.gpus import find_gpus
 from srl_agents.serving.server import logs_folder
-from srl_train.checkpoints.adapter_folders import UNREADABLE
 from srl_train.errors import ConfigError
 from srl_train.players.publisher import weights_digest
 from srl_train.players.served.models import TokenFacts
@@ -264,7 +263,7 @@ class DistributedLoRAScheduler:
         try:
             await asyncio.to_thread(shutil.copytree, folder, own)
             digest = weights_digest(load_peft_weights(str(own), device="cpu"))
-        except UNREADABLE as error:
+        except Exception as error:  # PEFT raises errors of any class for damaged files
             raise BackendError(f"cannot read the adapter {str(folder)!r}: {error}") from error
         made = ModelVersion(backend.name, version, config.name, digest)
         await self._publications.publish(config.name, Publication(made, name, own, expected))

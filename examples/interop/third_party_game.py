@@ -15,10 +15,10 @@ from pettingzoo.utils import BaseParallelWrapper
 from srl_envs import check_environment
 from srl_envs.text.env import TextEnv
 from srl_envs.wrappers.text_adapter import with_text
-from srl_train.config.learning.credit import CooperativeConfig
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import RolloutConfig, RunConfig
+from srl_train.modes import CooperativeConfig
 from srl_train.trainer import Trainer
 
 ROUNDS = 4

@@ -147,7 +147,10 @@ class Handshake:
         needed = min(int(np.ceil((noise / PRECISION) ** 2)), MOST_SAMPLES)
         error = DOUBT * noise / float(np.sqrt(self._needed))
         rivals = in_question(leader_KK, follower_KK, agreement, error)
-        if not self._again and needed > self._needed and set(rivals) > set(agreement.cells):
+        # A cycle of two joint actions is also in doubt where one of the two alone may be better.
+        unsure = any(set(agreement.cells) != {cell} for cell in rivals)
+        if not self._again and needed > self._needed and unsure:
+            rivals = sorted({*rivals, *agreement.cells})
             self._again, self._needed, self._cells = True, needed, rivals
             self._ask(heard)
         else:
@@ -167,14 +170,13 @@ def in_question(
     agreement: Agreement,
     error: float,
 ) -> list[Cell]:
-    """The joint actions of the agreement, and those that are better if both are off by `error`."""
+    """Return the joint actions that are no worse than the agreement if both are off by `error`."""
     _, sure_2 = maximin(np.stack([leader_KK, follower_KK.T]))
     value_J2 = np.stack([leader_KK.ravel(), follower_KK.ravel()], axis=1) + error
     agreed_12 = np.array([[agreement.row, agreement.column]]) - error
     tables = sure_2, leader_KK, follower_KK
     possible_J = product_of_gains(value_J2, *tables) >= product_of_gains(agreed_12, *tables)
-    cells = {divmod(int(cell), len(leader_KK)) for cell in np.flatnonzero(possible_J)}
-    return sorted(cells | set(agreement.cells))
+    return [divmod(int(cell), len(leader_KK)) for cell in np.flatnonzero(possible_J)]
 
 
 def _number(bits: Sequence[int]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Hashable, Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,32 +49,49 @@ def percentile_interval(resampled: ArrayLike) -> tuple[float, float]:
     return float(low), float(high)
 
 
-# The .975 quantiles of Student's t with 1, 2, ... degrees of freedom.
-_T = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
+def mean_interval(
+    values: Sequence[float], confidence: float = CONFIDENCE
+) -> tuple[float, float, float]:
+    """Return (mean, low, high): Student's t interval of the mean of independent values.
 
-
-def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """(mean, low, high): the 95 % interval by Student's t, for a few independent values such as
-    one per seed, of which a bootstrap's interval is too narrow. NaN is left out; the ends are NaN
-    for a single value."""
+    The interval suits a few values, such as one per seed, of which a bootstrap interval is too
+    narrow. NaN is left out. Both ends are NaN for a single value.
+    """
     known = [value for value in values if math.isfinite(value)]
     if not known:
         return math.nan, math.nan, math.nan
     mean = statistics.fmean(known)
     if len(known) < 2:
         return mean, math.nan, math.nan
-    half = _t_quantile(len(known) - 1) * statistics.stdev(known) / math.sqrt(len(known))
+    error = statistics.stdev(known) / math.sqrt(len(known))
+    half = t_quantile(confidence, len(known) - 1) * error
     return mean, mean - half, mean + half
 
 
-def _t_quantile(freedom: int) -> float:
-    if freedom <= len(_T):
-        return _T[freedom - 1]
-    z = statistics.NormalDist().inv_cdf((1.0 + CONFIDENCE) / 2)
-    # Cornish and Fisher's expansion (Abramowitz and Stegun 1964, 26.7.5).
-    return (
-        z
-        + (z**3 + z) / (4 * freedom)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
-    )
+@cache
+def t_quantile(confidence: float, freedom: int) -> float:
+    """Return the t for which |T| <= t with this probability.
+
+    Args:
+        confidence: Probability in (0, 1).
+        freedom: Degrees of freedom of Student's T, at least 1.
+    """
+    # The distribution function is a finite sum, and SciPy is no dependency.
+    low, high = 0.0, 1.0
+    while _within(high, freedom) < confidence:
+        low, high = high, 2.0 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if _within(middle, freedom) < confidence else (low, middle)
+    return high
+
+
+def _within(t: float, freedom: int) -> float:
+    """Return P(|T| <= t) of Student's T (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4)."""
+    angle = math.atan2(t, math.sqrt(freedom))
+    odd = freedom % 2
+    term, total = (math.cos(angle) if odd else 1.0), 0.0
+    for k in range(2 if odd else 1, freedom, 2):
+        total += term
+        term *= k / (k + 1) * math.cos(angle) ** 2
+    total *= math.sin(angle)
+    return 2.0 / math.pi * (angle + total) if odd else total

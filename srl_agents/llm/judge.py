@@ -70,7 +70,7 @@ class LLMJudge:
         self.name = f"judge {backend.name}"
         self.so_far = JudgedSoFar()
         self._backend, self._sampling, self._adapter = backend, sampling, adapter
-        self._rng = np.random.default_rng(seed)
+        self._seed = seed
         if isinstance(backend, ChatModel):
             backend.check(sampling)
             if adapter is not None:
@@ -94,8 +94,12 @@ class LLMJudge:
         return Verdict(pro, 1.0 - pro, info)
 
     def _answers(self, questions: Sequence[str]) -> list[str]:
+        # Seeds follow from the questions: a verdict does not depend on the debates before it.
+        seeds = [
+            seed_from(np.random.default_rng([self._seed, *words.encode()])) for words in questions
+        ]
         # Judged inside an environment's step, which waits for the verdict.
-        return run(self._asked(questions, list(map(seed_from, self._rng.spawn(len(questions))))))
+        return run(self._asked(questions, seeds))
 
     async def _asked(self, questions: Sequence[str], seeds: Sequence[int]) -> list[str]:
         backend = self._backend

@@ -38,7 +38,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         if not self.possible_agents:
             raise PolicyError(f"partners play all of {', '.join(agents)}: leave one out")
         self._partners = dict(partners)
-        self._draws = np.random.default_rng(0)
+        self._draws: np.random.Generator | None = None
         self._memories: dict[str, Any] = {}
         self._seen: dict[str, AgentObservation] = {}
 
@@ -53,7 +53,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         """Start an episode."""
         self._leave()
         observations, infos = self.env.reset(seed=seed, options=options)
-        if seed is not None:
+        if seed is not None or self._draws is None:
             self._draws = np.random.default_rng(seed)
         start = int(self._draws.integers(2**32)) if seed is None else seed
         agents = self.env.possible_agents

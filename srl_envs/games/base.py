@@ -132,7 +132,7 @@ class SimultaneousGame(RoundGame):
         """`count` clipped normal numbers times `noise_std`, from this environment's generator."""
         if len(self._noise) < count:
             # In blocks: one call of the generator takes longer than the rest of a round's rules.
-            block = self.generator.standard_normal(count + NOISE_BLOCK)
+            block = self.np_random.standard_normal(count + NOISE_BLOCK)
             block = block.clip(-NOISE_LIMIT, NOISE_LIMIT) * self.noise_std
             self._noise = block.tolist()[::-1] + self._noise
         return [self._noise.pop() for _ in range(count)]

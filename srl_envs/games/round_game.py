@@ -12,6 +12,7 @@ from pettingzoo import ParallelEnv
 
 from srl_envs.errors import EnvError
 from srl_envs.loading.untrusted import printable
+from srl_envs.seeding import RandomSource
 from srl_envs.text.spaces import TEXT_LENGTH, SpacesOfAgents, TextSpace
 from srl_envs.text.view import TextView
 from srl_envs.validation import (
@@ -41,11 +42,11 @@ def metadata_of(
     }
 
 
-class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """A PettingZoo ParallelEnv in rounds, until it is decided or `max_cycles` are over.
 
     SimultaneousGame and FreeTextGame are the two kinds; what a game of theirs defines is said
-    there. `low` and `high` bound an agent's observation vector.
+    there. `low` and the greatest of `high` bound an agent's observation vector.
     """
 
     metadata: ClassVar[dict[str, Any]]
@@ -54,7 +55,7 @@ class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     """How this environment reads and is answered."""
     teams: Mapping[str, str] | None = None
     """Agent -> team, where the game has teams."""
-    _restored: ClassVar[Sequence[str]] = ("rounds", "played")
+    _restored: ClassVar[Sequence[str]] = ("rounds", "played", "_episode")
     """Attributes that a refused reset leaves as they were."""
 
     def __init__(
@@ -74,14 +75,16 @@ class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         self.render_mode: str | None = check_choice(
             "render_mode", render_mode, (None, *self.render_modes)
         )
-        bounds = np.asarray(low, FLOAT), np.asarray(high, FLOAT)
+        # One upper bound for all features: SuperSuit's agent_indicator writes the greatest into
+        # features that it declares to be at most the least.
+        bounds = np.asarray(low, FLOAT), np.full(len(high), max(high), FLOAT)
         self.action_spaces = {agent: self._actions() for agent in agents}
         self.observation_spaces = {agent: self._space_of(spaces.Box(*bounds)) for agent in agents}
         size = len(self.possible_agents)
         self.state_space = spaces.Box(np.tile(bounds[0], size), np.tile(bounds[1], size))
-        self.generator = np.random.default_rng()
         self.played = 0
         self.rounds = self.max_cycles
+        self._episode = -1  # Episodes since the last seed, counted from 0.
         self._begun = False
         self.text_view = self.make_view()
 
@@ -128,8 +131,9 @@ class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     # PettingZoo's interface.
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; a seed restarts all randomness, None carries on from the last.
+        """Start an episode; None continues the random stream of the last seed.
 
+        A seed determines the episode: nothing that was played before has an effect on it.
         Options that the game does not know are ignored, as PettingZoo's own tests want. Raises
         EnvConfigError for a wrong seed, options or `max_cycles`; then nothing has changed.
         """
@@ -138,7 +142,8 @@ class RoundGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         viewed = self.rounds
         with unchanged_if_refused(self, *self._restored):
             if seed is not None:
-                self.generator = np.random.default_rng(seed)
+                self.np_random = np.random.default_rng(seed)
+            self._episode = 0 if seed is not None else self._episode + 1
             self.rounds, self.played = rounds, 0
             self.begin(given)
         if rounds != viewed:

@@ -216,7 +216,7 @@ class TaskEnv(FreeTextGame):
         if named is not None:
             named = whole_number("problem_seed", named, low=0)
         agents = len(self.possible_agents)
-        seeds = self.generator.integers(2**32, size=agents).tolist()
+        seeds = self.np_random.integers(2**32, size=agents).tolist()
         if self.same_problem:
             seeds = seeds[:1] * agents
         if named is not None:

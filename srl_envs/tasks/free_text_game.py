@@ -50,7 +50,7 @@ class FreeTextGame(RoundGame):
 
     A game gives `low` and `high` of an agent's vector, and defines `begin`, `take`, `prompt`,
     `numbers` and `make_view`; it may say more in `first_info`. It may read `played` (turns so far,
-    this one included), `rounds` (of this episode) and `generator`.
+    this one included), `rounds` (of this episode) and `np_random`.
     """
 
     render_modes: ClassVar[Sequence[str]] = RENDER_MODES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,7 @@ def reader(space: spaces.Space[Any], names: Names = None, where: str = "the obse
         )
     if isinstance(space, spaces.Discrete):
         _require_as_many(names, int(space.n), space, where)
-        first, words = int(space.start), names and tuple(names)
-        return lambda value: words[int(value) - first] if words else str(int(value))
+        return partial(_read_choice, names and tuple(names), int(space.start))
     if isinstance(space, spaces.Text):
         _require_as_many(names, 0, space, where)
         return str
@@ -58,12 +58,7 @@ def _parts_reader(space: spaces.Dict | spaces.Tuple[Any], names: Names, where: s
     readers = {
         key: reader(part, named.get(key), f"{where}[{key!r}]") for key, part in parts.items()
     }
-
-    def read(value: Any) -> str:
-        lines = ((str(key).replace("_", " "), say(value[key])) for key, say in readers.items())
-        return "\n".join(f"{label}:{beside(words)}" for label, words in lines)
-
-    return read
+    return partial(_read_parts, readers)
 
 
 def _array_reader(
@@ -77,15 +72,29 @@ def _array_reader(
     _require_as_many(names, size, space, where)
     if names is None:
         return _rows
-    words = tuple(names)
-    if isinstance(space, spaces.MultiBinary):
-        return lambda value: ", ".join(_on(words, value)) or "none"
+    read = _read_switches if isinstance(space, spaces.MultiBinary) else _read_entries
+    return partial(read, tuple(names))
 
-    def read(value: Any) -> str:
-        entries = zip(words, np.ravel(value), strict=True)
-        return ", ".join(f"{word} {_number(entry)}" for word, entry in entries)
 
-    return read
+# Readers are partials of functions, which unlike closures can be pickled.
+
+
+def _read_choice(words: Sequence[str] | None, first: int, value: Any) -> str:
+    return words[int(value) - first] if words else str(int(value))
+
+
+def _read_parts(readers: Mapping[Any, Reader], value: Any) -> str:
+    lines = ((str(key).replace("_", " "), say(value[key])) for key, say in readers.items())
+    return "\n".join(f"{label}:{beside(words)}" for label, words in lines)
+
+
+def _read_switches(words: Sequence[str], value: Any) -> str:
+    return ", ".join(word for word, on in zip(words, np.ravel(value), strict=True) if on) or "none"
+
+
+def _read_entries(words: Sequence[str], value: Any) -> str:
+    entries = zip(words, np.ravel(value), strict=True)
+    return ", ".join(f"{word} {_number(entry)}" for word, entry in entries)
 
 
 def _require_as_many(names: Names, wanted: int, space: spaces.Space[Any], where: str) -> None:
@@ -109,10 +118,6 @@ def _rows(value: Any) -> str:
 
 def _number(value: Any) -> str:
     return f"{round(float(value), 2) + 0.0:g}"  # + 0.0: nothing is called -0
-
-
-def _on(words: Sequence[str], value: Any) -> list[str]:
-    return [word for word, on in zip(words, np.ravel(value), strict=True) if on]
 
 
 def beside(words: str) -> str:

@@ -21,7 +21,7 @@ class ArrayGame(VectorGame):
 
     `game` is the single environment: it has checked the parameters, and its numbers are used. A
     game defines `play_round`, `round_infos` and `begin` or `_first`, and may say more in
-    `static_infos` and `masks`. Its random numbers are `rng`'s, by the generators' method `draw`.
+    `masks`. Its random numbers are `rng`'s, by the generators' method `draw`.
     """
 
     _first: np.ndarray
@@ -39,6 +39,7 @@ class ArrayGame(VectorGame):
         self.rounds = game.rounds
         self.rng = BatchedRng(self.num_envs, self.num_agents, draw)
         self._played = np.zeros(self.num_envs, np.int64)
+        self._episode = np.full(self.num_envs, -1)
 
     # What a game defines.
 
@@ -57,10 +58,6 @@ class ArrayGame(VectorGame):
         """Infos of the round just played: fresh arrays (N, A, ...), dicts of such, or pairs of one
         and which environments have it (N,)."""
         raise NotImplementedError
-
-    def static_infos(self) -> dict[str, np.ndarray]:
-        """Infos that environments have from their reset on: fresh arrays (N, A, ...)."""
-        return {}
 
     def masks(self) -> np.ndarray:
         """Legal actions now, int8 (N, A, actions), a fresh array."""
@@ -94,6 +91,8 @@ class ArrayGame(VectorGame):
     ) -> None:
         self.rng.reseed(env_ids.tolist(), seeds)
         self._played[env_ids] = 0
+        self._episode[env_ids] += 1
+        self._episode[env_ids[[seed is not None for seed in seeds]]] = 0
         self.begin(env_ids, options)
 
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
@@ -109,8 +108,7 @@ class ArrayGame(VectorGame):
         infos = _marked(self.round_infos(), self._shape)
         if fresh.any():
             infos = only(infos, ~fresh)
-        standing = {**self.static_infos(), "action_mask": self.masks()}
-        return {**infos, **_marked(standing, self._shape)}
+        return {**infos, **_marked({"action_mask": self.masks()}, self._shape)}
 
 
 def _marked(infos: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Any]:

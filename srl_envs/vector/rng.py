@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from srl_envs.seeding import RandomSource
+
 BLOCK = 256  # numbers drawn at a time for one environment: more saves nothing
 TOGETHER = 32  # environments whose numbers are laid out at a time, while they are in the cache
 HELD = 1 << 22  # numbers held for all environments together, 8 bytes each
@@ -21,7 +23,7 @@ class BatchedRng:
     """
 
     def __init__(self, num_envs: int, num_agents: int, draw: Draw) -> None:
-        self.generators = [np.random.default_rng() for _ in range(num_envs)]
+        self.sources = [RandomSource() for _ in range(num_envs)]
         self._draw = draw
         rounds = max(1, min(BLOCK, HELD // num_envs) // num_agents)
         self._block = np.empty((rounds, num_envs, num_agents))
@@ -32,7 +34,7 @@ class BatchedRng:
         """Generators from new seeds; None goes on with the old one."""
         for i, seed in zip(env_ids, seeds, strict=True):
             if seed is not None:
-                self.generators[i] = np.random.default_rng(seed)
+                self.sources[i].np_random = np.random.default_rng(seed)
                 self._used[i] = len(self._block)
 
     def next(self, idle: np.ndarray) -> np.ndarray:
@@ -43,7 +45,7 @@ class BatchedRng:
             some = spent[start : start + TOGETHER]
             drawn = np.empty((len(some), rounds, num_agents))
             for i, out in zip(some.tolist(), drawn, strict=True):
-                self._draw(self.generators[i], out=out)
+                self._draw(self.sources[i].np_random, out=out)
             self._block[:, some] = drawn.swapaxes(0, 1)
         self._used[spent] = 0
         first = self._used[0]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import index
 from typing import Any
 
@@ -28,7 +29,7 @@ from pettingzoo.utils.conversions import (
 )
 
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.text.describe import Names, beside, reader
+from srl_envs.text.describe import Names, Reader, beside, reader
 from srl_envs.text.spaces import SpacesOfAgents
 from srl_envs.text.view import LISTED, TO_MOVE, ParseFailure, any_of, cost_of_unread, parse_choice
 from srl_envs.validation import (
@@ -362,9 +363,12 @@ def _from_space(space: spaces.Space[Any], fields: Names, whose: str) -> Describe
     """How observations of `space` read, the mask and what stands alone beside it not by name."""
     where = f"the observation of {whose}"
     if not (isinstance(space, spaces.Dict) and MASK in space.spaces):
-        own = reader(space, fields, where)
-        return lambda agent, seen: f"You see:{beside(own(seen))}"
+        return partial(_seen, reader(space, fields, where), False)
     parts = {key: part for key, part in space.spaces.items() if key != MASK}
     alone = list(parts) == ["observation"]
     read = reader(parts["observation"] if alone else spaces.Dict(parts), fields, where)
-    return lambda agent, seen: f"You see:{beside(read(seen['observation'] if alone else seen))}"
+    return partial(_seen, read, alone)
+
+
+def _seen(read: Reader, alone: bool, agent: str, observation: Any) -> str:
+    return f"You see:{beside(read(observation['observation'] if alone else observation))}"

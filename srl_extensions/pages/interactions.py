@@ -12,7 +12,6 @@ import numpy as np
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.interactions import (
-    FEWEST,
     MEASURES,
     Graph,
     Interactions,
@@ -29,9 +28,8 @@ PERIODS = 6
 FILES = 3
 """Number of files of sample episodes per graph, evenly spread over its rounds."""
 READING = (
-    "Blue: above zero, orange: below; the wider, the more. Pale and dashed: the 95 % interval, "
-    f"games drawn anew, holds zero, or there are fewer than {FEWEST} games; of twenty arrows that "
-    "are nothing, one may not look so."
+    "Blue: above zero, orange: below; the wider, the more. Pale and dashed: the 95 % interval "
+    "includes zero. Intervals are corrected for the number of arrows."
 )
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from peft import PeftConfig, PeftModel, get_peft_model_state_dict
 from peft.utils import load_peft_weights
-from safetensors import SafetensorError
 from transformers import AutoTokenizer
 from transformers.utils import find_adapter_config_file
 
@@ -19,13 +17,15 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.sources import not_loaded, reachable_source_of, source_of
 from srl_agents.llm.hub_names import is_gguf
 from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_envs.validation import shown
 from srl_train.checkpoints.tensor_tree import misfit
 from srl_train.errors import ConfigError
 from srl_train.learners.upstream_warnings import quiet_upstream
 
-UNREADABLE = (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError)
-"""What reading an adapter raises where its files are not there, or damaged, or hold more than
-tensors (adapter_model.bin)."""
+LARGEST_SETTINGS = 2**20
+"""Limit of adapter_config.json in bytes."""
+LARGEST_NUMBER = 2**16
+"""Limit of a whole number in adapter_config.json, such as the rank."""
 _PLAIN_STARTS = (True, False, "gaussian")
 """`init_lora_weights` of adapters whose base is left as it was."""
 
@@ -37,25 +37,58 @@ def adapter_base(name: str) -> str | None:
     """
     if is_gguf(name):
         return None
-    try:
-        source, revised = reachable_source_of(name)
-        settings = find_adapter_config_file(source, **revised)
-        if settings is None:
-            return None
-        base = read_json(read_bytes(Path(settings)))["base_model_name_or_path"]
-    except KeyError:
-        base = None
-    except (OSError, ValueError, TypeError) as error:
-        raise BackendError(f"cannot read the adapter {name!r}: {error}") from error
+    settings = _settings_of(name, *reachable_source_of(name))
+    if settings is None:
+        return None
+    base = settings.get("base_model_name_or_path")
     if not base:
-        raise BackendError(f"{settings} names no base_model_name_or_path to load the adapter on")
+        raise BackendError(
+            f"the adapter {name!r} names no base_model_name_or_path to load the adapter on"
+        )
     return str(base)
+
+
+def _settings_of(name: str, source: str, revised: dict[str, str]) -> dict[str, Any] | None:
+    """Return adapter_config.json, or None if there is none; raise BackendError for a wrong one."""
+    try:
+        file = find_adapter_config_file(source, **revised)
+        if file is None:
+            return None
+        settings = read_json(read_bytes(Path(file), LARGEST_SETTINGS))
+    except (OSError, ValueError, TypeError) as error:
+        raise BackendError(f"cannot load the adapter {name!r}: {error}") from error
+    wrong = _wrong_setting(settings)
+    if wrong is not None:
+        raise BackendError(f"cannot load the adapter {name!r}: {wrong}")
+    return settings  # type: ignore[no-any-return]
+
+
+def _wrong_setting(settings: Any) -> str | None:
+    """Return why PEFT must not read these settings of an adapter; None if it may."""
+    if not isinstance(settings, dict):
+        return f"its settings must be a mapping, got a {type(settings).__name__}"
+    if settings.get("peft_type") != "LORA":
+        return f"peft_type must be 'LORA', got {shown(settings.get('peft_type'))}"
+    # The first makes PEFT import a module by its name, the second copies layers of the base.
+    for key in ("megatron_config", "layer_replication"):
+        if settings.get(key):
+            return f"{key} must be empty, got {shown(settings[key])}"
+    parts: list[Any] = [settings]
+    while parts:
+        part = parts.pop()
+        for value in part.values() if isinstance(part, dict) else part:
+            if isinstance(value, dict | list):
+                parts.append(value)
+            elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+                return f"whole numbers must be at most {LARGEST_NUMBER}, got {shown(value)}"
+    return None
 
 
 def attach(model: Any, adapter: str, name: str = "default") -> Any:
     """A PeftModel with the adapter under `name`: around `model`, or `model` itself where it is one
     already. Raises BackendError where the adapter does not fit."""
     source, revised = source_of(adapter)
+    _settings_of(adapter, source, revised)
     try:
         with quiet_upstream():
             if isinstance(model, PeftModel):
@@ -64,7 +97,7 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
             return PeftModel.from_pretrained(
                 model, source, adapter_name=name, trust_remote_code=False, **revised
             )
-    except UNREADABLE as error:
+    except Exception as error:  # PEFT raises errors of any class for damaged files
         raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
 
 
@@ -98,15 +131,15 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
     that one, whose configuration is called `settings`.
     """
     source, revised = source_of(adapter)
+    _settings_of(adapter, source, revised)
     try:
         theirs = PeftConfig.from_pretrained(source, trust_remote_code=False, **revised)
         weights: dict[str, torch.Tensor] = load_peft_weights(source, device="cpu", **revised)
-    except UNREADABLE as error:
+    except Exception as error:  # PEFT raises errors of any class for damaged files
         raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
     ours = model.peft_config[name]
     alike = (
         misfit(weights, weights_of(model, name)) is None
-        and theirs.peft_type == ours.peft_type
         and (theirs.lora_alpha, theirs.use_rslora) == (ours.lora_alpha, ours.use_rslora)
         and not theirs.alpha_pattern
         and theirs.init_lora_weights in _PLAIN_STARTS
@@ -135,8 +168,6 @@ def put(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
 
 def _difference(theirs: Any, ours: Any, settings: str) -> str:
     """The settings in which an adapter is not as `settings` says."""
-    if theirs.peft_type != "LORA":
-        return f"type {getattr(theirs.peft_type, 'value', theirs.peft_type)}, and LoRA is trained"
     found = [
         f"{name} {has} where {settings} has {wanted}"
         for name, has, wanted in (

@@ -30,7 +30,14 @@ from torch import Tensor
 
 from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import read_bytes, read_json
-from srl_train.checkpoints.manifest import has_all_files, read_manifest, seal, to_disk, verify
+from srl_train.checkpoints.manifest import (
+    has_all_files,
+    is_inside,
+    read_manifest,
+    seal,
+    to_disk,
+    verify,
+)
 from srl_train.checkpoints.tensor_tree import join_tensors, split_tensors
 from srl_train.errors import CheckpointError, CheckpointNotFound
 
@@ -86,8 +93,12 @@ def save(
     are added. Numbers that are not finite become null.
 
     A checkpoint of the same id is replaced; a kill in between leaves the old or the new one.
-    Raises CheckpointError for a state that cannot be written.
+    Raises CheckpointError for a state that cannot be written, and for an id or stem that leads out
+    of the folder.
     """
+    for name in (checkpoint_id, *tensors):
+        if not is_inside(name):
+            raise CheckpointError(f"a checkpoint's names stay in its folder, got {name!r}")
     state_tensors, plain = split_tensors(state)
     described = {
         "checkpoint_id": checkpoint_id,

@@ -75,11 +75,17 @@ def _is_sound(manifest: Mapping[str, Any]) -> bool:
             isinstance(told, Mapping)
             and type(told.get("bytes")) is int
             and isinstance(told.get("sha256"), str)
-            and not PurePath(name).is_absolute()
-            and ".." not in PurePath(name).parts
-            and "\0" not in name
+            and is_inside(name)
             for name, told in files.items()
         )
+    )
+
+
+def is_inside(name: str) -> bool:
+    """Return True if the path, relative to a folder, stays in that folder."""
+    path = PurePath(name)
+    return (
+        bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
     )
 
 

@@ -18,7 +18,7 @@ from srl_envs.loading.extras import install_line, needed_by
 from srl_envs.loading.untrusted import printable
 from srl_envs.tables import Plugin, PluginTable
 from srl_train.cli import notices
-from srl_train.cli.options import add_command
+from srl_train.cli.options import Parser, add_command
 from srl_train.errors import ConfigError
 
 COMMANDS = PluginTable(
@@ -129,7 +129,7 @@ def status(program: str, command: str, run: Callable[[], int]) -> int:
     return 2
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     """Its errors name the nearest command, and the setting that an unknown option may mean."""
 
     words: Sequence[str] = ()
@@ -182,8 +182,8 @@ def _how_to_go_on(args: argparse.Namespace) -> str:
     folder = getattr(args, "folder", None)
     if args.command != "train" or folder is None:
         return ""
-    if not any((folder / "checkpoints").glob("*/")):
-        return f"; no checkpoint was saved yet in {folder}: remove it and start again"
+    if not (folder / "config.yaml").is_file():
+        return ""
     return f"; to go on: srl train --resume --out {shlex.quote(str(folder))}"
 
 

@@ -6,12 +6,13 @@ import argparse
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from srl_agents.seeding import MOST
 from srl_envs.errors import DocumentError
 from srl_envs.loading.strict_yaml import read_yaml
-from srl_train.config.bounds import MOST_THREADS, at_least, within
+from srl_envs.loading.untrusted import printable
+from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS, within
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ OF_MODELS = ("temperature", "max_new_tokens", "constrained")
 OF_MODELS_HERE = ("device", "threads")
 """Options that only models read, and only models that run on this machine."""
 COUNTS = ("episodes", "samples", "group_size")
+
+
+class Parser(argparse.ArgumentParser):
+    """Argument parser whose errors send no control characters of the arguments to a terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with the message as printable text."""
+        super().error(printable(message, multiline=False))
 
 
 def add_command(commands: Any, name: str, purpose: str, **how: Any) -> argparse.ArgumentParser:
@@ -107,7 +116,7 @@ def check_numbers(args: argparse.Namespace) -> None:
     """Raise ConfigError for a count, a seed or a number of threads that there cannot be."""
     given = {name: value for name, value in vars(args).items() if value is not None}
     for name in COUNTS:
-        at_least(f"--{name.replace('_', '-')}", given.get(name, 1), 1)
+        within(f"--{name.replace('_', '-')}", given.get(name, 1), 1, MOST_EPISODES)
     within("--seed", given.get("seed", 0), 0, MOST)
     within("--threads", given.get("threads", 1), 1, MOST_THREADS)
 

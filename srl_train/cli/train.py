@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "replace one setting, such as algorithm.learning_rate=1e-3"
     add_list(parser, "--set", "KEY=VALUE", what, dest="overrides")
     parser.add_argument(
-        "--resume", action="store_true", help="go on from the newest checkpoint in --out"
+        "--resume", action="store_true", help="continue from the newest checkpoint in --out"
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
@@ -55,8 +55,9 @@ def run(args: argparse.Namespace) -> int:
     sinks = () if args.quiet else (progress,)
     args.notices.screen = None if args.quiet else progress
     with Trainer(config, folder, sinks=sinks, progress=False) as trainer:
-        if args.resume:
-            trainer.load_checkpoint()
+        trainer.lock()  # Loading the models of a run that is refused would cost its memory.
+        if args.resume and not trainer.resume():
+            tell("no checkpoint was saved yet: the run starts from the beginning")
         if processes.is_main():
             _announce(trainer, args.resume)
         trainer.fit()

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from srl_train.config.bounds import MOST_EPISODES, MOST_MODELS
 from srl_train.config.section import Names, Section, chosen_by
 from srl_train.errors import ConfigError
 
@@ -28,7 +29,7 @@ class ManagedServersConfig(Section):
     base_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of the first server; the next ones have the following ports. null takes free ones, from
     8001 on."""
-    replicas: Annotated[int, Field(ge=1)] = 1
+    replicas: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
     """Servers for each base, among which requests are shared."""
     gpus: Annotated[tuple[int, ...], Field(strict=False, min_length=1)] | None = None
     """GPUs that the servers may use, as nvidia-smi counts; null takes all that are there, and the
@@ -87,7 +88,7 @@ class PublishGainConfig(PublishSection):
     min_gain: float = 0.0
     """Least gain in mean raw reward of the model's agents, per turn; without it the servers go
     back to the weights before, unless samples of those would be too stale to train on."""
-    episodes: Annotated[int, Field(ge=1)] = 16
+    episodes: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
     """Games of an evaluation, the same games every time."""
 
 
@@ -127,7 +128,7 @@ class VLLMBackendConfig(BackendSection):
     seeded: bool = False
     """Every answer has a seed of its own: repeatable as far as vLLM is, and slower, for answers
     are no longer asked for in groups."""
-    concurrency: Annotated[int, Field(ge=1)] = 64
+    concurrency: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 64
     """Calls under way at once to each server."""
     deadline: Annotated[float, Field(gt=0)] = 600.0
     """Seconds in which a call is answered, all retries and restarts included; then its episode
@@ -144,7 +145,7 @@ class VLLMBackendConfig(BackendSection):
         chosen_by("when", "updates"),
     ] = PublishUpdatesConfig()
     """When new weights reach the servers."""
-    keep_versions: Annotated[int, Field(ge=1)] = 1
+    keep_versions: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
     """Past versions of each model that stay loaded beside the newest, for going back."""
     folder: str | None = None
     """Where published weights are written; servers on other machines must see it under the same

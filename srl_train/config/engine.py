@@ -11,6 +11,7 @@ from srl_train.config.backend import (
     TransformersBackendConfig,
     VLLMBackendConfig,
 )
+from srl_train.config.bounds import MOST_MODELS
 from srl_train.config.section import Section, chosen_by
 from srl_train.errors import ConfigError
 
@@ -44,7 +45,7 @@ class RayEngineConfig(EngineSection):
     address: str | None = None
     """Of a running cluster, such as 10.0.0.1:6379, or `auto` for the one that this machine is in;
     null starts one on this machine for the run."""
-    players: Annotated[int, Field(ge=1)] = 1
+    players: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
     """Actors that play; each holds all models and plays its share of a round's games."""
     player_cpus: Annotated[float, Field(gt=0)] = 1.0
     """CPUs that Ray reserves for each player."""
@@ -54,7 +55,7 @@ class RayEngineConfig(EngineSection):
     """CPUs that Ray reserves for each learner, of which every model has one."""
     learner_gpus: Annotated[float, Field(ge=0)] = 0.0
     """GPUs for each learner, or a part of one; 0 learns on CPUs."""
-    learner_processes: Annotated[int, Field(ge=1)] = 1
+    learner_processes: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
     """Processes of each learner, which share its work as `parallel` says
     (docs/training/processes.md); each has learner_cpus and learner_gpus of its own."""
     server_cpus: Annotated[float, Field(gt=0)] = 1.0

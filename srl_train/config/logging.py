@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from srl_train.config.bounds import MOST_EPISODES
 from srl_train.config.section import Names, Section
 from srl_train.errors import ConfigError
 
@@ -76,9 +77,9 @@ class LoggingConfig(Section):
     """Rounds between two lines of progress where there is no terminal."""
     episodes_every: Annotated[int, Field(ge=1)] = 10
     """Rounds between two files of sample episodes; the first and last round are kept too."""
-    episodes: Annotated[int, Field(ge=0)] = 2
+    episodes: Annotated[int, Field(ge=0, le=MOST_EPISODES)] = 2
     """Sample episodes per file."""
-    evaluation_episodes: Annotated[int, Field(ge=0)] = 64
+    evaluation_episodes: Annotated[int, Field(ge=0, le=MOST_EPISODES)] = 64
     """Episodes played before and after training to measure what was learned; 0 for none."""
     trackers: Annotated[tuple[TrackerName, ...], Field(strict=False)] = ()
     """Of `tensorboard`, `trackio`, `wandb` and `mlflow`, those that get the run's numbers and

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.sampling import Sampling
+from srl_train.config.bounds import MOST_EPISODES, MOST_MODELS, MOST_RANK, MOST_TOKENS
 from srl_train.config.player_names import PlayerName
 from srl_train.config.section import Names, Section, chosen_by
 from srl_train.errors import ConfigError
@@ -21,7 +22,7 @@ EMBEDDED_TOKENS = 4
 class AdapterConfig(Section):
     """LoRA adapters (Hu et al. 2021), one per model; those of one base share it."""
 
-    rank: Annotated[int, Field(ge=1)] = 16
+    rank: Annotated[int, Field(ge=1, le=MOST_RANK)] = 16
     """Inner dimension of every pair of adapter matrices."""
     alpha: Annotated[float, Field(gt=0)] = 32.0
     """Scale: the adapter's product is multiplied by alpha / rank."""
@@ -41,7 +42,7 @@ class SamplingConfig(Section):
     """The smallest set of tokens with this share of probability stays; 1 keeps all."""
     top_k: Annotated[int, Field(ge=0)] = 0
     """This many most likely tokens stay; 0 keeps all."""
-    max_new_tokens: Annotated[int, Field(ge=1)] = 32
+    max_new_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] = 32
     """Tokens per answer, end of turn included; left out it is 4 where every model is `tiny`."""
 
     def build(self) -> Sampling:
@@ -52,7 +53,7 @@ class SamplingConfig(Section):
 class ModelsConfig(Section):
     """Which models learn, and how all of them answer."""
 
-    count: Annotated[int, Field(ge=1)] = 4
+    count: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 4
     """How many models train at once; they are called model_0, model_1, ..."""
     base: str | Names = "tiny"
     """`tiny` (the embedded model), a local folder (a model's, a PEFT adapter's, or RUN:model_0), a
@@ -164,7 +165,7 @@ class PoolSection(Section):
     """The models whose past versions are in the pool."""
     every: Annotated[int, Field(ge=1)] = 5
     """Rounds between two snapshots; the first is taken before the first round."""
-    keep: Annotated[int, Field(ge=1)] = 8
+    keep: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 8
     """The newest snapshots of each model that are kept, beside its first."""
     draw_each: Literal["round", "group"] = "round"
     """How long one plays the pool's agents: a round, or a group of games; groups that drew the same
@@ -183,7 +184,7 @@ class NashPool(PoolSection):
 
     draw: Literal["nash"] = "nash"
     """Which one plays the pool's agents (docs/training/self_play.md)."""
-    nash_games: Annotated[int, Field(ge=1)] = 16
+    nash_games: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
     """Games of a new snapshot with each other one in the pool, in each of the two places."""
 
 

@@ -16,9 +16,8 @@ from srl_train.config.backend import (
     TransformersBackendConfig,
     VLLMBackendConfig,
 )
-from srl_train.config.bounds import MOST_THREADS
+from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
 from srl_train.config.engine import EngineConfig, LocalEngineConfig, RayEngineConfig
-from srl_train.config.learning.credit import CreditConfig, MixedConfig, ModeConfig, PlainCredit
 from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, PpoConfig
 from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.config.learning.presets import PRESETS, PresetName, filled_in, refuse_another
@@ -35,7 +34,9 @@ from srl_train.config.matchmaking import FixedConfig, MatchmakingConfig
 from srl_train.config.models import ModelsConfig, PoolConfig
 from srl_train.config.player_names import PlayerName, refuse_wrong_players, with_seated_models
 from srl_train.config.section import Section
+from srl_train.credit import CreditConfig, PlainCredit
 from srl_train.errors import ConfigError
+from srl_train.modes import MixedConfig, ModeConfig
 
 
 class EnvironmentConfig(Section):
@@ -69,10 +70,10 @@ class BranchingConfig(Section):
 class RolloutConfig(Section):
     """What a round plays, whatever learns from it."""
 
-    group_size: Annotated[int, Field(ge=2)] = 8
+    group_size: Annotated[int, Field(ge=2, le=MOST_EPISODES)] = 8
     """Episodes from the same start, 2 or more, or with branching answers to the same situation;
     GRPO compares a sample with its group."""
-    groups_per_round: Annotated[int, Field(ge=1)] = 2
+    groups_per_round: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 2
     """Starts per round."""
     discount: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Of rewards, per turn."""
@@ -98,7 +99,10 @@ class CheckpointsConfig(Section):
     """When the whole state is saved."""
 
     every: Annotated[int, Field(ge=0)] = 10
-    """Rounds between two checkpoints; 0 saves only the last."""
+    """Rounds between two checkpoints; 0 saves by `every_minutes` alone, and the last round."""
+    every_minutes: Annotated[float, Field(ge=0)] = 5.0
+    """Minutes after a checkpoint, at the end of the round, until the next one is saved; 0 saves by
+    `every` alone."""
     keep: int = 10
     """The newest that are kept; -1 keeps all."""
 
@@ -236,6 +240,11 @@ class RunConfig(Section):
 
     def _check_sizes(self) -> None:
         size = self.rollout.group_size
+        if size * self.rollout.groups_per_round > MOST_EPISODES:
+            raise ConfigError(
+                f"rollout.groups_per_round: got {self.rollout.groups_per_round} groups of {size} "
+                f"episodes: give {MOST_EPISODES // size} or less"
+            )
         self.algorithm.check_group_size("algorithm", size)
         for model, own in self.algorithms.items():
             own.check_group_size(f"algorithms.{model}", size)
@@ -253,7 +262,7 @@ class RunConfig(Section):
 
     def _check_updates(self) -> None:
         if isinstance(self.updates, FederatedConfig):
-            self.updates.check_run(self.models.adapters is not None, self.rounds)
+            self.updates.check_run(self.rounds)
         check_critics(self.updates, self.learned_by)
         if isinstance(self.updates, PopulationConfig):
             self.updates.check_run(self.learned_by, self.engine.play_ahead)

@@ -15,8 +15,8 @@ from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_envs.text.view import TextView
 from srl_train.data.demonstrations import Part, conversation, records
-from srl_train.data.trajectory import Game
 from srl_train.errors import DataError
+from srl_train.trajectory import Game
 
 Tokens = tuple[int, ...]
 References = Sequence[tuple[float, float]]

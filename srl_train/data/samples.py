@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import TypeVar
 
 from srl_agents.episode import Decision, End, Episode, Tokens
-from srl_train.advantages.returns import discounted_return
-from srl_train.data.trajectory import Game, Trajectory
+from srl_train.returns import discounted_return
+from srl_train.trajectory import Game, Trajectory
 
 T = TypeVar("T")
 

@@ -15,13 +15,11 @@ from srl_agents.llm.chat_templates import TEMPLATES
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs import registry
 from srl_envs.wrappers.reward_function import CustomRewards
-from srl_train.advantages.credit import ASSIGNMENTS, REPLAYED
-from srl_train.advantages.replays import check_copies, check_replayable
-from srl_train.advantages.reward_modes import MODES
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
+from srl_train.credit import CREDIT_SCHEMES, REPLAY_SCHEMES
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.distributed import processes
 from srl_train.engine.builders.environment import build_env
@@ -37,12 +35,14 @@ from srl_train.engine.engine import Engine, ProcessesEngine
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import ConfigError
 from srl_train.learners.learner import Learner
+from srl_train.modes import MODES
 from srl_train.players.assignment import matchmaking_of
 from srl_train.players.holdout import refuse_levels
 from srl_train.players.learning_models import ModelObject
 from srl_train.players.player_spec import base_named
+from srl_train.replays import check_copies, check_replayable
+from srl_train.scores import roles_of
 from srl_train.updates import STRATEGIES, UpdateStrategy
-from srl_train.updates.scores import roles_of
 
 
 def assemble(
@@ -106,7 +106,7 @@ def _assembled(
             "give the environment a TextView (docs/environments/games.md)"
         )
     refuse_levels(config.environment, env)
-    if config.credit.name in REPLAYED:
+    if config.credit.name in REPLAY_SCHEMES:
         env.reset(seed=0)
         check_replayable(f"credit.name: got {config.credit.name!r}", env)
     if config.rollout.branching is not None:
@@ -191,7 +191,7 @@ def _with_parts(
     strategy = strategy or STRATEGIES[config.updates.strategy](config.updates)
     strategy.check({name: learner.weights() for name, learner in learners.items()})
     mode = MODES[config.mode.name](config.mode)
-    credit = ASSIGNMENTS[config.credit.name](config.credit, config.rollout.discount)
+    credit = CREDIT_SCHEMES[config.credit.name](config.credit, config.rollout.discount)
     teams = getattr(env.unwrapped, "teams", None)
     # Those are of all agents together, and of the game's own rewards: beside a partner that stays
     # as it is, or where a function rewards, they say nothing.

@@ -9,11 +9,11 @@ from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.evaluation.scenarios import LONG_AFTER
 from srl_agents.rollout import Branching
-from srl_train.advantages.returns import discounted_return
 from srl_train.data.planned_games import PlannedGames
 from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
 from srl_train.players.opponent_pool import OpponentPool
+from srl_train.returns import discounted_return
 
 
 @dataclass(frozen=True)

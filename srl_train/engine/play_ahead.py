@@ -36,6 +36,7 @@ from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
 from srl_train.engine.games import Games, check_failures, games_of
 from srl_train.engine.rounds import (
+    AtOnce,
     InTurn,
     Played,
     RoundResult,
@@ -50,14 +51,20 @@ from srl_train.errors import TrainingError
 from srl_train.metrics.activity import PLAY, Activity
 
 
-def rounds_of(run: Run, record: Path | None, pauses_after: Callable[[int], bool]) -> Rounds:
-    """The run's rounds from its next one on, as its configuration says.
+def rounds_of(
+    run: Run, record: Path | None, pauses_after: Callable[[int], bool], at_once: AtOnce
+) -> Rounds:
+    """Return the run's rounds from its next one on, as its configuration says.
 
-    record: the file that is told who is busy when, where play goes ahead; `pauses_after` says after
-    which rounds the whole state is looked at: nothing is learned from later ones until then.
+    Args:
+        run: The run.
+        record: File of the activity record, which only rounds played ahead have.
+        pauses_after: Whether the complete state is needed after a round, by its number: no
+            model learns from later rounds until then.
+        at_once: Context in which the games of rounds in turn are played, see InTurn.
     """
     if not run.config.engine.play_ahead:
-        return InTurn(run)
+        return InTurn(run, at_once=at_once)
     return PlayAhead(run, Activity(record, run.next_round), pauses_after)
 
 

@@ -15,11 +15,13 @@ from typing import Any
 from torch import Tensor
 
 from srl_train.checkpoints import checkpoint as checkpoints
-from srl_train.checkpoints.tensor_tree import mapped, misfit
+from srl_train.checkpoints.tensor_tree import mapped, misfit, refuse_unlike
 from srl_train.config import yaml_file
+from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.engine.records.summaries import average_cooperation, episodes_played, model_states
+from srl_train.engine.saved_state import refuse_other
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
@@ -115,12 +117,18 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     configuration, naming the first setting that differs, or one of more rounds than are planned.
     """
     checkpoint = checkpoints.load(directory / checkpoint_id)
+    if not isinstance(checkpoint.metadata.get("config"), dict):
+        raise checkpoint.unusable(f"{checkpoint.path / 'metadata.json'}: config is no mapping")
     _check_same(run.config, checkpoint.metadata["config"], checkpoint_id)
-    state = checkpoint.state
-    if not isinstance(state, dict) or not 0 <= checkpoint.round == state.get("next_round"):
+    state, file = checkpoint.state, checkpoint.path / "state.json"
+    try:
+        refuse_other(state)
+    except ValueError as error:
+        raise checkpoint.unusable(f"{file}: {error}") from error
+    if checkpoint.round != state["next_round"]:
         raise checkpoint.unusable(
-            f"{checkpoint.path / 'state.json'} is no state of {checkpoint.round} rounds, after "
-            f"which {checkpoint_id} was saved"
+            f"{file}: next_round is {state['next_round']}, and {checkpoint_id} was saved after "
+            f"{checkpoint.round} rounds"
         )
     if run.config.rounds < state["next_round"]:
         raise CheckpointError(
@@ -132,8 +140,27 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     for model, own in weights.items():
         if wrong := misfit(own, models[model]):
             raise checkpoint.unusable(f"{checkpoint.path / 'models' / model}.safetensors: {wrong}")
+    try:
+        _refuse_unlike(run, state, weights)
+    except ValueError as error:
+        raise checkpoint.unusable(f"{file}: {error}") from error
     load_pools(run.pools, checkpoint, models)
     _restore(run, weights, state)
+
+
+def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
+    """Raise ValueError, which names the first wrong entry, for the state of another kind of run."""
+    for part in ("versions", "totals", "buffers", "learners"):
+        refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
+    refuse_unlike(state["mode"], dict(run.mode.init()), "mode")
+    refuse_unlike(state["matchmaking"], run.matchmaking.state(), "matchmaking")
+    if run.config.updates.strategy != CUSTOM:
+        refuse_unlike(state["strategy"], run.strategy.init(list(run.learners)), "strategy")
+    for model, learner in run.learners.items():
+        try:
+            learner.refuse_state({"weights": weights[model], **state["learners"][model]})
+        except ValueError as error:
+            raise ValueError(f"learners.{model}.{error}") from error
 
 
 def _restore(

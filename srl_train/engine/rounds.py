@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -12,23 +13,22 @@ from torch import Tensor
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.rollout import BranchedEpisode
-from srl_train.advantages.credit import REPLAYED
-from srl_train.advantages.estimate import assign_credit
-from srl_train.advantages.replays import Replays
-from srl_train.config.learning.credit import CounterfactualCredit
+from srl_train.credit import REPLAY_SCHEMES, CounterfactualCredit, assign_credit
 from srl_train.data.branches import branch_samples
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.data.samples import TokenSample, complete_groups, samples_for
-from srl_train.data.trajectory import Game
 from srl_train.engine import resume
 from srl_train.engine.games import Games, check_failures, games_of, play, play_groups
 from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance, exchange_models
 from srl_train.metrics import equal_rewards, failed_games, unreadable_answers
-from srl_train.updates import RoundContext
-from srl_train.updates.scores import model_scores, start_returns
-from srl_train.updates.strategy import no_copies
+from srl_train.replays import Replays
+from srl_train.scores import model_scores, start_returns
+from srl_train.trajectory import Game
+from srl_train.updates import RoundContext, no_copies
+
+AtOnce = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,15 @@ class InTurn:
 
     ahead: ClassVar = False
 
-    def __init__(self, run: Run, *, undoes: bool = False) -> None:
-        """`undoes`: a round in which something is raised leaves the run as it was before, for which
-        the run is held in memory (srl_train.engine.resume) while it plays and learns."""
-        self._run, self._undoes = run, undoes
+    def __init__(self, run: Run, *, at_once: AtOnce = nullcontext, undoes: bool = False) -> None:
+        """Prepare the rounds of `run`.
+
+        Args:
+            run: The run; its next round is the first.
+            at_once: Context in which games are played, which change nothing of the run's state.
+            undoes: Whether a failed round restores the run, from a copy in memory.
+        """
+        self._run, self._at_once, self._undoes = run, at_once, undoes
         self._games: Games | None = None
         """Those of the round under way."""
         self._episodes: list[Episode] = []
@@ -120,8 +125,9 @@ class InTurn:
         before = resume.held(self._run) if self._undoes else None
         try:
             if self._games is None:
-                return run_round(self._run, number)
-            self._play(self._run.config.rollout.episodes - len(self._episodes))
+                return run_round(self._run, number, self._at_once)
+            with self._at_once():
+                self._play(self._run.config.rollout.episodes - len(self._episodes))
             return _learned(self._run, number, self._episodes, self._seconds)
         except BaseException:
             if before is not None:
@@ -149,13 +155,15 @@ class InTurn:
         return self._episodes
 
 
-def run_round(run: Run, number: int) -> RoundResult:
+def run_round(run: Run, number: int, at_once: AtOnce = nullcontext) -> RoundResult:
     """Play and learn once; changes the run's models and state.
 
-    Raises TrainingError where more than `max_failed_fraction` of the episodes failed.
+    Raises TrainingError where more than `max_failed_fraction` of the episodes failed. `at_once` is
+    the context in which the games are played.
     """
     began = time.perf_counter()
-    episodes = play_groups(run, number)
+    with at_once():
+        episodes = play_groups(run, number)
     return _learned(run, number, episodes, time.perf_counter() - began)
 
 
@@ -184,7 +192,7 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
         games,
         rollout.per_start,
         run.credit,
-        run.seating(),
+        run.agent_roles(),
         run.credit_state,
     )
     samples: dict[str, Sequence[TokenSample]] = {}
@@ -213,7 +221,7 @@ def _shaped_games(run: Run, number: int, kept: Sequence[Episode]) -> tuple[list[
     games = [run.game(episode) for episode in kept]
     if run.config.rollout.branching is not None:
         return games, sum(e.branch_steps for e in kept if isinstance(e, BranchedEpisode))
-    if run.config.credit.name not in REPLAYED:
+    if run.config.credit.name not in REPLAY_SCHEMES:
         return games, 0
     credit = run.config.credit
     alternatives = credit.alternatives if isinstance(credit, CounterfactualCredit) else None

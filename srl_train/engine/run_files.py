@@ -1,13 +1,14 @@
 """Files of a run's folder beside its checkpoints, written atomically.
 
 RUN/config.yaml  metrics.jsonl  stages.jsonl  playing.jsonl  summary.json  episodes/  data/
-models/model_0/  server-logs/  trackers.json  tensorboard/  wandb/
+models/model_0/  server-logs/  trackers.json  tensorboard/  wandb/  run.lock
 """
 
 from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,11 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode, write_jsonl
-from srl_train.errors import ConfigError
+from srl_train.errors import ConfigError, TrainingError
 
 if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
     from srl_train.config.run import RunConfig
 
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REPORTED_PACKAGES = ("core-srl", "torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
 
 
@@ -75,6 +79,41 @@ class RunFiles:
         """The logs of model servers that the run starts."""
         return self.folder / "server-logs"
 
+    def lock(self) -> BaseFileLock:
+        """Lock the run's folder until the lock is released, deleted, or the process ends.
+
+        Forked children do not keep the lock. Raises ConfigError if another Trainer has the lock.
+        """
+        from filelock import FileLock, Timeout  # only here: evaluations need no filelock
+
+        path = self.folder / "run.lock"
+        refuse_unwritable("the run's folder", self.config)
+        lock = FileLock(path, blocking=False, thread_local=False, on_acquired=_write_pid)
+        with asked_for("the run's folder", path):
+            try:
+                lock.acquire()
+            except Timeout:
+                raise ConfigError(
+                    f"{self.folder} is in use by {_holder(path)}: wait until it ends, or choose "
+                    "another folder"
+                ) from None
+        return lock
+
+    @contextmanager
+    def on_full_disk(self) -> Iterator[None]:
+        """Raise TrainingError, which says how to resume, if a write fails for lack of space."""
+        from safetensors import SafetensorError  # only here: evaluations need no safetensors
+
+        try:
+            yield
+        except (OSError, SafetensorError) as error:
+            if isinstance(error, OSError) and error.errno not in _NO_SPACE:
+                raise
+            raise TrainingError(
+                f"cannot write into {self.folder} ({error}): the checkpoints before this are "
+                f"complete; free space and continue: srl train --resume --out {self.folder}"
+            ) from error
+
     def refuse_to_overwrite(self) -> None:
         """Raise ConfigError where another run already lies here: its rows, a checkpoint, models."""
         saved = any(self.checkpoints.glob("[!.]*/manifest.json"))
@@ -86,8 +125,9 @@ class RunFiles:
             )
         if rows or any(self.models.glob("*")):
             raise ConfigError(
-                f"{self.folder} already holds a run, without a checkpoint to resume it from: "
-                "remove it, or choose another folder"
+                f"{self.folder} already holds a run, stopped before its first checkpoint: start it "
+                f"again (srl train --resume --out {self.folder}), remove it, or choose another "
+                "folder"
             )
 
     def set_aside(self) -> Path | None:
@@ -129,6 +169,28 @@ class RunFiles:
     def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
         """Keep sample episodes of a round."""
         write_jsonl(self.folder / "episodes" / f"round_{round_number:08d}.jsonl", episodes)
+
+
+def _write_pid(descriptor: int) -> None:
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, str(os.getpid()).encode())
+
+
+def _holder(lock: Path) -> str:
+    text = lock.read_text(errors="replace")
+    number = int(text) if text.isdecimal() and len(text) < 10 else 0
+    if number == os.getpid():
+        return f"another Trainer of this process ({number})"
+    # Until a process that has just locked the file writes its number, an older number is read.
+    return f"process {number}" if number and _lives(number) else "another process"
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return error.errno == errno.EPERM
+    return True
 
 
 def write_whole(path: Path, text: str) -> None:

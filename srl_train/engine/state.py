@@ -15,15 +15,14 @@ from srl_agents.policy import Policy
 from srl_agents.rollout import SpeaksFirst
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs.text.view import TextView
-from srl_train.advantages.credit import Assignment, Seating
-from srl_train.advantages.estimate import shaped_game
-from srl_train.advantages.reward_modes import Mode, State
 from srl_train.config.run import RunConfig
+from srl_train.credit import AgentRoles, CreditScheme
 from srl_train.data.sample_buffer import SampleBuffer
-from srl_train.data.trajectory import Game
 from srl_train.engine.offline.progress import StageProgress
 from srl_train.learners.learner import Learner
+from srl_train.modes import Mode, ModeState
 from srl_train.players.opponent_pool import OpponentPool
+from srl_train.trajectory import Game, shaped_game
 from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:
@@ -77,12 +76,12 @@ class Run:
     strategy: UpdateStrategy
     strategy_state: Any
     mode: Mode
-    mode_state: State
-    credit: Assignment | None
-    """None leaves advantages to the learners."""
+    mode_state: ModeState
+    credit: CreditScheme | None
+    """Credit scheme; None leaves advantages to the learners."""
     credit_state: Mapping[str, float]
     roles: Mapping[str, str]
-    """Agent -> its role; see srl_train.updates.scores."""
+    """Agent -> its role; see srl_train.scores."""
     speaks_first: SpeaksFirst
     players: Players
     """Everyone with weights: modules, tokenizers and what samples from them."""
@@ -146,9 +145,9 @@ class Run:
             self.view.parse_penalty,
         )
 
-    def seating(self) -> Seating:
-        """Who sits where, as far as credit may depend on it."""
-        return Seating(tuple(self.seats), self.teams, self.speaks_first)
+    def agent_roles(self) -> AgentRoles:
+        """Return the teams and leaders among the agents, for credit assignment."""
+        return AgentRoles(tuple(self.seats), self.teams, self.speaks_first)
 
     def draw_opponents(self, rng: np.random.Generator) -> list[dict[str, str]]:
         """Of each of a round's groups, pool -> the snapshot that plays its agents, by name."""

@@ -23,8 +23,7 @@ from srl_train.engine.evaluation import evaluate
 from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learned, Learner, restore, state_of
-from srl_train.updates import RoundContext, Tensors, unchanged
-from srl_train.updates.averaging import not_finite
+from srl_train.updates import RoundContext, Tensors, not_finite, unchanged
 
 if TYPE_CHECKING:
     from srl_train.players.served.publisher import ServedPublisher

@@ -89,6 +89,10 @@ class Learner(Protocol):
         """Restore what `optimizer_state` gave."""
         ...
 
+    def refuse_state(self, state: Mapping[str, Any]) -> None:
+        """Raise ValueError unless `restore` can load the state; change nothing."""
+        ...
+
     def counters(self) -> dict[str, Any]:
         """Plain data: schedule position and step counts."""
         ...

@@ -17,13 +17,13 @@ from datasets import Dataset
 from torch import Tensor
 from trl import GRPOTrainer
 
-from srl_train.advantages.sampler_weights import Divergence, divergence, sampler_weights
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
 from srl_train.data.samples import TokenSample, per_token
 from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 from srl_train.learners.answer_logprobs import Choices, answer_log_probs, choices_of
 from srl_train.learners.lora import ADAPTER
+from srl_train.learners.sampler_weights import Divergence, divergence, sampler_weights
 from srl_train.learners.trl_options import grpo_arguments
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
@@ -310,6 +310,10 @@ class PlayedLearner(SteppedLearner):
         trainer = self._trainer
         entropy = [trainer.entropy_coef, trainer._last_world_entropy]
         return {**super().counters(), **({"entropy": entropy} if _adapts(trainer) else {})}
+
+    def _first_counters(self) -> dict[str, Any]:
+        own = super()._first_counters()
+        return own | ({"entropy": [0.0, None]} if "entropy" in own else {})
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:
         """Restore what `counters` gave."""

@@ -19,14 +19,6 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from srl_train.advantages.gae import (
-    actions_of,
-    explained_variance,
-    generalised_advantages,
-    standardised,
-)
-from srl_train.advantages.returns import Floats
-from srl_train.advantages.value_scale import ValueScale
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.data.samples import TokenSample
 from srl_train.distributed import processes
@@ -45,6 +37,14 @@ from srl_train.learners.critics import (
 )
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner
 from srl_train.learners.trl_stepped import isolated_randomness
+from srl_train.returns import (
+    Floats,
+    ValueScale,
+    actions_of,
+    explained_variance,
+    generalized_advantages,
+    standardized,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -147,13 +147,13 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         # What was shown last is valued, and learned by no pass of the loss: it is in this alone.
         valued = with_closings(batch, samples, self.seats) if any(cut) else batch
         said = self._values_now(valued).double().cpu().numpy()
-        values = said if self.scale is None else self.scale.restored(said)
+        values = said if self.scale is None else self.scale.restore(said)
         values, last = values[:, : max(counts)], np.where(cut, values[:, -1], 0.0)
 
         advantages: list[Floats] = []
         returns: list[Floats] = []
         for row, count, one, after in zip(values, counts, actions, last, strict=True):
-            found = generalised_advantages(
+            found = generalized_advantages(
                 one.rewards, [*row[:count], after], one.discounts, self.settings.gae_lambda
             )
             advantages.append(found)
@@ -167,14 +167,14 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
             self._metrics["train"]["explained_variance"].append(explained)
         if self.scale is not None:
             self.scale.update(all_returns)
-            returns = [self.scale.normalised(row) for row in returns]
+            returns = [self.scale.normalize(row) for row in returns]
         flat, own = _whole(np.concatenate(advantages))
         if self.settings.normalize_advantages == "group":
             pairs = zip(samples, actions, strict=True)
             kinds = [(s.group, turn) for s, one in pairs for turn in one.turns]
-            flat = standardised(flat, processes.gather(kinds))
+            flat = standardized(flat, processes.gather(kinds))
         elif self.settings.normalize_advantages == "update":
-            flat = standardised(flat)
+            flat = standardized(flat)
         # As TRL's token mean: an optimizer step's share of the update's actions, on average; over
         # processes the gradients' mean is taken.
         weight = self.settings.minibatches * processes.count() / len(flat)

@@ -19,12 +19,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from srl_agents.llm.backends.huggingface.progress import no_bars
 from srl_agents.seeding import of_step
+from srl_train.checkpoints.tensor_tree import misfit, refuse_optimizer_state, refuse_unlike
 from srl_train.config.learning.learners import OptimizerConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learned, Learner
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.updates.averaging import not_finite
+from srl_train.updates import not_finite
 
 
 class Turns:
@@ -261,6 +262,19 @@ class SteppedLearner(Learner):
         """Restore AdamW's moments and step counts."""
         optimizer = self._trainer.optimizer
         optimizer.load_state_dict(fsdp.optimizer_state_like(state, optimizer))
+
+    def refuse_state(self, state: Mapping[str, Any]) -> None:
+        """Raise ValueError unless keys, shapes and dtypes are those of this learner's own state."""
+        if wrong := misfit(state["weights"], self.weights()):
+            raise ValueError(f"weights: {wrong}")
+        if state["reference"] and (wrong := misfit(state["reference"], self.reference())):
+            raise ValueError(f"reference: {wrong}")
+        refuse_optimizer_state(state["optimizer"], self._trainer.optimizer)
+        refuse_unlike(state["counters"], self._first_counters(), "counters")
+
+    def _first_counters(self) -> dict[str, Any]:
+        """Return counters of which every value that may be None is None."""
+        return self.counters()
 
     def hyperparameters(self) -> dict[str, float]:
         """Those that `scale` takes, as they are now."""

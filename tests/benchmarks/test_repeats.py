@@ -24,6 +24,16 @@ def test_intervals_stand_where_seeds_differ():
     assert f"{OverSeeds([0.2, 0.4]).interval:.3f}" == "0.300 (-0.971 to 1.571)"
 
 
+def test_the_margin_of_equality_is_the_far_end_of_the_90_percent_interval():
+    # 2.9200 standard errors of .1 / sqrt(3) on each side of .1: three values.
+    assert OverSeeds([0.0, 0.1, 0.2]).equal_within == pytest.approx(0.1 + 2.92 * 0.1 / 3**0.5, 1e-4)
+    assert OverSeeds([0.0, -0.1, -0.2]).equal_within == OverSeeds([0.0, 0.1, 0.2]).equal_within
+    assert OverSeeds([0.0, 0.0]).equal_within == 0.0
+    # Two noisy seeds do not differ significantly, and are no proof of equality either.
+    assert OverSeeds([-1.0, 1.2]).equal_within > 5.0
+    assert not OverSeeds([0.0]).equal_within <= 1.0
+
+
 def test_sides_take_turns_and_warm_ups_are_thrown_away():
     order = []
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs import make, names, registry
 
@@ -15,22 +14,6 @@ NOT_INSTALLED = "is not installed: make test-interop"
 
 def in_turns(name, **parameters):
     return registry.as_module(name).env(**parameters)
-
-
-class OnlyMasks(BaseParallelWrapper):
-    """Infos with nothing but the mask: TorchRL takes the rest to be numbers."""
-
-    def reset(self, seed=None, options=None):
-        observations, infos = self.env.reset(seed=seed, options=options)
-        return observations, self._masks(infos)
-
-    def step(self, actions):
-        *outcome, infos = self.env.step(actions)
-        return *outcome, self._masks(infos)
-
-    @staticmethod
-    def _masks(infos):
-        return {agent: {"action_mask": info["action_mask"]} for agent, info in infos.items()}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -47,11 +30,38 @@ def test_supersuit(name):
     assert ends >= 2 * vector.num_envs  # it went on after the ends
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("wrapper", ["agent_indicator", "frame_skip"])
+def test_supersuit_wrappers_keep_their_own_spaces(wrapper, name):
+    supersuit = pytest.importorskip("supersuit", reason=f"supersuit {NOT_INSTALLED}")
+    wrapped = {
+        "agent_indicator": supersuit.agent_indicator_v0,
+        "frame_skip": lambda env: supersuit.frame_skip_v0(env, (2, 3), default_action=0),
+    }[wrapper]
+    env = wrapped(make(name, **SHORT))
+    observations, _ = env.reset(seed=0)
+    while True:
+        assert all(env.observation_space(agent).contains(o) for agent, o in observations.items())
+        if not env.agents:
+            break
+        observations, *_ = env.step(dict.fromkeys(env.agents, 1))
+
+
+def test_supersuit_copies_play_mazes_of_their_own():
+    supersuit = pytest.importorskip("supersuit", reason=f"supersuit {NOT_INSTALLED}")
+    copies = 16
+    vector = supersuit.pettingzoo_env_to_vec_env_v1(make("maze_v0", width=7, height=7))
+    vector = supersuit.concat_vec_envs_v1(vector, copies, num_cpus=0, base_class="gymnasium")
+    vector.reset()
+    *_, infos = vector.step(np.zeros(copies, int))
+    assert len({info["level_seed"] for info in infos}) == copies
+
+
 @pytest.mark.filterwarnings("ignore:PettingZoo in TorchRL is tested using:UserWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_torchrl(name):
     module = pytest.importorskip("torchrl.envs.libs.pettingzoo", reason=f"torchrl {NOT_INSTALLED}")
-    env = module.PettingZooWrapper(OnlyMasks(make(name, **SHORT)), seed=0)
+    env = module.PettingZooWrapper(make(name, **SHORT), seed=0)
     played = env.rollout(30)
     for group in env.group_map:  # seats whose names differ in their number only
         assert played["next", group, "reward"].isfinite().all()

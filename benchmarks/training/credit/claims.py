@@ -33,7 +33,7 @@ from benchmarks.training.credit.tabular import (
 )
 from benchmarks.training.runs import assembled, rounds_of
 from srl_agents.episode import Episode
-from srl_train.config.learning.credit import (
+from srl_train.credit import (
     AlignmentCredit,
     CounterfactualCredit,
     CreditConfig,

@@ -1,4 +1,4 @@
-"""Tabular softmax learners on the advantages of `srl_train.advantages.credit`: fast enough to
+"""Tabular softmax learners on the advantages of `srl_train.credit`: fast enough to
 count games.
 
 They take the very functions that a run takes; only the policy and its step are simpler, a table
@@ -24,16 +24,21 @@ from benchmarks.training.credit.key_game import (
 )
 from benchmarks.training.credit.key_game import rewards as key_rewards
 from srl_agents.episode import AgentStep, Decision
-from srl_train.advantages.credit import ASSIGNMENTS, REPLAYED, Assignment, Seating
-from srl_train.advantages.credit.comparison import compared
-from srl_train.config.learning.credit import CreditConfig
-from srl_train.data.trajectory import Game, Trajectory
+from srl_train.credit import (
+    CREDIT_SCHEMES,
+    REPLAY_SCHEMES,
+    AgentRoles,
+    CreditConfig,
+    CreditScheme,
+    normalize,
+)
+from srl_train.trajectory import Game, Trajectory
 
 GROUP = 8  # games compared with each other, as in a run's default
 FOUND = 0.9  # the least chance of the right act
 KEPT = 20  # updates that what was found must last
-KEY_SEATING = Seating(tuple(f"agent_{agent}" for agent in range(AGENTS)))
-DILEMMA_SEATING = Seating(("first", "second"))
+KEY_ROLES = AgentRoles(tuple(f"agent_{agent}" for agent in range(AGENTS)))
+DILEMMA_ROLES = AgentRoles(("first", "second"))
 # The iterated prisoner's dilemma: own payoff by own and other's choice, 1 cooperates.
 DILEMMA = np.array([[-2.0, 0.0], [-3.0, -1.0]])
 DILEMMA_TURNS, DILEMMA_DISCOUNT = 16, 0.96
@@ -50,7 +55,7 @@ def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most:
     as many answers are written in it.
     """
     rng = np.random.default_rng(seed)
-    assignment = None if credit is None else ASSIGNMENTS[credit.name](credit, 1.0)
+    scheme = None if credit is None else CREDIT_SCHEMES[credit.name](credit, 1.0)
     state: Mapping[str, float] = {}
     logits = np.zeros((AGENTS, TURNS, len(COLOURS)))
     kept = 0
@@ -64,8 +69,8 @@ def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most:
         else:
             gains = _gains(credit.name, chosen, weather)
             paid = key_rewards(chosen, weather)
-            group = [_game(KEY_SEATING, *game) for game in zip(paid, chosen, gains, strict=True)]
-            advantage, state = _advantages(assignment, group, KEY_SEATING, state)
+            group = [_game(KEY_ROLES, *game) for game in zip(paid, chosen, gains, strict=True)]
+            advantage, state = _advantages(scheme, group, KEY_ROLES, state)
         score = np.eye(len(COLOURS))[chosen] - chance
         logits += rate * (advantage[..., None] * score).mean(axis=0)
         kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= FOUND else 0
@@ -83,7 +88,7 @@ def dilemma(
     Each has one logit per context of its last turn; both learn from the same games at once.
     """
     rng = np.random.default_rng(seed)
-    assignment = ASSIGNMENTS[credit.name](credit, DILEMMA_DISCOUNT)
+    scheme = CREDIT_SCHEMES[credit.name](credit, DILEMMA_DISCOUNT)
     state: Mapping[str, float] = {}
     logits = np.zeros((2, CONTEXTS))
     seen: list[tuple[float, float]] = []
@@ -99,8 +104,8 @@ def dilemma(
             context = 1 + 2 * acts + acts[:, ::-1]
         paid = DILEMMA[chosen, chosen[:, ::-1]]
         none = np.zeros_like(paid)
-        group = [_game(DILEMMA_SEATING, *game) for game in zip(paid, chosen, none, strict=True)]
-        advantage, state = _advantages(assignment, group, DILEMMA_SEATING, state)
+        group = [_game(DILEMMA_ROLES, *game) for game in zip(paid, chosen, none, strict=True)]
+        advantage, state = _advantages(scheme, group, DILEMMA_ROLES, state)
         for agent in (0, 1):
             here = contexts[:, agent]
             push = advantage[:, agent] * (chosen[:, agent] - chance[agent, here])
@@ -114,7 +119,7 @@ def _gains(
     name: str, chosen_GAT: NDArray[np.int64], weather_GAT: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """What each act gained by replay, over the first colour or the mean of all; else zeros."""
-    if name not in REPLAYED:
+    if name not in REPLAY_SCHEMES:
         return np.zeros(chosen_GAT.shape)
     agents, turns = np.ogrid[:AGENTS, :TURNS]
 
@@ -138,12 +143,12 @@ def _among_siblings(
 ) -> NDArray[np.float64]:
     """What each act's turn pays, compared with its siblings': all in the same weather."""
     paid = key_rewards(chosen_GAT, np.broadcast_to(weather_AT, chosen_GAT.shape))
-    flat = [compared(own.tolist(), "group") for own in paid.reshape(len(paid), -1).T]
+    flat = [normalize(own.tolist(), "group") for own in paid.reshape(len(paid), -1).T]
     return np.array(flat).T.reshape(paid.shape)
 
 
 def _game(
-    seating: Seating,
+    roles: AgentRoles,
     paid_AT: NDArray[np.float64],
     chosen_AT: NDArray[np.int64],
     gains_AT: NDArray[np.float64],
@@ -156,26 +161,26 @@ def _game(
             gains=tuple(gains.tolist()),
         )
         for agent, paid, chosen, gains in zip(
-            seating.agents, paid_AT, chosen_AT, gains_AT, strict=True
+            roles.agents, paid_AT, chosen_AT, gains_AT, strict=True
         )
     }
 
 
 def _advantages(
-    assignment: Assignment | None,
+    scheme: CreditScheme | None,
     group: Sequence[Game],
-    seating: Seating,
+    roles: AgentRoles,
     state: Mapping[str, float],
 ) -> tuple[NDArray[np.float64], Mapping[str, float]]:
-    if assignment is None:  # per_agent leaves it to TRL
-        return _group_relative(group, seating), state
-    [found], state = assignment([group], seating, state)
-    return np.array([[own[agent] for agent in seating.agents] for own in found]), state
+    if scheme is None:  # per_agent leaves it to TRL
+        return _group_relative(group, roles), state
+    [found], state = scheme([group], roles, state)
+    return np.array([[own[agent] for agent in roles.agents] for own in found]), state
 
 
-def _group_relative(group: Sequence[Game], seating: Seating) -> NDArray[np.float64]:
+def _group_relative(group: Sequence[Game], roles: AgentRoles) -> NDArray[np.float64]:
     """TRL's advantages (scale_rewards "group") of the games' returns, on every turn."""
-    paid = np.array([[game[agent].shaped for agent in seating.agents] for game in group])
+    paid = np.array([[game[agent].shaped for agent in roles.agents] for game in group])
     returns = paid.sum(axis=-1)
     scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)
     return np.repeat(scaled[..., None], paid.shape[-1], axis=-1)

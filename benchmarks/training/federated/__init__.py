@@ -1,1 +1,1 @@
-"""Models that meet now and then: what rare means cost, and how exact means of adapters are."""
+"""Federated averaging: the cost of averaging every few rounds."""

@@ -65,9 +65,9 @@ class Signals(base.SimultaneousGame):
     def _drawn(self) -> list[base.Row]:
         own = len(SIGNALS) // AGENTS
         if self.parts:
-            drawn = AGENTS * self.generator.integers(own, size=AGENTS) + range(AGENTS)
+            drawn = AGENTS * self.np_random.integers(own, size=AGENTS) + range(AGENTS)
         else:
-            drawn = self.generator.integers(len(SIGNALS), size=AGENTS)
+            drawn = self.np_random.integers(len(SIGNALS), size=AGENTS)
         self._shown_now = drawn.tolist()
         return [(signal / len(SIGNALS),) for signal in self._shown_now]
 

@@ -13,13 +13,8 @@ def measure(request: Request) -> Result:
     return Result([*turns.measure(request), *compared.measure(request.seeds)])
 
 
-def _unbiased(name: str) -> list[Target]:
-    claim = f"opponent_model pushes as agent_turn does against {name}: the interval"
-    return [
-        Target(f"{claim} does not {what} 0", f"found.interval.{end}", relation, 0.0, "{:+.3f}",
-               {"what": compared.PUSH, "case": name}, PROPERTY)
-        for what, end, relation in (("begin above", "low", "<="), ("end below", "high", ">="))
-    ]  # fmt: skip
+MARGIN = 0.1
+"""Difference in push that counts as none: at most 7 % of agent_turn's own push."""
 
 
 LEARNER_REPAIRS = Claim(
@@ -55,7 +50,12 @@ LEARNER_REPAIRS = Claim(
                "{:g}", {"what": compared.WAITS}),
         Target("credit by role praises or blames no game as a whole: mean advantages stay below "
                ".15 of the deviation", "off", "<", 0.15, "{:.3f}", {"what": compared.BY_ROLE}),
-        *[target for name in compared.PARTNERS for target in _unbiased(name)],
+        *[
+            Target(f"opponent_model pushes as agent_turn does against {name} within {MARGIN:g} "
+                   "(two one-sided t tests at 5 %)", "found.equal_within", "<=", MARGIN,
+                   "within {:.3f}", {"what": compared.PUSH, "case": name}, PROPERTY)
+            for name in compared.PARTNERS
+        ],
         Target("of the games from every start a quarter is kept", "found", "==", compared.SHARE,
                "{:g}", {"what": compared.BEST}),
     ],

@@ -20,15 +20,19 @@ from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
 from srl_agents.seeding import of_games
 from srl_envs import coop_compete_v0, maze_v0, multitask_v0
-from srl_train.advantages.credit.agent_turn import agent_turn
-from srl_train.advantages.credit.assignment import Assignment, Group, Seating
-from srl_train.advantages.credit.opponent_model import opponent_model
-from srl_train.advantages.credit.role import role
-from srl_train.advantages.estimate import assign_credit, shaped_game
+from srl_train.credit import (
+    AgentRoles,
+    CreditScheme,
+    Group,
+    agent_turn,
+    assign_credit,
+    opponent_model,
+    role,
+)
 from srl_train.data.demonstrations import best_of, parts_of
-from srl_train.data.trajectory import Game, Trajectory
+from srl_train.scores import model_scores
+from srl_train.trajectory import Game, Trajectory, shaped_game
 from srl_train.updates import RoundContext, federated, selective
-from srl_train.updates.scores import model_scores
 
 Row = dict[str, Any]
 WAITS = "selective: most rounds that one of four equal models waits"
@@ -170,7 +174,7 @@ def baselines(seed: int) -> list[Row]:
 def _advantages_by(
     labels: Sequence[str], games: Sequence[Game], agents: Sequence[str]
 ) -> dict[str, float]:
-    done, _ = assign_credit(games, GROUP, role(1.0, 0.95), Seating(tuple(agents)), {})
+    done, _ = assign_credit(games, GROUP, role(1.0, 0.95), AgentRoles(tuple(agents)), {})
     own = [[x for agent in agents for x in game[agent].advantages or ()] for game in done]
     deviation = np.std([x for one in own for x in one])
     return {
@@ -264,9 +268,9 @@ def dilemmas(partner: Partner, rng: Generator) -> list[Game]:
     return games
 
 
-def push(credit: Assignment, group: Group) -> float:
+def push(credit: CreditScheme, group: Group) -> float:
     """Towards cooperating: the sum over turns of (choice - 1/2) * advantage, mean over games."""
-    [found], _ = credit([group], Seating(("a", "b")), {})
+    [found], _ = credit([group], AgentRoles(("a", "b")), {})
     pushes = [
         sum((int(act) - 0.5) * x for act, x in zip(game["a"].actions, own["a"], strict=True))
         for game, own in zip(group, found, strict=True)

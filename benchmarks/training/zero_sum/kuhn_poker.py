@@ -71,8 +71,8 @@ class KuhnPoker(base.SimultaneousGame):
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         """Deal."""
-        self._deal = DEALS[int(self.generator.integers(len(DEALS)))]
-        self._opener = int(self.generator.integers(2))
+        self._deal = DEALS[int(self.np_random.integers(len(DEALS)))]
+        self._opener = int(self.np_random.integers(2))
         self._history = ()
         return self._rows_now()
 

@@ -18,8 +18,8 @@ WIDTH = 240  # pixels
 ROUNDS = 6
 ENVIRONMENTS = {
     "coop_compete_v0": {},
-    "team_battle_v0": {},
-    "staged_v0": {},
+    "team_battle_v0": {"warmup_episodes": 10},
+    "staged_v0": {"warmup_episodes": 20},
     "bandit_v0": {},
     "maze_v0": {},
     "maze_race_v0": {},

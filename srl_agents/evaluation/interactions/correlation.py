@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from srl_agents import seeding
-from srl_agents.evaluation.bootstrap import RESAMPLES, percentile_interval
-from srl_agents.evaluation.interactions.graph import Edge, Pair
+from srl_agents.evaluation.interactions.graph import Edge, Floats, Measured, Pair, tested_edges
 
 Rewards = Mapping[str, Mapping[int, float]]
 """Agent -> turn -> its reward, of one game."""
-Floats = NDArray[np.float64]
 
 
 def reward_correlations(
@@ -23,8 +20,8 @@ def reward_correlations(
     """Pearson's correlation of the two players' rewards over all turns that both had.
 
     `players`: agent -> who played it, game by game. Rewards are taken from the agent's mean over
-    all games, so that places that pay differently do not look like going together. The interval
-    is the percentile bootstrap's over games. Pairs of which one always earned the same have none.
+    all games, so that places that pay differently do not look like going together. Pairs of which
+    one always earned the same have none.
     """
     earned: dict[str, list[float]] = {}
     for game in games:
@@ -43,13 +40,16 @@ def reward_correlations(
                 ]
                 summed = sums.setdefault((who[first], who[second]), {})
                 summed[number] = summed.get(number, np.zeros(6)) + _moments(both)
-    edges = []
-    for pair, by_game in sorted(sums.items()):
+    measured = {}
+    for pair, by_game in sums.items():
         moments = np.stack(list(by_game.values()))
         value = float(_correlation(moments.sum(axis=0)))
         if math.isfinite(value):
-            edges.append(Edge(*pair, value, _interval(moments, seed), len(by_game)))
-    return tuple(edges)
+            measured[pair] = Measured(value, _error(moments), moments[:, -1])
+    return tuple(
+        replace(edge, interval=edge.interval and tuple(np.clip(edge.interval, -1.0, 1.0).tolist()))
+        for edge in tested_edges(measured, seed)
+    )
 
 
 def _moments(both: Sequence[tuple[float, float]]) -> Floats:
@@ -73,10 +73,11 @@ _ROUNDING = 1e-12
 """Share of the sum of squares that is no spread."""
 
 
-def _interval(moments: Floats, seed: int) -> tuple[float, float] | None:
+def _error(moments: Floats) -> float:
+    """Return the jackknife standard error over games; infinite where a game left out decides."""
     if len(moments) < 2:
-        return None
-    rng = seeding.generator(seed, "bootstrap")
-    drawn = rng.integers(len(moments), size=(RESAMPLES, len(moments)))
-    resampled = _correlation(moments[drawn].sum(axis=1))
-    return None if np.isnan(resampled).all() else percentile_interval(resampled)
+        return math.nan
+    without = _correlation(moments.sum(axis=0) - moments)
+    games = len(moments)
+    error = math.sqrt((games - 1) / games * np.square(without - without.mean()).sum())
+    return error if math.isfinite(error) else math.inf

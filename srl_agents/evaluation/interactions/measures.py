@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
@@ -58,7 +58,13 @@ def graphs(games: Sequence[Observed], seed: int = 0) -> Interactions:
     for name in ("traded", "broken"):
         sums = [game.deals and getattr(game.deals, name) for game in games]
         edges[name] = mean_edges(_by_players(sums, games), seed)
-    edges["listened"] = mean_edges(_listening(games, seed), seed)
+    # Information is never negative: an estimate below zero says that there is none.
+    edges["listened"] = tuple(
+        replace(edge, interval=(edge.interval[0], max(0.0, edge.interval[1])))
+        if edge.interval
+        else edge
+        for edge in mean_edges(_listening(games, seed), seed)
+    )
     players = tuple(sorted({name for game in games for name in game.players.values()}))
     return Interactions(
         tuple(Graph(MEASURES[name], players, edges[name]) for name in MEASURES if edges.get(name)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError
-from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest, counted
+from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest, counted, named
 from srl_agents.llm.backends.retrying import failures_of, no_answer, told
 from srl_agents.llm.sampling import Sampling
 
@@ -68,9 +68,9 @@ def _answer_of(came: Any) -> ChatAnswer:
     cached = (usage.cache_creation_input_tokens or 0) + (usage.cache_read_input_tokens or 0)
     return ChatAnswer(
         text="".join(block.text for block in came.content if block.type == "text"),
-        finish_reason=str(came.stop_reason),
+        finish_reason=named(came.stop_reason),
         ended=came.stop_reason == "end_turn",
-        model=str(came.model),
+        model=named(came.model),
         prompt_tokens=counted(usage.input_tokens + cached),
         completion_tokens=counted(usage.output_tokens),
     )

@@ -18,12 +18,17 @@ from srl_agents.llm.backends.http_client import http_client
 from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_envs.loading.extras import needed_by
+from srl_envs.loading.untrusted import printable
 
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""
 CONCURRENCY = 16  # requests under way at once
 MOST_BYTES = 8 * 2**20  # of a reply; the longest answers of today's models take 1 or 2 MiB
 TIMEOUT = 600.0  # seconds for one attempt; a model that reasons takes minutes
+MOST_NAMES, LONGEST_NAME = 32, 200
+"""Limits of the names that a server gives to models and to the ends of answers."""
+OTHERS = "others"
+"""Count of the names beyond the first MOST_NAMES."""
 RETRIES = RetryPolicy(deadline=900.0, unreachable=30.0)
 """Patient, for one failed request spoils an episode; a server that is not there is soon told."""
 
@@ -89,7 +94,9 @@ class Usage:
             (self.models, other.models),
         ):
             for what, number in others.items():
-                counts[what] = counts.get(what, 0) + number
+                known = what in counts or len(counts) < MOST_NAMES
+                name = what if known else OTHERS
+                counts[name] = counts.get(name, 0) + number
 
 
 @runtime_checkable
@@ -129,6 +136,11 @@ def counted(tokens: Any) -> int | None:
     if tokens is not None and (type(tokens) is not int or not 0 <= tokens < 2**31):
         raise ValueError(f"{tokens!r} is no number of tokens")
     return tokens
+
+
+def named(value: Any) -> str:
+    """Return a name that a server gave, printable and of at most LONGEST_NAME characters."""
+    return printable(str(value)[:LONGEST_NAME], multiline=False)[:LONGEST_NAME]
 
 
 class ApiModel(ABC):

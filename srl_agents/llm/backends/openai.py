@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError
-from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest, counted
+from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest, counted, named
 from srl_agents.llm.backends.retrying import failures_of, no_answer
 from srl_agents.llm.sampling import Sampling
 
@@ -71,9 +71,9 @@ def _answer_of(came: Any) -> ChatAnswer:
         raise TypeError(f"the message's content is {type(text).__name__}")
     return ChatAnswer(
         text=text,
-        finish_reason=str(choice.finish_reason),
+        finish_reason=named(choice.finish_reason),
         ended=choice.finish_reason == "stop" and not choice.message.refusal,
-        model=str(came.model),
+        model=named(came.model),
         prompt_tokens=counted(usage.prompt_tokens) if usage else None,
         completion_tokens=counted(usage.completion_tokens) if usage else None,
     )

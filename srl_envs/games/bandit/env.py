@@ -101,7 +101,7 @@ class Bandit(base.SimultaneousGame):
         chances = self._chances[after]
         rewards = [
             WIN if luck < chances[arm] else LOSS
-            for arm, luck in zip(chosen, self.generator.random(len(chosen)).tolist(), strict=True)
+            for arm, luck in zip(chosen, self.np_random.random(len(chosen)).tolist(), strict=True)
         ]
         time, switched, others = self.played / self.rounds, self._switched(), len(chosen) - 1
         pulled, won = sum(chosen), sum(rewards)

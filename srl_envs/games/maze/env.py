@@ -50,10 +50,10 @@ class Maze(base.SimultaneousGame):
     Agents agent_0, agent_1, ...; actions 0 up, 1 down, 2 left, 3 right. All are legal, also those
     that a wall blocks, but with `mask_walls` the masks leave those out. Observations:
     OBSERVATION_FIELDS, per agent; the last, `walls`, stands for (2 * view_radius + 1)^2 numbers.
-    Infos: `shortest_path` (the fewest rounds from this agent's start to its goal; in "meet", until
-    all can be in one cell), `steps` (moves this agent made), `success`, `level_seed` (None for a
-    layout) and `layout_hash`; in the last round of a race of several also `winner`: an agent, or
-    "draw". There are no `baselines`: arriving ends the episode, so compare `steps` with
+    Infos of a step: `shortest_path` (the fewest rounds from this agent's start to its goal; in
+    "meet", until all can be in one cell), `steps` (moves this agent made), `success`, `level_seed`
+    (None for a layout) and `layout_hash`; in the last round of a race of several also `winner`: an
+    agent, or "draw". There are no `baselines`: arriving ends the episode, so compare `steps` with
     `shortest_path` instead of means per step.
 
     `layout` is "simple", "medium", "complex", a Level, or the lines that draw one (see
@@ -156,7 +156,7 @@ class Maze(base.SimultaneousGame):
         if seed is not None:
             self.level = self.named_level(seed)
         else:
-            self.level = self.draw_level(self.generator)
+            self.level = self.draw_level(self.np_random)
         self._board = board_of(self.level, self.view_radius)
         starts, goals, self._fewest = seating(self.level, self.task, agents)
         self._places = list(starts)
@@ -169,8 +169,7 @@ class Maze(base.SimultaneousGame):
         self._trails = [[place] for place in starts]
         return [self._row(agent, STAYED, 0.0) for agent in range(agents)]
 
-    def first_infos(self) -> list[dict[str, Any]]:
-        """The agents' infos now, in agent order."""
+    def _infos(self) -> list[dict[str, Any]]:
         level, fewest, trails = self.level, self._fewest, self._trails
         seed, layout = level.seed, level.layout_hash
         return [
@@ -205,7 +204,7 @@ class Maze(base.SimultaneousGame):
                 rewards.append(STEP + DISTANCE * away)
         time = self.played / self.rounds
         rows = [self._row(agent, way, time) for agent, way in enumerate(ways)]
-        infos = self.first_infos()
+        infos = self._infos()
         if ends and self.task == "race" and len(now) > 1:
             winner = self.possible_agents[now.index(True)] if now.count(True) == 1 else "draw"
             for info in infos:

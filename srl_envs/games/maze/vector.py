@@ -120,13 +120,13 @@ class VectorMaze(ArrayGame):
 
     def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
         """The mazes of the next episodes, one for each of these environments or one for all."""
-        game, generators = self._game, self.rng.generators
+        game, sources = self._game, self.rng.sources
         if level_seed is not None:
             return boards_of([game.named_level(level_seed)], game.task, self.num_agents)
         if self._boards is not None:
-            drawn = [game.draw_number(generators[i]) for i in env_ids.tolist()]
+            drawn = [game.draw_number(sources[i].np_random) for i in env_ids.tolist()]
             return Boards(*(table[drawn] for table in self._boards))
-        levels = [game.draw_level(generators[i]) for i in env_ids.tolist()]
+        levels = [game.draw_level(sources[i].np_random) for i in env_ids.tolist()]
         return boards_of(levels, game.task, self.num_agents)
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
@@ -163,24 +163,22 @@ class VectorMaze(ArrayGame):
         return rewards, finished
 
     def round_infos(self) -> dict[str, Any]:
-        """The winner, in the last round of a race of several."""
-        if self._game.task != "race" or self.num_agents == 1 or not self._ends.any():
-            return {}
-        alone = self._arrived.sum(axis=1) == 1
-        first = np.where(alone, self._arrived.argmax(axis=1), len(self._names) - 1)
-        winners = self._names.take(first)
-        winners[~self._ends] = None
-        return {"winner": (self.per_agent(winners), self._ends)}
-
-    def static_infos(self) -> dict[str, np.ndarray]:
-        """Infos of the maze, and how far the agents have come."""
-        return {
+        """The maze, how far the agents have come and, after a race of several, the winner."""
+        infos: dict[str, Any] = {
             "shortest_path": self._fewest.copy(),
             "steps": self._made.copy(),
             "success": self._arrived.copy(),
             "level_seed": self.per_agent(self._seeds_of),
             "layout_hash": self.per_agent(self._hashes),
         }
+        if self._game.task != "race" or self.num_agents == 1 or not self._ends.any():
+            return infos
+        alone = self._arrived.sum(axis=1) == 1
+        first = np.where(alone, self._arrived.argmax(axis=1), len(self._names) - 1)
+        winners = self._names.take(first)
+        winners[~self._ends] = None
+        infos["winner"] = (self.per_agent(winners), self._ends)
+        return infos
 
     def masks(self) -> np.ndarray:
         """The moves that no wall blocks, with `mask_walls`; else all, also for agents that wait."""

@@ -100,12 +100,12 @@ class SocialNegotiation(TalkingGame):
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         """Begin a negotiation; the agents' first observations."""
         rules = self.rules
-        points, reservations = rules.draw(self.generator)
+        points, reservations = rules.draw(self.np_random)
         if "points" in options:
             points = rules.checked_points(options["points"])
         if "reservations" in options:
             reservations = rules.checked_reservations(options["reservations"])
-        bargain = Bargain(rules, points, reservations, self.generator)
+        bargain = Bargain(rules, points, reservations, self.np_random)
         if "first" in options:
             bargain.mover = rules.checked_first(options["first"])
         self.bargain = bargain

@@ -2,7 +2,8 @@
 
 The first `warmup_episodes` episodes are a warm-up, in which every agent earns exactly
 base = max(0.1, 1 - difficulty). Afterwards the base ramps up to 1.3 times that, over as many
-episodes again, and with c as the share of all agents that cooperate an agent earns per round
+episodes again (without a warm-up it is 1.3 times that at once), and with c as the share of all
+agents that cooperate an agent earns per round
 
     base + cooperation_weight * (c - 0.5)
          + 0.1 * c     an adversary that competes
@@ -44,8 +45,9 @@ class Staged(base.SimultaneousGame):
     action is always legal. Observations: OBSERVATION_FIELDS, per agent. Infos: `cooperation_ratio`
     (share of all agents), `phase` ("warmup" or "divergence") and `adversaries` (their numbers).
 
-    Episodes are counted from 0 over the life of the environment and episode k is a warm-up if
-    k < warmup_episodes; `reset(options={"episode": k})` sets the count.
+    With `warmup_episodes` above 0, episodes are counted from the last seed on. Episode k is a
+    warm-up if k < warmup_episodes. A seeded reset begins with episode 0, a reset without a seed
+    continues the count, and `reset(options={"episode": k})` sets the number of an episode.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("staged_v0")
@@ -57,7 +59,7 @@ class Staged(base.SimultaneousGame):
         difficulty: float = 0.3,
         cooperation_weight: float = 0.25,
         noise_std: float = 0.005,
-        warmup_episodes: int = 20,
+        warmup_episodes: int = 0,
         observe_parameters: bool = True,
         max_cycles: int = 1000,
         obs_mode: str = "vector",
@@ -72,7 +74,6 @@ class Staged(base.SimultaneousGame):
         self.roles = {f"agent_{agent}": name for agent, name in enumerate(names)}
         """Agent -> what it is: only agents of one role are paid alike."""
         self._difficulty = self.rules.difficulty if self.observe_parameters else base.HIDDEN
-        self._episode = -1  # none begun yet
         self._warmup = True
         self._ramp = 0.0
         self._payoffs = self.rules.payoffs(self._ramp)
@@ -109,7 +110,7 @@ class Staged(base.SimultaneousGame):
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         """The agents' first observations; the option "episode" sets this episode's number."""
-        episode = options.get("episode", self._episode + 1)
+        episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes
         ramp = self.rules.ramp(self._episode)
@@ -162,7 +163,7 @@ class StagedView(FixedChoices):
         if self.players == 1:
             return (
                 f"You are {agent}, the only player. Each round you choose to cooperate or to "
-                f"compete; after a warm-up, one may earn more. {HOW_TO_ANSWER}"
+                f"compete; one of the two may earn more. {HOW_TO_ANSWER}"
             )
         return (
             f"You are {agent}, one of {self.players} players; {self.adversaries} of them "

@@ -30,7 +30,7 @@ class StagedRules:
     num_agents: int = 8
     difficulty: float = 0.3
     cooperation_weight: float = 0.25
-    warmup_episodes: int = 20
+    warmup_episodes: int = 0
 
     def __post_init__(self) -> None:
         set_fields(
@@ -48,8 +48,10 @@ class StagedRules:
 
     def ramp(self, episode: int) -> float:
         """How far the base of episode `episode`, counted from 0, is ramped up: from 0 to 1."""
+        if not self.warmup_episodes:
+            return 1.0
         since = episode - self.warmup_episodes
-        return min(1.0, max(0.0, since / max(1, self.warmup_episodes)))
+        return min(1.0, max(0.0, since / self.warmup_episodes))
 
     def base_reward(self, ramp: float) -> float:
         """Every agent's reward per round of a warm-up (ramp 0), and the base of the rest."""

@@ -17,10 +17,7 @@ FIRST, OWN, ALL, REWARD, TIME, WARMUP, RAMP, _, _ = range(len(OBSERVATION_FIELDS
 
 
 class VectorStaged(ArrayGame):
-    """The game of the single environment. Each environment counts its own episodes.
-
-    `reset(options={"episode": k})` sets the count of every environment that it resets.
-    """
+    """The game of the single environment. Each environment counts its own episodes."""
 
     def __init__(self, game: Staged, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
         super().__init__(game, num_envs, autoreset_mode)
@@ -35,17 +32,15 @@ class VectorStaged(ArrayGame):
         self._per_stage = tables[0].size
         self._adversaries = np.arange(rules.adversaries)
         self._first = np.array(game.first_rows({"episode": 0}), np.float32)
-        self._episode = np.full(self.num_envs, -1)
         self._stage = np.zeros(self.num_envs, np.int64)
         self._warmup = np.zeros(self.num_envs, bool)
         self._shares = np.zeros(self.num_envs)
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Count the episodes, and write the first observations."""
-        episode: Any = self._episode[env_ids] + 1
+        """Write the first observations; the option "episode" sets the number of the episodes."""
         if "episode" in options:
-            episode = whole_number('options["episode"]', options["episode"], low=0)
-        self._episode[env_ids] = episode
+            number = whole_number('options["episode"]', options["episode"], low=0)
+            self._episode[env_ids] = number
         since = self._episode[env_ids] - self._warmup_episodes
         self._warmup[env_ids] = since < 0
         self._stage[env_ids] = since.clip(0, len(self._ramps) - 1)

@@ -52,8 +52,9 @@ class TeamBattle(base.SimultaneousGame):
     `team_cooperation` (share per team), `phase` ("warmup" or "battle") and, in the last round,
     `winner`: "team_a", "team_b" or "draw".
 
-    Episodes are counted from 0 over the life of the environment and episode k is a warm-up if
-    k < warmup_episodes; `reset(options={"episode": k})` sets the count.
+    With `warmup_episodes` above 0, episodes are counted from the last seed on. Episode k is a
+    warm-up if k < warmup_episodes. A seeded reset begins with episode 0, a reset without a seed
+    continues the count, and `reset(options={"episode": k})` sets the number of an episode.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("team_battle_v0")
@@ -65,7 +66,7 @@ class TeamBattle(base.SimultaneousGame):
         difficulty: float = 0.3,
         cooperation_weight: float = 0.25,
         noise_std: float = 0.005,
-        warmup_episodes: int = 10,
+        warmup_episodes: int = 0,
         observe_parameters: bool = True,
         max_cycles: int = 1000,
         obs_mode: str = "vector",
@@ -78,7 +79,6 @@ class TeamBattle(base.SimultaneousGame):
         red, blue = self.rules.team_sizes
         self._red = red
         self._difficulty = self.rules.difficulty if self.observe_parameters else base.HIDDEN
-        self._episode = -1  # none begun yet
         self._warmup = True
         self._score = [0.0, 0.0]  # of red and blue: sum of rewards per member, noise left out
         agents = [f"red_{i}" for i in range(red)] + [f"blue_{i}" for i in range(blue)]
@@ -112,7 +112,7 @@ class TeamBattle(base.SimultaneousGame):
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         """The agents' first observations; the option "episode" sets this episode's number."""
-        episode = options.get("episode", self._episode + 1)
+        episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes
         self._score = [0.0, 0.0]

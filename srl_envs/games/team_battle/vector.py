@@ -18,10 +18,7 @@ WINNERS = np.array([TEAM_B, "draw", TEAM_A], object)
 
 
 class VectorTeamBattle(ArrayGame):
-    """The game of the single environment. Each environment counts its own episodes.
-
-    `reset(options={"episode": k})` sets the count of every environment that it resets.
-    """
+    """The game of the single environment. Each environment counts its own episodes."""
 
     def __init__(
         self, game: TeamBattle, num_envs: int, autoreset_mode: AutoresetMode | str
@@ -35,18 +32,16 @@ class VectorTeamBattle(ArrayGame):
         self._payoffs = payoffs.ravel()
         self._scores = _mean_of_team(payoffs, self._red, self._blue)
         self._first = np.array(game.first_rows({"episode": game.warmup_episodes}), np.float32)
-        self._episode = np.full(self.num_envs, -1)
         self._warmup = np.zeros(self.num_envs, bool)
         self._lead = np.zeros(self.num_envs)  # red over blue: sum of mean rewards per member
         self._over = np.zeros(self.num_envs, bool)
         self._totals = (np.zeros(self.num_envs, np.int64),) * 2
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Count the episodes, and write the first observations."""
-        episode: Any = self._episode[env_ids] + 1
+        """Write the first observations; the option "episode" sets the number of the episodes."""
         if "episode" in options:
-            episode = whole_number('options["episode"]', options["episode"], low=0)
-        self._episode[env_ids] = episode
+            number = whole_number('options["episode"]', options["episode"], low=0)
+            self._episode[env_ids] = number
         self._warmup[env_ids] = self._episode[env_ids] < self._warmup_episodes
         self._lead[env_ids] = 0.0
         super().begin(env_ids, options)

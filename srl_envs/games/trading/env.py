@@ -93,7 +93,7 @@ class SocialTrading(TalkingGame):
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         """Open a new market; the agents' first observations."""
-        values, stocks = self.rules.draw(self.generator)
+        values, stocks = self.rules.draw(self.np_random)
         if "values" in options:
             values = self.rules.table("values", options["values"], market_rules.LARGEST_VALUE)
         if "stocks" in options:

@@ -141,7 +141,7 @@ class DebateEnv(FreeTextGame):
 
     def begin(self, options: Mapping[str, Any]) -> None:
         """Draw the motion, or take the one that `options` names under "motion"."""
-        drawn = pick(self.generator, self.topics)
+        drawn = pick(self.np_random, self.topics)
         named = options.get("motion")
         motion = drawn if named is None else checked_all([named])[0]
         self.debate = Debate(motion, simultaneous=self.order == "simultaneous")

@@ -41,6 +41,9 @@ _UNITS = re.compile(
     r"(?P<words>(?:[A-Za-z]{2,}(?![A-Za-z])[.]?\s*(?:\^\s*[({]?[23][)}]?\s*)?){1,3})$",
     re.S,
 )
+PERCENT = "percent"
+"""Unit that also allows the sign %."""
+_ASKED_PERCENT = re.compile(r"(?<![\d.)}$\\\s])(?:\s|\\)*(?:%|percent)")
 _MULTIPLES = frozenset(
     re.findall(
         r"\w+",
@@ -94,7 +97,8 @@ def same_value(truth: str, said: str, units: Collection[str] = ()) -> bool:
 
     For answers that are numbers or words, never expressions: 2024-01-05 is no difference.
     """
-    right, answer = (_number_alone(text, frozenset(units)) for text in (truth, said))
+    units = frozenset(units) | _named_by_signs(truth)
+    right, answer = (_number_alone(text, units) for text in (truth, said))
     if right is not None and answer is not None:
         return same_reading(right, answer)
     words, others = (" ".join(text.casefold().split()).strip(" .\"'`*") for text in (truth, said))
@@ -113,6 +117,8 @@ def _named_by_signs(truth: str) -> frozenset[str]:
         "$": ("dollar", "dollars"),
         "°": ("degree", "degrees"),
         "\\circ": ("degree", "degrees"),
+        "%": (PERCENT,),
+        PERCENT: (PERCENT,),
     }
     return frozenset(word for sign, words in signs.items() if sign in truth for word in words)
 
@@ -154,9 +160,14 @@ def _interval(reading: Reading) -> Reading:
 
 
 def words_of(question: str) -> frozenset[str]:
-    """The words of a question that may stand behind a number as its unit."""
-    words = re.findall(r"[A-Za-z]{2,}", question.casefold())
-    return frozenset(words) - _MULTIPLES
+    """Return the words of a question that may follow a number as its unit.
+
+    PERCENT is among them if the question asks for a percentage: in "What is 15% of 20?" the sign
+    follows a number and is no unit of the answer.
+    """
+    words = frozenset(re.findall(r"[A-Za-z]{2,}", question.casefold())) - {PERCENT}
+    asked = _ASKED_PERCENT.search(question.casefold())
+    return (words | {PERCENT} if asked else words) - _MULTIPLES
 
 
 def _plain(text: str) -> str:
@@ -188,9 +199,10 @@ def _number(text: str, units: frozenset[str]) -> Reading | None:
     behind = _UNITS.match(text)
     if behind is not None:
         words = set(re.findall(r"[a-z]+", behind["words"].casefold()))
-        if words <= units | {"percent"}:
+        if words <= units:
             text = behind["number"].strip()
-    text = re.sub(r"\s*[%€£]$", "", text)
+    # As any unit, a percent sign counts only where the question or the truth names it.
+    text = re.sub(r"\s*[%€£]$" if PERCENT in units else r"\s*[€£]$", "", text)
     value = expressions.number(text)
     decimal = re.fullmatch(r"[-+]?[\d,]*\.(\d+)", text)
     return Reading("number", value, len(decimal[1]) if decimal else None)

@@ -26,6 +26,7 @@ from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.base import vector_of
 from srl_envs.games.round_game import OBSERVATION_MODES, metadata_of
+from srl_envs.seeding import RandomSource
 from srl_envs.tasks.free_text_game import RENDER_MODES
 from srl_envs.tasks.multitask.view import MultitaskView
 from srl_envs.text.spaces import SpacesOfAgents
@@ -49,7 +50,7 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 
 
-class Multitask(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Several environments as one PettingZoo ParallelEnv.
 
     `environments` maps a label of yours to {"name": a name from the registry or
@@ -110,8 +111,8 @@ class Multitask(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
                 for place, (label, env) in enumerate(self.environments.items())
             )
         )
-        self.generator = np.random.default_rng()
         self.environment: str | None = None
+        self._episode = -1  # Episodes since the last seed, counted from 0.
 
     @property
     def agents(self) -> list[str]:
@@ -131,19 +132,23 @@ class Multitask(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode of one of the environments; None carries on from the last seed.
 
+        The environment receives the number of the episode since that seed as option "episode".
         What is refused, by it or here, raises EnvConfigError and changes nothing.
         """
         seed, given = reset_arguments(seed, options)
-        with unchanged_if_refused(self, "environment"):
+        with unchanged_if_refused(self, "environment", "_episode"):
             if seed is not None:
-                self.generator = np.random.default_rng(seed)
-            drawn = str(self.generator.choice(self._labels, p=self._shares))
-            own_seed = int(self.generator.integers(2**31))
+                self.np_random = np.random.default_rng(seed)
+            self._episode = 0 if seed is not None else self._episode + 1
+            drawn = str(self.np_random.choice(self._labels, p=self._shares))
+            own_seed = int(self.np_random.integers(2**31))
             named = given.get("environment")
             self.environment = (
                 drawn if named is None else check_choice("environment", named, self._labels)
             )
-            observations, infos = self._on("reset").reset(seed=own_seed, options=given)
+            # Each is seeded anew: only the count here tells it how many episodes came before.
+            options = {"episode": self._episode, **given}
+            observations, infos = self._on("reset").reset(seed=own_seed, options=options)
         return self._seen(observations), self._told(infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:

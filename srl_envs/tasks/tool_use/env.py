@@ -12,11 +12,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +26,7 @@ from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView
 from srl_envs.tasks.grading.math_answers import same_value, words_of
 from srl_envs.tasks.problem import pick
 from srl_envs.tasks.tool_use.errors import ToolError
-from srl_envs.tasks.tool_use.file_store import FileStore, JailedFolder, MemoryFiles
+from srl_envs.tasks.tool_use.file_store import FileStore, JailedFolder, MemoryFiles, new_folder
 from srl_envs.tasks.tool_use.generators import FAMILIES
 from srl_envs.tasks.tool_use.parsing import CLOSE, OPEN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.registry import Tool, ToolResult
@@ -141,15 +139,13 @@ class ToolUse(Task):
 
     def begin(self, problem: Problem) -> Session:
         """Tools of its own, on files of its own."""
-        folder = None
         files: FileStore = MemoryFiles()
         if self.workspace is not None:
-            folder = Path(tempfile.mkdtemp(prefix="agent-", dir=self.workspace))
-            files = JailedFolder(folder)
+            files = new_folder(self.workspace)
         for path, content in problem.data.get("files", {}).items():
             files.write(path, content)
         steps = problem.data.get("steps", ())
-        return Session(self._toolbox(files), steps, problem.question, folder)
+        return Session(self._toolbox(files), steps, problem.question)
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
         """Make the calls, or grade the answer."""
@@ -172,10 +168,9 @@ class ToolUse(Task):
 
     def end(self, attempt: Attempt) -> None:
         """Remove the agent's folder; what it did is still told."""
-        session: Session = attempt.memory
-        if session.folder is not None:
-            shutil.rmtree(session.folder)
-            session.folder = None
+        files: FileStore = attempt.memory.box.files
+        if isinstance(files, JailedFolder):
+            shutil.rmtree(files.folder)
 
     def question(self, attempt: Attempt) -> str:
         """The question, and what was called before the last turn."""

@@ -13,9 +13,10 @@ import contextlib
 import os
 import re
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.tool_use.errors import ToolError
@@ -146,6 +147,12 @@ class JailedFolder:
         """All regular files whose names are allowed, sorted."""
         return sorted(_names(self._place(), ()))
 
+    def __reduce__(self) -> Any:
+        """Copy the files to a new folder: a copied episode shares no files with its original."""
+        if not self.folder.is_dir():  # The episode is over, and its folder was removed.
+            return MemoryFiles, ()
+        return new_folder, (self.folder.parent, {name: self.read(name) for name in self.names()})
+
     def _place(self) -> int:
         return os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
 
@@ -165,6 +172,16 @@ class JailedFolder:
             yield place
         finally:
             os.close(place)
+
+
+def new_folder(
+    parent: str | os.PathLike[str], files: Mapping[str, str] | None = None
+) -> JailedFolder:
+    """Make a folder in `parent`, with these files in it."""
+    made = JailedFolder(tempfile.mkdtemp(prefix="agent-", dir=parent))
+    for path, content in (files or {}).items():
+        made.write(path, content)
+    return made
 
 
 def _names(place: int, before: tuple[str, ...]) -> Iterator[str]:

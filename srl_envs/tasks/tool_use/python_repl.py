@@ -31,7 +31,9 @@ class PythonRepl:
     """One agent's interpreter. `sandbox` is used instead of the one that all share."""
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
-        self._sandbox = sandbox or shared_sandbox()
+        self._sandbox = sandbox
+        if sandbox is None:
+            shared_sandbox()  # A sandbox that cannot be had is an error now.
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
@@ -44,7 +46,8 @@ class PythonRepl:
         if len(self._cells) >= MOST_CELLS:
             raise ToolError(f"there may be {MOST_CELLS} cells")
         newest = _showing(code)
-        run = self._sandbox.evaluate(_AGAIN.format(cells=self._cells, newest=newest))
+        sandbox = self._sandbox or shared_sandbox()  # of the process that a copy is in
+        run = sandbox.evaluate(_AGAIN.format(cells=self._cells, newest=newest))
         if run.verdict is not Verdict.OK:
             said = run.error.strip() or f"the program ended: {run.verdict}"
             raise ToolError(f"{said}\n{run.stdout[-500:]}".strip())

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from srl_envs.tasks.tool_use.generators import Step
 from srl_envs.tasks.tool_use.parsing import ToolCall
@@ -33,8 +32,6 @@ class Session:
     box: Toolbox
     steps: Sequence[Step]
     question: str
-    folder: Path | None = None
-    """Its own, to be removed at the end; None where files are in memory."""
     met: set[int] = field(default_factory=set)
     """Which of `steps` were made."""
     answered: set[str] = field(default_factory=set)

@@ -11,7 +11,7 @@ The names of TOOLS stand for these functions:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from srl_envs.tasks.tool_use.calculator import calculate
 from srl_envs.tasks.tool_use.file_store import FileStore, MemoryFiles
@@ -19,6 +19,9 @@ from srl_envs.tasks.tool_use.registry import Tool, ToolRegistry
 from srl_envs.tasks.tool_use.schemas import function_schema
 from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, as_text, shipped
 from srl_envs.validation import check_choice
+
+if TYPE_CHECKING:
+    from srl_envs.tasks.tool_use.python_repl import PythonRepl
 
 TOOLS = ("calculator", "files", "search", "python")
 WITHOUT_SANDBOX = TOOLS[:3]
@@ -43,21 +46,70 @@ class Toolbox:
     ) -> None:
         chosen = [check_choice("tools", name, TOOLS) for name in names]
         self.files = MemoryFiles() if files is None else files
+        self._search = search
+        self._repl: PythonRepl | None = None
         functions: list[Callable[..., Any]] = []
         if "calculator" in chosen:
             functions.append(calculator)
         if "files" in chosen:
-            functions += _file_functions(self.files)
+            functions += [self.read_file, self.write_file, self.list_files]
         if "search" in chosen:
-            functions.append(_search_function(shipped() if search is None else search))
+            if search is None:
+                shipped()  # A missing library is an error now, not at the first search.
+            functions.append(self.search)
         if "python" in chosen:
-            functions.append(_python_function())
+            from srl_envs.tasks.tool_use.python_repl import PythonRepl  # needs the sandbox
+
+            self._repl = PythonRepl()
+            functions.append(self.python)
         # An exception of the package's own tools is a defect; a given search is the user's code.
         described = [
             _tool(function, strict=search is None or function.__name__ != "search")
             for function in functions
         ]
         self.registry = ToolRegistry([*described, *tools])
+
+    # Tools are methods, not closures: copies of an episode must not share files.
+
+    def read_file(self, path: str) -> str:
+        """Read a file.
+
+        Args:
+            path: The file's name.
+        """
+        return self.files.read(path)
+
+    def write_file(self, path: str, content: str) -> str:
+        """Make a file, or replace one.
+
+        Args:
+            path: The file's name.
+            content: The text that it will hold.
+        """
+        self.files.write(path, content)
+        return f"Written: {path}"
+
+    def list_files(self) -> list[str]:
+        """List the names of all files."""
+        return self.files.names()
+
+    def search(self, query: str) -> str:
+        """Search for documents.
+
+        Args:
+            query: A few words.
+        """
+        provider = shipped() if self._search is None else self._search
+        return as_text(provider.search(query, SHOWN))
+
+    def python(self, code: str) -> str:
+        """Run Python, and see what it prints. Names stay from call to call.
+
+        Args:
+            code: Statements; the value of a last expression is printed.
+        """
+        assert self._repl is not None
+        return self._repl.run(code)
 
 
 def calculator(expression: str) -> str:
@@ -67,60 +119,6 @@ def calculator(expression: str) -> str:
         expression: Numbers, + - * / // % **, brackets, and functions such as sqrt(2) or max(1, 2).
     """
     return calculate(expression)
-
-
-def _file_functions(files: FileStore) -> list[Callable[..., Any]]:
-    def read_file(path: str) -> str:
-        """Read a file.
-
-        Args:
-            path: The file's name.
-        """
-        return files.read(path)
-
-    def write_file(path: str, content: str) -> str:
-        """Make a file, or replace one.
-
-        Args:
-            path: The file's name.
-            content: The text that it will hold.
-        """
-        files.write(path, content)
-        return f"Written: {path}"
-
-    def list_files() -> list[str]:
-        """List the names of all files."""
-        return files.names()
-
-    return [read_file, write_file, list_files]
-
-
-def _search_function(provider: SearchProvider) -> Callable[..., Any]:
-    def search(query: str) -> str:
-        """Search for documents.
-
-        Args:
-            query: A few words.
-        """
-        return as_text(provider.search(query, SHOWN))
-
-    return search
-
-
-def _python_function() -> Callable[..., Any]:
-    from srl_envs.tasks.tool_use.python_repl import PythonRepl  # only here is a sandbox needed
-
-    repl = PythonRepl()
-
-    def python(code: str) -> str:
-        """Run Python, and see what it prints. Names stay from call to call.
-
-        Args:
-            code: Statements; the value of a last expression is printed.
-        """
-        return repl.run(code)
-
-    return python
 
 
 def _tool(function: Callable[..., Any], *, strict: bool) -> Tool:

@@ -7,13 +7,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from srl_train.config.bounds import MOST_PASSES
 from srl_train.config.learning.trl_options import TrlOptions, refuse_unread
 from srl_train.config.section import Section, chosen_by, nearest
 from srl_train.errors import ConfigError
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=MOST_PASSES)]
 
 
 class OptimizerConfig(Section):

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from srl_train.config.bounds import MOST_EPISODES
 from srl_train.config.learning.learners import Count, NotNegative, OptimizerConfig, Positive
 from srl_train.config.section import Names
 from srl_train.errors import ConfigError
@@ -27,13 +28,13 @@ class OfflineConfig(OptimizerConfig):
     data_policy: str = "models"
     """Players of these games: a scripted policy or MODULE:CLASS for every agent, or `models`: the
     players of `seats`, with the current weights of each model."""
-    episodes: Count = 256
+    episodes: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 256
     """How many games are played."""
     seats: Literal["own", "all"] = "own"
     """Whose part of the games a model learns from: that of its own agents, or every agent's."""
     epochs: Count = 1
     """Passes over the data; after each, models meet as the update strategy says."""
-    batch_size: Count = 16
+    batch_size: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
     """Samples per optimizer step."""
 
 

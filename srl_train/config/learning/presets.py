@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -50,7 +50,12 @@ class Preset:
 
 
 PRESETS: Mapping[str, Preset] = {
-    "grpo": Preset("Shao et al. 2024, eq. 3", {"loss": "grpo", "beta": 0.04}, {}),
+    "grpo": Preset(
+        "Shao et al. 2024, eq. 3",
+        # TRL's default multiplies the divergence by a differentiable ratio.
+        {"loss": "grpo", "beta": 0.04, "trl": {"use_bias_correction_kl": False}},
+        {},
+    ),
     "dr_grpo": Preset(
         "Liu et al. 2025 (Understanding R1-Zero-like training), sec. 3.2",
         {"loss": "dr_grpo", "scale_rewards": "none"},
@@ -126,7 +131,8 @@ def filled_in(tree: Tree) -> dict[str, Any]:
                 f"{settings['name']!r}: leave one of the two out"
             )
         if section == "algorithm":
-            _check_loss(tree["preset"], settings, given.get("loss"))
+            for name in ("loss", "beta"):
+                _check_reads(tree["preset"], settings, name, given.get(name))
         found[section] = {**settings, **given}
         if "trl" in settings and isinstance(given.get("trl"), Mapping):
             found[section]["trl"] = {**settings["trl"], **given["trl"]}
@@ -147,13 +153,17 @@ def refuse_another(preset: str | None, other: str | None) -> None:
         )
 
 
-def _check_loss(preset: str, settings: Tree, loss: Any) -> None:
+def _check_reads(preset: str, settings: Tree, name: str, value: Any) -> None:
+    """Raise ConfigError for a value with which settings of the preset have no effect."""
     kind = PpoConfig if settings["name"] == "ppo" else GrpoConfig
     try:
-        if loss in get_args(kind.model_fields["loss"].annotation):
-            kind(**{**settings, "loss": loss})
+        kind(**{name: value})
+    except ConfigError:
+        return  # Reading the section refuses the value itself.
+    try:
+        kind(**{**settings, name: value})
     except ConfigError as error:
         raise ConfigError(
-            f"algorithm.loss: got {loss!r}, which does not read all that the preset {preset!r} "
+            f"algorithm.{name}: got {value!r}, which does not read all that the preset {preset!r} "
             "sets: leave one of the two out"
         ) from error

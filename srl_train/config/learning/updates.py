@@ -124,9 +124,6 @@ class AdamServer(ServerSection):
 Server = AverageServer | MomentumServer | NesterovServer | AdamServer
 
 
-Adapters = Literal["factors", "alternating"]
-
-
 class FederatedConfig(UpdatesSection):
     """Models learn apart, and every few rounds take the weighted mean of the weights."""
 
@@ -149,23 +146,9 @@ class FederatedConfig(UpdatesSection):
         AverageServer()
     )
     """How the new common weights come from the mean."""
-    adapters: Adapters = "factors"
-    """How LoRA adapters are averaged: their A and B apart, which is inexact, or exactly, by
-    training one of the two at a time."""
 
-    def check_run(self, adapters: bool, rounds: int) -> None:
-        """Raise ConfigError where a run of so many rounds, with adapters or whole models, cannot be
-        averaged so."""
-        if self.adapters == "alternating" and not adapters:
-            raise ConfigError(
-                "updates.adapters: got 'alternating' where whole models are trained: leave it out, "
-                "or give models.adapters"
-            )
-        if self.adapters == "alternating" and self.mix < 1:
-            raise ConfigError(
-                f"updates.mix: got {self.mix} where updates.adapters is 'alternating', for "
-                "which all models must share a factor: give 1"
-            )
+    def check_run(self, rounds: int) -> None:
+        """Raise ConfigError if a run of that many rounds would never average."""
         if 0 < rounds < self.period:
             raise ConfigError(
                 f"updates.period: got {self.period} where rounds is {rounds}: the models "

@@ -7,7 +7,6 @@ import math
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from srl_envs.loading.extras import needed_by
 from srl_train.config.engine import RayEngineConfig
 from srl_train.distributed.processes import Rank
 from srl_train.distributed.ray_engine.standing import WorkerLost
+from srl_train.engine.interrupts import end
 from srl_train.errors import ConfigError, TrainingError
 
 # Read as Ray starts: nothing is reported to its makers, and an actor without GPUs sees the
@@ -214,7 +214,7 @@ class Cluster:
                 "here; without an address the run starts its own"
             ) from error
         finally:
-            _handle_sigterm(_end if before is signal.SIG_DFL else before)
+            _handle_sigterm(end if before is signal.SIG_DFL else before)
         self._sigterm = before
 
     def actor(self, places: range, kind: Callable[..., Any], *arguments: Any) -> Actor:
@@ -287,12 +287,6 @@ def _handle_sigterm(handler: Any) -> None:
     """Take the place of Ray's handler, which ends the cluster under those who still use it."""
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
-
-
-def _end(number: int, frame: object) -> None:
-    """End the program in good order, with the status that the signal itself would have given."""
-    signal.signal(number, signal.SIG_IGN)  # a second one would come between
-    sys.exit(128 + number)
 
 
 def _check_answers(address: str) -> None:

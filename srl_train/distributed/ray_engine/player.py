@@ -14,7 +14,6 @@ from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.rollout import PlaySettings, play_many
-from srl_train.advantages.reward_modes import MODES
 from srl_train.config.run import RunConfig
 from srl_train.data.planned_games import PlannedGames
 from srl_train.engine.builders.players import (
@@ -23,6 +22,7 @@ from srl_train.engine.builders.players import (
     build_sampling,
     policies_by_seats,
 )
+from srl_train.modes import MODES
 from srl_train.players.assignment import matchmaking_of
 
 if TYPE_CHECKING:

@@ -121,6 +121,10 @@ class RemoteLearner:
         """See Learner."""
         self._change(Learner.load_optimizer_state, self.model.put(state))
 
+    def refuse_state(self, state: Mapping[str, Any]) -> None:
+        """See Learner."""
+        self._ask(Learner.refuse_state, self.model.put(state))
+
     def counters(self) -> dict[str, Any]:
         """See Learner."""
         return self._ask(Learner.counters)

@@ -36,7 +36,7 @@ from srl_train.engine.games import check_failures
 from srl_train.engine.offline.progress import ORDER, planned
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats
-from srl_train.errors import ConfigError, DataError
+from srl_train.errors import CheckpointError, ConfigError, DataError
 from srl_train.learners.learner import StageLearner
 from srl_train.players.trained_models import configured_notes
 from srl_train.updates import RoundContext
@@ -186,6 +186,13 @@ class Stage:
         self._losses = {model: list(losses) for model, losses in saved["losses"].items()}
         for model, learner in self._learners.items():
             own = saved["learners"][model]
+            try:
+                learner.refuse_state({"weights": learner.weights(), "reference": {}, **own})
+            except ValueError as error:
+                raise CheckpointError(
+                    f"the checkpoint's state of {self.name}: learners.{model}.{error}: load an "
+                    "earlier checkpoint"
+                ) from error
             learner.load_optimizer_state(own["optimizer"])
             learner.load_counters(own["counters"])
             self._references[model] = own["prepared"]

@@ -15,10 +15,10 @@ from srl_agents.evaluation.episode_stats import (
     success,
     winner,
 )
-from srl_train.data.trajectory import Game
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats
-from srl_train.updates.strategy import no_copies
+from srl_train.trajectory import Game
+from srl_train.updates import no_copies
 
 if TYPE_CHECKING:
     from srl_train.engine.rounds import Played

@@ -15,14 +15,14 @@ from core_srl.config.multi_model import (
 )
 from core_srl.models import MODERN_MODELS, get_available_models, get_version_info
 from srl_agents.serving.gpus import Gpu
-from srl_train.config.learning.credit import (
+from srl_train.config.models import AdapterConfig
+from srl_train.errors import ConfigError
+from srl_train.modes import (
     CompetitiveConfig,
     CooperativeConfig,
     HierarchicalConfig,
     MixedConfig,
 )
-from srl_train.config.models import AdapterConfig
-from srl_train.errors import ConfigError
 
 
 def test_the_documented_defaults():
@@ -210,6 +210,7 @@ def test_both_strengths_may_stand_in_every_mode(mode, read):
     ("name", "value", "said"),
     [
         ("num_models", 0, "Invalid number of models: 0"),
+        ("num_models", 10**12, "num_models: got 1000000000000: give 1024 or less"),
         ("num_models", "four", "Invalid number of models: 'four'"),
         ("num_models", True, "Invalid number of models: True"),
         ("model_types", [], "model_types: got []: give one or more"),

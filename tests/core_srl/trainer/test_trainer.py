@@ -176,7 +176,7 @@ def test_without_monitoring_nothing_but_models_and_checkpoints_is_written(small,
     results = trainer.fit()
     assert results["evaluation"] == {}
     names = {path.name for path in trainer.files.folder.iterdir()}
-    assert names == {"models", *results["checkpoints_saved"]}
+    assert names == {"models", "run.lock", *results["checkpoints_saved"]}
     assert "raw reward" not in capsys.readouterr().err
 
 

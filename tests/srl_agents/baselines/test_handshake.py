@@ -47,6 +47,16 @@ def test_what_noise_leaves_open_is_measured_again():
     assert unsure.agreed is not None
 
 
+def test_a_cycle_is_measured_again_where_one_of_its_actions_may_be_better():
+    # Noise of the first means: each player prefers another of two agreements that are equal.
+    row = np.array([[1.0, 0.0], [0.0, 0.9]])
+    first, second = pair(row, row[::-1, ::-1], noise=0.2)
+    for player in (first, second):
+        assert player._again and set(player._cells) == {(0, 0), (1, 1)}
+    battle = pair(BATTLE, BATTLE[::-1, ::-1], noise=0.001)  # surely better than either alone
+    assert not battle[0]._again and len(set(battle[0].agreed[0])) == 2
+
+
 def test_the_same_coins_agree_on_nothing():
     first, second = pair(BATTLE, BATTLE, coins=((0, 1), (0, 1)))
     assert first.over and second.over

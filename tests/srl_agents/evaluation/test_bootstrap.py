@@ -59,7 +59,16 @@ def test_the_interval_of_a_few_seeds_is_students():
 
 
 @pytest.mark.parametrize(
-    ("freedom", "quantile"), [(1, 12.706), (10, 2.228), (11, 2.201), (30, 2.042)]
+    ("confidence", "freedom", "quantile"),
+    [
+        (0.95, 1, 12.706),
+        (0.95, 2, 4.303),
+        (0.95, 11, 2.201),
+        (0.95, 30, 2.042),
+        (0.9, 4, 2.132),
+        (0.99, 5, 4.032),
+        (0.999, 120, 3.373),
+    ],
 )
-def test_quantiles_of_students_t(freedom, quantile):
-    assert bootstrap._t_quantile(freedom) == pytest.approx(quantile, abs=1e-3)
+def test_quantiles_of_students_t(confidence, freedom, quantile):
+    assert bootstrap.t_quantile(confidence, freedom) == pytest.approx(quantile, abs=1e-3)

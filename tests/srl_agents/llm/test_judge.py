@@ -42,6 +42,20 @@ def test_verdicts_are_averaged(answers, pro, agreed, unreadable):
     assert (verdict.info["agreed"], verdict.info["unreadable"]) == (agreed, unreadable)
 
 
+def test_seeds_follow_from_the_debate_and_not_from_those_before():
+    other = Debate("Rain is good.", DEBATE.speeches)
+
+    def seeds(*debates, **settings):
+        backend = ScriptedBackend(lambda request: "Verdict: A")
+        judge = LLMJudge(backend, **settings)
+        for debate in debates:
+            judge.judge(debate)
+        return [request.seed for request in backend.requests]
+
+    assert seeds(other, DEBATE)[2:] == seeds(DEBATE)
+    assert len({*seeds(other, DEBATE), *seeds(DEBATE, seed=1)}) == 6
+
+
 @pytest.mark.parametrize(
     ("answer", "side"),
     [

@@ -1,8 +1,5 @@
 """What every game of the catalogue has from the shared base."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 
@@ -63,6 +60,14 @@ def test_all_seats_have_equal_spaces(name):
     seats = env.possible_agents
     assert all(env.observation_space(a) == env.observation_space(seats[0]) for a in seats)
     assert all(env.action_space(a) == env.action_space(seats[0]) for a in seats)
+
+
+@every_name
+def test_other_frameworks_find_what_they_expect(name):
+    """SuperSuit's agent_indicator needs one upper bound, TorchRL numbers alone at the reset."""
+    env = registry.make(name)
+    assert len(set(env.observation_space(env.possible_agents[0]).high.tolist())) == 1
+    assert all(list(info) == ["action_mask"] for info in env.reset(seed=0)[1].values())
 
 
 @every_name
@@ -210,20 +215,6 @@ def played_alike(env, twin, rounds):
             assert np.array_equal(mask, other[4][agent]["action_mask"])
         assert one[1:4] == other[1:4]
         assert np.array_equal(env.state(), twin.state())
-
-
-@every_name
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_a_copy_plays_on_alike(name, copied):
-    env = registry.make(name, max_cycles=30)
-    env.reset(seed=0, options={"episode": 100})
-    env.step(dict.fromkeys(env.agents, 1))
-    twin = copied(env)
-    assert np.array_equal(env.state(), twin.state())
-    played_alike(env, twin, 5)
-    env.reset()
-    twin.reset()  # both go on with the same numbers
-    played_alike(env, copied(twin), 5)
 
 
 @every_name

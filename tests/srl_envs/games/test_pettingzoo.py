@@ -76,15 +76,38 @@ def test_turn_based_seeds(name):
     seed_test(partial(turn_based, name), num_cycles=TURN_BASED_ROUNDS)
 
 
+# PettingZoo's max_cycles_test demands that sampled episodes last exactly max_cycles = 4 steps. By
+# their rules, two games may end earlier, and are then terminated: negotiations that are settled or
+# left, and debates with fewer rounds (debate_rounds=2). With the samples below, none of them does.
+
+
 @every_name
 def test_max_cycles(name):
-    # Some games can end before by their own rules: the seeds are such that the samples do not.
     max_cycles_test(
         SimpleNamespace(
             parallel_env=partial(sampling_alike, registry.make, name),
             env=partial(sampling_alike, turn_based, name),
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "action"),
+    [
+        ("social_negotiation_v0", {"offers": "simultaneous"}, None),
+        ("debate_v0", {"debate_rounds": 2}, "I doubt it."),
+    ],
+)
+def test_an_episode_that_ends_before_max_cycles_is_terminated(name, parameters, action):
+    env = registry.make(name, max_cycles=4, **parameters)
+    env.reset(seed=0)
+    if action is None:
+        action = env.text_view.answers(env.agents[0]).index("walk away")
+    steps = 0
+    while env.agents:
+        _, _, terminations, truncations, _ = env.step(dict.fromkeys(env.agents, action))
+        steps += 1
+    assert steps < 4 and all(terminations.values()) and not any(truncations.values())
 
 
 def sampling_alike(make, name, **parameters):

@@ -174,7 +174,7 @@ def test_every_mode_of_every_environment(name, capsys):
 
 
 def test_the_headline_tells_the_phase():
-    env = registry.make("team_battle_v0", render_mode="ansi", max_cycles=9)
+    env = registry.make("team_battle_v0", warmup_episodes=10, render_mode="ansi", max_cycles=9)
     env.reset(seed=0)
     assert env.render().splitlines()[0] == "team_battle_v0 round 0/9 warmup"
     env.reset(seed=0, options={"episode": 10})

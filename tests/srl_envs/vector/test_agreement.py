@@ -46,8 +46,8 @@ def test_noise_goes_on_past_what_is_drawn_ahead():
 
 @pytest.mark.parametrize("name", ["team_battle_v0", "staged_v0"])
 def test_the_number_of_an_episode_can_be_given(name):
-    # The 19th is a warm-up, the 20th not, and the ramp goes up from there on.
-    compared(name, 3, 9, options={"episode": 18 if name == "staged_v0" else 8}, max_cycles=3)
+    # Episode 19 is a warm-up, episode 20 is not, and the ramp rises from there on.
+    compared(name, 3, 9, options={"episode": 18}, warmup_episodes=20, max_cycles=3)
 
 
 def test_a_level_can_be_named():

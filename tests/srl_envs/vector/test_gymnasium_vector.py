@@ -140,9 +140,9 @@ def test_a_central_controller_plays_all_seats():
     env = vector.gymnasium_vector(game, each="game")
     observations, infos = env.reset(seed=0)
     assert observations.shape == (2, 2, 24)
+    assert infos["_action_mask"].tolist() == [True, True]
     assert env.observation_space.contains(observations)
     assert env.action_space.contains(env.action_space.sample())
-    assert infos["_steps"].tolist() == [True, True]
     cross, stay = [3, 2], [0, 0]  # each to the other's start, or against a wall
     for _ in range(3):
         outcome = env.step(np.array([cross, stay]))

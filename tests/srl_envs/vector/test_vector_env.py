@@ -1,5 +1,6 @@
 """The interface of vectorised games: shapes, seeds, what is refused, and whose the arrays are."""
 
+import copy
 import pickle
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pettingzoo import ParallelEnv
 
-from srl_envs import make, vector
+from srl_envs import make, registry, vector
 from srl_envs.errors import EnvConfigError, EnvError
 from tests.srl_envs.vector.singles import names
 
@@ -84,8 +85,8 @@ def test_what_is_returned_is_the_callers_own(name, mode):
         kept.append(outcome)
         copies.append([array.copy() for array in everything(outcome)])
     for outcome, copied in zip(kept, copies, strict=True):
-        for array, copy in zip(everything(outcome), copied, strict=True):
-            assert np.array_equal(array, copy)
+        for array, before in zip(everything(outcome), copied, strict=True):
+            assert np.array_equal(array, before)
 
 
 def test_actions_are_left_alone():
@@ -178,6 +179,30 @@ def test_a_pickled_copy_plays_on_alike(name):
     for _ in range(12):
         for one, same in zip(games.step(actions)[:4], twin.step(actions)[:4], strict=True):
             assert np.array_equal(one, same)
+
+
+def course(games, seed=None):
+    """Play from a reset; return observations and rewards as bytes."""
+    seen = [games.reset(seed)[0]]
+    generator = np.random.default_rng(0)
+    for _ in range(6):
+        shape = (games.num_envs, games.num_agents)
+        seen += games.step(generator.integers(0, games.single_action_space.n, shape))[:2]
+    return b"".join(part.tobytes() for part in seen)
+
+
+@pytest.mark.parametrize("name", names())
+def test_copies_of_new_games_play_apart_until_a_seed_is_given(name):
+    options = {"warmup_episodes": 2} if name in ("team_battle_v0", "staged_v0") else {}
+    games = vector.make(name, 2, max_cycles=3, **options)
+    after = course(copy.deepcopy(games), 3)
+    twins = [games, copy.deepcopy(games), pickle.loads(pickle.dumps(games))]
+    for one in twins:
+        one.reset()
+    for _ in range(3):  # past the warm-up
+        courses = {course(one) for one in twins}
+    assert len(courses) == (1 if "deterministic" in registry.entry(name).tags else 3)
+    assert {course(one, 3) for one in twins} == {after}
 
 
 def test_a_long_game_takes_no_more_memory():

@@ -78,7 +78,8 @@ def test_plays_the_same_game_as_the_parallel_form():
 
 def test_options_and_vectors():
     env = gymnasium.make("srl/Maze-v0", split="any")
-    _, info = env.reset(seed=0, options={"level_seed": 12})
+    env.reset(seed=0, options={"level_seed": 12})
+    *_, info = env.step(0)
     assert info["level_seed"] == 12
     envs = gymnasium.make_vec("srl/MazeSimple-v0", num_envs=3, vectorization_mode="sync")
     seen, _ = envs.reset(seed=0)

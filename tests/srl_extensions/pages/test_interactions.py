@@ -50,7 +50,7 @@ def turned(tmp_path):
     bad, good = ("cooperate", "cooperate", "compete"), ("cooperate",) * 3
     return run_of(
         tmp_path / "run",
-        {number: games(bad if number < 60 else good, range(number, number + 2))
+        {number: games(bad if number < 60 else good, range(number, number + 3))
          for number in range(0, 120, 10)},
     )  # fmt: skip
 
@@ -67,7 +67,7 @@ def test_the_bully_of_the_first_rounds_is_a_friend_in_the_last(turned):
     assert graph["title"] == "Who helped and hurt whom"
     assert graph["players"] == ["model_0", "model_1", "model_2"]
     labels = [period["label"] for period in graph["periods"]]
-    assert labels == [f"Round {number} to {number + 20} · 6 games" for number in (0, 30, 60, 90)]
+    assert labels == [f"Round {number} to {number + 20} · 9 games" for number in (0, 30, 60, 90)]
     for period in range(4):
         wanted = -0.075 if period < 2 else 0.075
         found = arrow(graph, period, "model_2", "model_0")

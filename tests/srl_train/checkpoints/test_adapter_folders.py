@@ -1,14 +1,18 @@
 """A run goes on from a trained adapter: as an adapter, merged, or not at all."""
 
 import asyncio
+import json
+import shutil
 
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM
 
+from srl_agents.errors import BackendError
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.sampling import Sampling
+from srl_train.checkpoints.adapter_folders import attach
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_stepped import isolated_randomness
@@ -117,6 +121,30 @@ def test_a_frozen_adapter_plays_as_it_is(adapter, theirs, short_run, tmp_path):
     )
     backend = started(config, tmp_path).players.backends["old"]
     torch.testing.assert_close(logprobs(backend.model), theirs)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"peft_type": "NONE"}, "peft_type must be 'LORA', got 'NONE'"),
+        ({"peft_type": None}, "peft_type must be 'LORA', got None"),
+        ({"layer_replication": [[0, 2], [0, 2]]}, "layer_replication must be empty"),
+        ({"megatron_config": {"a": 1}, "megatron_core": "antigravity"}, "megatron_config must be"),
+        ({"r": 10**7}, "whole numbers must be at most 65536, got 10000000"),
+        ({"rank_pattern": {"q_proj": 10**7}}, "whole numbers must be at most 65536"),
+        ({"layers_to_transform": [0] * 2**20}, "more than 1048576 bytes"),
+        ({"r": "many"}, "cannot load the adapter"),
+        ({"target_modules": 3}, "cannot load the adapter"),
+    ],
+)
+def test_adapter_settings_out_of_bounds_are_refused(adapter, settings, says, tiny_folder, tmp_path):
+    folder = tmp_path / "adapter"
+    shutil.copytree(adapter, folder)
+    file = folder / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | settings))
+    model = AutoModelForCausalLM.from_pretrained(tiny_folder)
+    with pytest.raises(BackendError, match=says):
+        attach(model, str(folder))
 
 
 def test_a_run_that_went_on_from_an_adapter_resumes_to_the_bit(adapter, short_run, tmp_path):

@@ -81,6 +81,15 @@ def test_nothing_is_pickled(tmp_path):
     assert {file.suffix for file in path.rglob("*") if file.is_file()} == {".json", ".safetensors"}
 
 
+@pytest.mark.parametrize("stem", ["../x", "models/../../x", "/tmp/x", "", "a\0b"])
+def test_names_that_lead_out_of_the_folder_are_refused(tmp_path, stem):
+    folder = tmp_path / "checkpoints"
+    for checkpoint_id, tensors in (("round_1", {stem: {}}), (stem, {})):
+        with pytest.raises(CheckpointError, match="stay in its folder"):
+            save(folder, checkpoint_id, tensors=tensors, state={}, metadata={"round": 1})
+    assert not folder.exists() and not (tmp_path / "x.safetensors").exists()
+
+
 def test_tensors_that_are_not_there_are_named(tmp_path):
     with pytest.raises(CheckpointError, match=r"models/x.safetensors cannot be read: No such"):
         load(save_round(tmp_path, 1)).tensors("models/x")

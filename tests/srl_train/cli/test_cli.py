@@ -9,9 +9,9 @@ import pytest
 
 from srl_envs.loading.extras import EXTRAS
 from srl_train import cli
-from srl_train.advantages.reward_modes import MODES
 from srl_train.cli import info
 from srl_train.errors import ConfigError
+from srl_train.modes import MODES
 from srl_train.updates import STRATEGIES
 from tests.srl_extensions.pages.synthetic_runs import write_run
 
@@ -53,6 +53,12 @@ def test_an_unknown_command_is_refused(capsys):
         cli.main(["trian"])
     assert end.value.code == 2
     assert "trian" in capsys.readouterr().err
+
+
+def test_a_refused_argument_sends_no_escapes_to_the_terminal(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["info", "\x1b[2J\u202e"])
+    assert capsys.readouterr().err.endswith("unrecognized arguments: \\x1b[2J\\u202e\n")
 
 
 def test_our_errors_are_one_line_and_code_2(command, capsys):
@@ -145,6 +151,26 @@ def test_info_lists_what_there_is(capsys):
         assert said in out
 
 
+def test_info_marks_environments_whose_extras_are_missing(capsys, monkeypatch):
+    def not_ready():
+        assert cli.main(["info"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        return {
+            line.split()[0]: line.partition("(not ready: ")[2]
+            for line in lines
+            if "not read" in line
+        }
+
+    assert not_ready() == {}
+    for package in ("bm25s", "pyseccomp"):
+        monkeypatch.setitem(sys.modules, package, None)
+    assert not_ready() == {
+        "code_v0": 'pip install "core-srl[sandbox]")',
+        "tool_use_v0": 'pip install "core-srl[tasks]")',
+        "multitask_v0": 'pip install "core-srl[tasks,sandbox]")',
+    }
+
+
 def test_a_reader_that_leaves_early_is_no_fault():
     script = "import sys; from srl_train.cli import main; sys.exit(main(['info']))"
     reading, writing = os.pipe()
@@ -188,19 +214,18 @@ def test_a_slip_is_told_with_what_may_have_been_meant(words, hint, capsys):
     assert end.value.code == 2 and hint in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("saved", [True, False])
-def test_an_interrupted_training_says_how_to_go_on(command, capsys, tmp_path, saved):
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_interrupted_training_says_how_to_go_on(command, capsys, tmp_path, begun):
     def interrupt(args):
         args.folder = tmp_path
         raise KeyboardInterrupt
 
-    if saved:
-        (tmp_path / "checkpoints" / "round_00002").mkdir(parents=True)
+    if begun:
+        (tmp_path / "config.yaml").write_text("")
     command(interrupt)
     assert cli.main(["train", "x.yaml"]) == 130
     said = capsys.readouterr().err
-    assert (f"to go on: srl train --resume --out {tmp_path}" in said) is saved
-    assert ("no checkpoint was saved yet" in said) is not saved
+    assert (f"to go on: srl train --resume --out {tmp_path}" in said) is begun
 
 
 def test_every_byte_of_checkpoints_is_verified_on_request(tmp_path, capsys):

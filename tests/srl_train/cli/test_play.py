@@ -91,7 +91,11 @@ def test_an_interrupt_at_the_prompt_leaves_the_game(play, monkeypatch):
             ["social_negotiation_v0", "--opponent", "boulware", "--seed", "0"],
             "outcome: walked away",
         ),
-        (["compete"], ["staged_v0", "--set", "max_cycles=1"], "agent_7 (uniform): 0.700"),
+        (
+            ["compete"],
+            ["staged_v0", "--set", "max_cycles=1", "--set", "warmup_episodes=1"],
+            "agent_7 (uniform): 0.700",
+        ),
     ],
 )  # fmt: skip
 def test_every_kind_of_game(play, typed, words, said):

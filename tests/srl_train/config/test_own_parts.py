@@ -74,7 +74,7 @@ def test_its_state_is_in_the_checkpoint(tmp_path):
     first = trainer_in(tmp_path / "parts", strategy=fading())
     first.train_round()
     first.save_checkpoint()
-    first._close()
+    first.close()
     second = trainer_in(tmp_path / "parts", strategy=fading())
     second.load_checkpoint()
     assert second.run.strategy_state == 1
@@ -88,7 +88,7 @@ def test_resuming_without_it_is_refused(tmp_path):
     first = trainer_in(tmp_path, strategy=fading())
     first.train_round()
     first.save_checkpoint()
-    first._close()
+    first.close()
     with pytest.raises(CheckpointError, match=r"updates\.strategy = 'custom'"):
         trainer_in(tmp_path).load_checkpoint()
 
@@ -105,7 +105,7 @@ def test_settings_that_it_would_not_read_are_refused(tmp_path):
 def test_an_environment_of_ones_own_is_recorded_as_such(tmp_path):
     trainer = trainer_in(tmp_path, make_env=game)
     row = trainer.train_round().row
-    trainer._close()
+    trainer.close()
     assert row["environment"]["name"] == "custom:coop_compete_v0"
     recorded = yaml_file.load(tmp_path / "config.yaml")
     with pytest.raises(ConfigError, match="there is no environment 'custom:coop_compete_v0'"):

@@ -56,6 +56,11 @@ def test_what_is_said_goes_before_the_preset():
         ),
         ({"preset": "dapo", "algorithm": {"loss": "vespo"}}, "algorithm.loss: got 'vespo', which"),
         ({"preset": "gspo", "algorithm": {"loss": "x"}}, "algorithm.loss: got 'x': give one of"),
+        (
+            {"preset": "grpo", "algorithm": {"beta": 0.0}},
+            "algorithm.beta: got 0.0, which does not read all that the preset 'grpo' sets",
+        ),
+        ({"preset": "grpo", "algorithm": {"beta": -1}}, "algorithm.beta: got -1"),
         ({"preset": "grop"}, "preset: got 'grop': give one of 'grpo'"),
         ({"preset": ["grpo"]}, "preset: got"),
         ({"preset": "gspo", "algorithm": 3}, "algorithm: got 3"),

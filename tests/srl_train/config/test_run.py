@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from srl_agents.llm.sampling import Sampling
 from srl_train.config import run as run_module
-from srl_train.config.learning.credit import HierarchicalConfig, ModeConfig
 from srl_train.config.learning.learners import GrpoConfig, PpoConfig
 from srl_train.config.learning.updates import FederatedConfig, ScoresWeighting
 from srl_train.config.models import AdapterConfig, ModelsConfig, SamplingConfig
@@ -21,6 +20,7 @@ from srl_train.config.run import RolloutConfig, RunConfig
 from srl_train.config.section import Section
 from srl_train.config.yaml_file import dump, from_tree, load, to_tree
 from srl_train.errors import ConfigError
+from srl_train.modes import HierarchicalConfig, ModeConfig
 
 ROOT = Path(run_module.__file__).parents[2]
 
@@ -166,7 +166,7 @@ def test_wrong_overrides(overrides, says):
 
 
 def test_the_names_in_the_types_are_those_of_the_tables():
-    from srl_train.advantages.reward_modes import MODES
+    from srl_train.modes import MODES
 
     kinds = get_args(get_args(ModeConfig)[0])
     named = [get_args(kind.model_fields["name"].annotation) for kind in kinds]

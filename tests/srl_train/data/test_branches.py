@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from srl_envs.games.coop_compete import env as coop_compete_v0
-from srl_train.advantages.credit.comparison import compared
 from srl_train.config.run import RunConfig
 from srl_train.config.yaml_file import from_tree
+from srl_train.credit import normalize
 from srl_train.data.branches import branch_samples
 from srl_train.engine import resume
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from tests.srl_envs.wrappers.third_party_games import knock_out
-from tests.srl_train.advantages.credit.test_at_work import watched
+from tests.srl_train.credit.test_at_work import watched
 from tests.srl_train.engine.run_state import everything, same, weights
 
 
@@ -34,7 +34,7 @@ def test_the_answers_to_one_situation_are_compared(short_run):
     assert len(samples) == result.row["models"]["model_0"]["samples"] == 2 * 2 * 4
     groups = [samples[at : at + 4] for at in range(0, 16, 4)]
     assert all(len({sample.prompt_ids for sample in group}) == 1 for group in groups)
-    expected = [v for g in groups for v in compared([s.episode_return for s in g], "group")]
+    expected = [v for g in groups for v in normalize([s.episode_return for s in g], "group")]
     assert any(expected)
     np.testing.assert_allclose(batches[0]["advantages"].numpy(), expected, rtol=1e-4, atol=1e-6)
     assert not same(weights(run)["model_0"], start["model_0"])

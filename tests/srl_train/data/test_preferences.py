@@ -9,10 +9,10 @@ from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.tiny.dialogues import random_dialogues
 from srl_agents.llm.tiny.tokenizer import build_tokenizer
 from srl_envs import coop_compete_v0
-from srl_train.advantages.estimate import shaped_game
 from srl_train.data.demonstrations import KEPT, begins_with_episode, parts_of
 from srl_train.data.preferences import WANTED, preferences, read_preferences
 from srl_train.errors import DataError
+from srl_train.trajectory import shaped_game
 
 
 def make_env():

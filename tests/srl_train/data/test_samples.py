@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import AgentStep, Decision, End, Episode, ModelVersion, Tokens
-from srl_train.advantages.estimate import shaped_game
-from srl_train.advantages.gae import actions_of, generalised_advantages
 from srl_train.data.samples import TokenSample, complete_groups, per_token, sample_of, samples_for
+from srl_train.returns import actions_of, generalized_advantages
+from srl_train.trajectory import shaped_game
 
 FIRST = Tokens((1, 2, 3), (10, 11), (-0.5, -0.25), ModelVersion("m", 3))
 SECOND = Tokens((4, 5), (12,), (-1.0,), ModelVersion("m", 3))
@@ -135,7 +135,7 @@ def test_turns_without_being_asked_leave_their_rewards_to_the_turn_before():
     assert sample.episode_return == 64 + 1 / 2 + 2 / 4 + 4 / 8 + 8 / 16 + 16 / 32
     # From the first turn on, GAE without a critic comes to the same.
     actions = actions_of(sample, "turn", 0.5)
-    worth = generalised_advantages(actions.rewards, [0.0] * 3, actions.discounts, 1.0)
+    worth = generalized_advantages(actions.rewards, [0.0] * 3, actions.discounts, 1.0)
     assert 64 + 0.5 * worth[0] == sample.episode_return
     assert sample.advantages == (1.0, 2.0)
     assert sample.states == ((1.0,), (4.0,))

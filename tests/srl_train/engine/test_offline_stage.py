@@ -178,6 +178,7 @@ def test_a_run_of_stages_alone_goes_on_with_rounds(short_run, tmp_path, capsys):
     again = Trainer(short_run(sft=SFT, rounds=1), out)
     again.load_checkpoint()
     assert same(weights(two.run), weights(again.run))
+    again.close()
     other = Trainer(short_run(sft={**SFT, "epochs": 3}, rounds=1), out)
     with pytest.raises(CheckpointError, match=r"sft\.epochs = 2"):
         other.load_checkpoint()
@@ -187,7 +188,7 @@ def test_rounds_one_by_one_come_after_the_stages(short_run, tmp_path):
     trainer = Trainer(short_run(sft=SFT), tmp_path)
     trainer.train_round()
     assert trainer.run.stages.passes == 2 and trainer.run.next_round == 1
-    trainer._close()
+    trainer.close()
 
 
 def test_data_of_own_seats_or_of_all(short_run, tmp_path):

@@ -1,6 +1,7 @@
 """Play ahead: the sequential loop to the bit without room, bounded lag with it, and clean ends."""
 
 import asyncio
+import shutil
 import threading
 
 import pytest
@@ -255,12 +256,12 @@ def test_saving_accounts_for_what_was_learned_ahead(short_run, tmp_path):
 
 def test_samples_of_a_model_that_is_behind_are_in_the_checkpoint(short_run, tmp_path):
     config = ahead(short_run, 1, rounds=6, checkpoints__every=4)
-    trainer = Trainer(config, tmp_path)
+    trainer = Trainer(config, tmp_path / "run")
     trainer.run.engine = engine = Watched()
     engine.held["model_1", 0] = engine.over[4]
     for _ in range(4):
         trainer.train_round()
-    again = Trainer(config, tmp_path)
+    again = Trainer(config, shutil.copytree(tmp_path / "run", tmp_path / "copy"))
     again.load_checkpoint()
     versions = again.run.versions
     assert (versions["model_0"], len(again.run.buffers["model_0"])) == (4, 0)

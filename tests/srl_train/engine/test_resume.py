@@ -31,7 +31,6 @@ RUNS = {
     },
     "federated adapters": {
         "updates__strategy": "federated",
-        "updates__adapters": "alternating",
         "updates__server": {"name": "diloco"},
         **ADAPTERS,
     },
@@ -80,7 +79,7 @@ def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
         assert trainer.run.next_round == number
         trainer.train_round()
         trainer.save_checkpoint()
-        trainer._close()  # the process ends here
+        trainer.close()  # the process ends here
     resumed = Trainer(config, tmp_path / "parts")
     resumed.load_checkpoint()
     results = resumed.fit()
@@ -108,7 +107,7 @@ def test_a_moved_reference_is_part_of_a_checkpoint(adapters, short_run, tmp_path
     for _ in range(3):  # it moved in the third: the fourth is held back by what it was then
         cut.train_round()
     cut.save_checkpoint()
-    cut._close()
+    cut.close()
     resumed = Trainer(config, tmp_path / "cut")
     resumed.load_checkpoint()
     resumed.fit()
@@ -123,7 +122,7 @@ def test_rounds_after_the_last_checkpoint_are_played_again_and_told_once(short_r
     cut = Trainer(config, tmp_path / "cut")
     for _ in range(3):
         cut.train_round()
-    cut._close()
+    cut.close()
     assert [row["round"] for row in metrics_of(tmp_path / "cut")] == [0, 1, 2]
     resumed = Trainer(config, tmp_path / "cut")
     resumed.load_checkpoint()
@@ -240,7 +239,7 @@ def test_what_was_evaluated_before_training_is_kept(short_run, tmp_path):
     config = short_run(rounds=2, checkpoints__every=1, logging__evaluation_episodes=2)
     stopped = Trainer(config, tmp_path / "stopped")
     stopped.train_round()
-    stopped._close()
+    stopped.close()
     before = dict(stopped.run.evaluations)
     for name, summary in {"gone": None, "cut": "{", "empty": "{}"}.items():
         folder = shutil.copytree(tmp_path / "stopped", tmp_path / name)

@@ -8,12 +8,12 @@ import pytest
 from srl_agents.errors import BackendError
 from srl_envs.errors import EnvError
 from srl_envs.games.coop_compete import env as coop_compete_v0
-from srl_train.advantages.reward_modes import MODES
 from srl_train.engine import rounds, update
 from srl_train.engine.assemble import assemble
 from srl_train.engine.games import play_groups
 from srl_train.engine.rounds import run_round
 from srl_train.errors import TrainingError
+from srl_train.modes import MODES
 from srl_train.updates import STRATEGIES
 from tests.srl_train.engine.run_state import same, weights
 
@@ -264,5 +264,5 @@ class PaysNothingReal(coop_compete_v0.CoopCompete):
 
 def test_a_reward_that_is_no_number_stops_the_run(short_run):
     run = assemble(short_run(), lambda: PaysNothingReal(variant="pair", max_cycles=2))
-    with pytest.raises(TrainingError, match=r"^agent_1 was paid nan in turn 0 of the game from se"):
+    with pytest.raises(TrainingError, match="got nan for agent_1 in step 0 of the episode"):
         run_round(run, 0)

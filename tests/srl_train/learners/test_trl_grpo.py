@@ -10,6 +10,7 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
+from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer
 from srl_train.learners.upstream_warnings import quiet_upstream
@@ -218,13 +219,13 @@ def test_equal_rewards_teach_nothing():
     assert all(not gradient.any() for gradient in found.values())
 
 
-@pytest.mark.parametrize("reverse", [True, False])  # of KL: TRL's default, and what it may be told
-def test_the_divergence_from_the_start_is_held_by_a_frozen_reference(tmp_path, reverse):
+@pytest.mark.parametrize("preset", [None, "grpo"])
+def test_the_divergence_from_the_start_is_held_by_a_frozen_reference(tmp_path, preset):
     start = tmp_path / "start"
     small_model().save_pretrained(start)
     model = type(small_model()).from_pretrained(start)
     exact = double(model)
-    one = learner(model, beta=0.3, trl={} if reverse else {"use_bias_correction_kl": False})
+    one = learner(model, beta=0.3, trl=RunConfig(preset=preset).algorithm.trl)
     update(one, some_samples())
     moved = double(model)
     assert one.end_update() == {}
@@ -237,8 +238,8 @@ def test_the_divergence_from_the_start_is_held_by_a_frozen_reference(tmp_path, r
         now, then = log_probs(moved, s), log_probs(exact, s).detach()
         divergence = (then - now).exp() - (then - now) - 1  # Schulman's k3
         ratio = (now - now.detach()).exp()
-        # Weighed by it, the gradient of k3 is that of KL(model || reference), else the other way.
-        divergence = ratio * divergence if reverse else divergence
+        # TRL's default weighs k3 by the ratio. Shao et al. 2024, eq. 3, has k3 alone.
+        divergence = divergence if preset else ratio * divergence
         loss = loss - ((ratio * advantage - 0.3 * divergence) * mask).sum()
     loss = loss / sum(sum(s.mask) for s in samples)
     names, parameters = zip(*moved.named_parameters(), strict=True)

@@ -10,7 +10,6 @@ import pytest
 
 from srl_agents.episode import read_jsonl
 from srl_train import cli
-from srl_train.advantages.estimate import shaped_game
 from srl_train.config.models import SamplingConfig
 from srl_train.data.demonstrations import demonstration
 from srl_train.data.preferences import preferences
@@ -20,6 +19,7 @@ from srl_train.errors import ConfigError
 from srl_train.players.player_spec import parse_player
 from srl_train.players.resolver import Resolver, SamplingOverrides
 from srl_train.trainer import Trainer
+from srl_train.trajectory import shaped_game
 from tests.servers.chat_server import chat_server
 from tests.srl_train.engine.run_state import same, weights
 

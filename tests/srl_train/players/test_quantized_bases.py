@@ -214,7 +214,7 @@ def test_resumed_to_the_bit_and_evaluated_on_the_same_base(kind, short_run, tmp_
     cut = Trainer(config, tmp_path / "cut")
     cut.train_round()
     cut.save_checkpoint()
-    cut._close()
+    cut.close()
     resumed = Trainer(config, tmp_path / "cut")
     resumed.load_checkpoint()
     resumed.fit()

@@ -4,7 +4,7 @@ import pytest
 
 from srl_agents.episode import from_json, to_json
 from srl_envs.games.coop_compete import env as coop_compete_v0
-from srl_train.advantages.credit import ASSIGNMENTS
+from srl_train.credit import CREDIT_SCHEMES
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.engine.assemble import assemble
 from srl_train.engine.games import play_groups
@@ -166,7 +166,7 @@ def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
             trainer.load_checkpoint()
         trainer.train_round()
         trainer.save_checkpoint()
-        trainer._close()
+        trainer.close()
     resumed = Trainer(config, tmp_path / "parts")
     resumed.load_checkpoint()
     resumed.fit()
@@ -203,7 +203,7 @@ def test_states_stay_with_their_samples_in_the_buffer(short_run):
 # ---- refused -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(set(ASSIGNMENTS) - {"per_agent"}))
+@pytest.mark.parametrize("name", sorted(set(CREDIT_SCHEMES) - {"per_agent"}))
 def test_credit_is_the_critics(name):
     mode = {"mode": {"name": "hierarchical"}} if name == "hierarchical" else {}
     from srl_train.config.yaml_file import from_tree

@@ -12,12 +12,12 @@ from transformers import AutoModelForCausalLM
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import BackendError
 from srl_envs.games.coop_compete import env as coop_compete_v0
-from srl_train.advantages.reward_modes import MODES
 from srl_train.checkpoints.checkpoint import list_checkpoints
 from srl_train.config import yaml_file
 from srl_train.engine.assemble import assemble
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.metrics import read_metrics
+from srl_train.modes import MODES
 from srl_train.trainer import Trainer
 from srl_train.updates import STRATEGIES, UpdateStrategy, no_state
 from tests.srl_train.engine.run_state import everything, same, weights, without_times
@@ -345,7 +345,7 @@ def test_without_records_a_run_is_not_overwritten_either(short_run, tmp_path):
             with pytest.raises(ConfigError, match="already holds a run: resume it"):
                 write()
     shutil.rmtree(tmp_path / "run" / "checkpoints")
-    with pytest.raises(ConfigError, match="without a checkpoint to resume it from: remove it"):
+    with pytest.raises(ConfigError, match="stopped before its first checkpoint: start it again"):
         trainer_for(short_run(), tmp_path, record_metrics=False).fit()
     saved = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "models" / "model_0")
     found = dict(saved.named_parameters())
@@ -353,14 +353,21 @@ def test_without_records_a_run_is_not_overwritten_either(short_run, tmp_path):
     assert same(expected, {n: found[n].detach() for n in expected})
 
 
-def test_a_run_stopped_before_its_first_checkpoint_is_to_be_removed(short_run, tmp_path):
+def test_a_run_stopped_before_its_first_checkpoint_starts_again(short_run, tmp_path):
     stopped = trainer_for(short_run(), tmp_path)
     stopped.train_round()
-    stopped._close()
-    with pytest.raises(ConfigError, match="without a checkpoint to resume it from: remove it"):
+    stopped.close()
+    with pytest.raises(ConfigError, match="stopped before its first checkpoint: start it again"):
         trainer_for(short_run(), tmp_path).fit()
-    with pytest.raises(CheckpointNotFound, match=r"run left in .* has to be removed first"):
+    with pytest.raises(CheckpointNotFound):
         trainer_for(short_run(), tmp_path).load_checkpoint()
+    again, whole = trainer_for(short_run(), tmp_path), trainer_for(short_run(), tmp_path / "whole")
+    assert again.resume() is False
+    again.fit()
+    whole.fit()
+    assert same(everything(whole.run), everything(again.run))
+    rows = [read_metrics(one.files.metrics) for one in (whole, again)]
+    assert without_times(rows[0]) == without_times(rows[1])
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_training(short_run, tmp_path):

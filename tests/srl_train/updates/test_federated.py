@@ -6,8 +6,7 @@ from torch import tensor
 from torch.testing import assert_close
 
 from srl_train.errors import ConfigError, UpdateError
-from srl_train.updates import RoundContext, federated
-from srl_train.updates.federated import score_weights
+from srl_train.updates import RoundContext, federated, score_weights
 
 LN3 = math.log(3.0)
 
@@ -104,7 +103,7 @@ def test_settings_out_of_bounds_are_refused(settings, message):
 
 def test_scores_must_be_finite_and_models_alike():
     after = {"a": {"w": tensor([4.0])}, "b": {"w": tensor([8.0])}}
-    with pytest.raises(UpdateError, match="the score of b is nan: give a finite number"):
+    with pytest.raises(UpdateError, match="score of b must be finite, got nan"):
         met(after, {"a": 1.0, "b": math.nan})
     with pytest.raises(UpdateError, match="a and b cannot be averaged"):
         met({"a": {"w": tensor([4.0])}, "b": {"v": tensor([8.0])}}, {"a": 1.0, "b": 1.0})

@@ -13,8 +13,7 @@ from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError, UpdateError
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
-from srl_train.updates import RoundContext, population
-from srl_train.updates.population import FACTORS, clearly_more
+from srl_train.updates import PERTURBATIONS, RoundContext, population, significantly_better
 from tests.srl_train.engine.run_state import everything, same, without_times
 
 
@@ -35,21 +34,21 @@ def test_the_clearly_worse_goes_on_from_the_better_every_few_rounds():
     for copies in (first, second):
         assert copies.keys() == {"b"} and copies["b"].source == "a"
         assert copies["b"].factors.keys() == {"learning_rate", "beta"}
-        assert {*copies["b"].factors.values()} <= {*FACTORS}
+        assert {*copies["b"].factors.values()} <= {*PERTURBATIONS}
     assert exchanged(strategy, rounds)[0] == [none, first, none, second], "drawn from the seed"
 
 
 def test_too_few_starts_and_noise_say_nothing():
-    assert not clearly_more([5.0] * 4, [0.0] * 9), "four starts"
-    assert clearly_more([5.0] * 5, [0.0] * 9)
-    assert not clearly_more([0.1 + 0.2] * 5, [0.3] * 5), "rounding"
+    assert not significantly_better([5.0] * 4, [0.0] * 9), "four starts"
+    assert significantly_better([5.0] * 5, [0.0] * 9)
+    assert not significantly_better([0.1 + 0.2] * 5, [0.3] * 5), "rounding"
     # a: mean 2, error sqrt(2.5 / 5) = .71; b: mean 0, the same: 2 is two errors of the difference.
-    assert not clearly_more([0.0, 1.0, 2.0, 3.0, 4.0], [-2.0, -1.0, 0.0, 1.0, 2.0])
-    assert clearly_more([3.0, 4.0, 5.0, 6.0, 7.0], [-2.0, -1.0, 0.0, 1.0, 2.0])
+    assert not significantly_better([0.0, 1.0, 2.0, 3.0, 4.0], [-2.0, -1.0, 0.0, 1.0, 2.0])
+    assert significantly_better([3.0, 4.0, 5.0, 6.0, 7.0], [-2.0, -1.0, 0.0, 1.0, 2.0])
     rng = np.random.default_rng(0)
     pairs = [(rng.standard_normal(10), rng.standard_normal(10)) for _ in range(1_000)]
-    assert sum(clearly_more(one, other) for one, other in pairs) < 10
-    assert sum(clearly_more(one + 2, other) for one, other in pairs) > 800
+    assert sum(significantly_better(one, other) for one, other in pairs) < 10
+    assert sum(significantly_better(one + 2, other) for one, other in pairs) > 800
 
 
 def test_a_model_that_did_not_play_is_compared_once_it_has():

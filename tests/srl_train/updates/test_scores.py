@@ -8,9 +8,8 @@ import torch
 
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_envs import staged_v0, team_battle_v0
-from srl_train.updates import RoundContext, federated, selective
-from srl_train.updates.federated import TEMPERATURE, score_weights
-from srl_train.updates.scores import CERTAIN, model_scores, roles_of
+from srl_train.scores import CERTAIN, model_scores, roles_of
+from srl_train.updates import TEMPERATURE, RoundContext, federated, score_weights, selective
 
 MODELS = {f"agent_{i}": f"model_{i}" for i in range(4)}
 LIKE = dict.fromkeys(MODELS, "agent")

@@ -148,5 +148,5 @@ def test_settings_out_of_bounds_are_refused(settings, message):
 
 
 def test_a_score_that_is_not_finite_is_refused():
-    with pytest.raises(UpdateError, match="the score of b is nan"):
+    with pytest.raises(UpdateError, match="score of b must be finite, got nan"):
         rounds(selective(), [{"a": 1.0, "b": math.nan}], models="ab")

@@ -6,8 +6,7 @@ from torch import nn, tensor
 from torch.testing import assert_close
 
 from srl_train.errors import UpdateError
-from srl_train.updates import RoundContext, check_compatible, synchronized
-from srl_train.updates.averaging import weighted_mean
+from srl_train.updates import RoundContext, check_compatible, synchronized, weighted_mean
 
 CONTEXT = RoundContext(round=0, step=0, scores={})
 

@@ -28,7 +28,6 @@ OWN = {
     "mix": (0.7, {"federated"}),
     "period": (10, {"federated"}),
     "proximal": (0.1, {"federated"}),
-    "adapters": ("factors", {"federated"}),
     "server": ({"name": "diloco", "momentum": 0.5}, {"federated"}),
     "every": (7, {"population"}),
     "perturb": (["clip_range"], {"population"}),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from srl_train.cli import notices, status
-from srl_train.cli.options import add_command
+from srl_train.cli.options import Parser, add_command
 
 COMMANDS = {
     "train": "train a model as a YAML file says",
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser(command: str | None) -> argparse.ArgumentParser:
     """The whole parser; only `command`'s own arguments are filled in."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="mrlm", description="MRLM's command line, over Core SRL.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"mrlm {_version()}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from mrlm.environments.catalogue import ENVIRONMENTS, registered_name
+from srl_train.cli.options import Parser
 from srl_train.cli.serve import environments
 
 PORT = 50051
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until somebody interrupts."""
     names = [registered_name(name.strip()) for name in args.environments.split(",")]
-    parser = argparse.ArgumentParser(prog="mrlm serve")
+    parser = Parser(prog="mrlm serve")
     environments.add_arguments(parser.add_subparsers())
     place = ["--port", str(args.port), "--host", args.host]
     return environments.run(parser.parse_args(["env", *names, *place, *args.rest]))

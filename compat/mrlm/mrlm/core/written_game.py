@@ -48,7 +48,7 @@ class WrittenGame(FreeTextGame):
 
     def begin(self, options: Mapping[str, Any]) -> None:
         """Start an episode from this game's own randomness."""
-        self.environment.seed(int(self.generator.integers(2**31)))
+        self.environment.seed(int(self.np_random.integers(2**31)))
         self._told = self._told_by(self.environment.reset())
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:

@@ -18,7 +18,7 @@ from benchmarks.training.credit.key_game import (
     rewards,
 )
 from srl_envs.env_checker import check_environment
-from srl_train.config.learning.credit import ScaledCredit
+from srl_train.credit import ScaledCredit
 
 
 def test_the_environment_keeps_the_contract():

@@ -27,15 +27,6 @@ def test_games_that_cannot_be_played_again_give_a_correlation_that_is_called_so(
     assert graph.edge("other", "one") is graph.edge("one", "other") is edge
 
 
-def test_rewards_that_have_nothing_to_do_with_each_other_do_not_correlate():
-    surely = 0
-    for seed in range(0, 1200, 100):
-        players = [("a", "uniform"), ("b", "uniform")]
-        games = unknown(played("bandit_v0", players, seed, 8, num_agents=2, max_cycles=12))
-        surely += interactions(games).graph("correlation").edge("a", "b").sure
-    assert surely <= 3  # one of twenty is expected
-
-
 def test_one_game_that_cannot_be_played_again_makes_all_of_them_a_correlation():
     games = played("coop_compete_v0", [("a", "uniform"), ("b", "uniform")], num_agents=2,
                    max_cycles=4)  # fmt: skip

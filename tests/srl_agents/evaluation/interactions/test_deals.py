@@ -9,11 +9,13 @@ from srl_envs.games.negotiation.bargaining import POINTS
 from tests.srl_agents.evaluation.interactions.known_players import SEEDS, Does, edges, played
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "seed", [SEEDS[0], *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS[1:])]
+)
 def test_traders_deliver_to_each_other_and_a_defaulter_only_takes(seed):
     players = [("honest", "truthful_trader"), ("fair", "truthful_trader"),
                ("cheat", "defaulting_trader")]  # fmt: skip
-    games = played("social_trading_v0", players, seed, 12, True, num_agents=3, max_cycles=15)
+    games = played("social_trading_v0", players, seed, 18, True, num_agents=3, max_cycles=15)
     found = interactions(games)
     traded, broken = edges(found, "traded"), edges(found, "broken")
     assert traded["honest", "fair"].sure and traded["fair", "honest"].value > 1.0

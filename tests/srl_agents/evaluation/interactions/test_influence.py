@@ -19,14 +19,14 @@ from tests.srl_agents.evaluation.interactions.known_players import SEEDS, Does, 
 def test_a_cooperator_helps_cooperators_and_a_bully_hurts_them_whatever_their_places(seed):
     players = [("giver", "always_cooperate"), ("friend", "always_cooperate"),
                ("bully", "always_compete")]  # fmt: skip
-    games = played("coop_compete_v0", players, seed, rotate=True, num_agents=3, max_cycles=4)
+    games = played("coop_compete_v0", players, seed, 8, True, num_agents=3, max_cycles=4)
     got = edges(interactions(games), "influence")
     # Each of two others: .25 * .6 / 2 for cooperating with a cooperator, and .25 * .4 / 2 that a
     # competitor loses by it; noise is the same in both worlds.
     assert got["giver", "friend"].value == pytest.approx(0.075)
     assert got["giver", "bully"].value == pytest.approx(-0.05)
     assert got["bully", "friend"].value == pytest.approx(-0.075)
-    assert all(edge.sure and edge.games == 6 for edge in got.values())
+    assert all(edge.sure and edge.games == 8 for edge in got.values())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -34,7 +34,7 @@ def test_in_a_battle_of_teams_effects_are_those_of_the_payoffs(seed):
     players = [("loyal", "always_cooperate"), ("raider", "always_compete"),
                ("rival", "always_compete"), ("soft", "always_cooperate")]  # fmt: skip
     games = played(
-        "team_battle_v0", players, seed, team_size=2, max_cycles=4, reset={"episode": 50}
+        "team_battle_v0", players, seed, 9, team_size=2, max_cycles=4, reset={"episode": 50}
     )
     got = edges(interactions(games), "influence")
     rules, actions = TeamBattleRules((2, 2)), [1, 0, 0, 1]

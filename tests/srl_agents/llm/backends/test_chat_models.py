@@ -1,6 +1,7 @@
 """Models behind an API, by the real SDKs, against a server on this machine."""
 
 import asyncio
+import json
 import logging
 import re
 import subprocess
@@ -275,6 +276,29 @@ def test_usage_is_summed_up(server, name):
     assert (usage.answers, usage.prompt_tokens, usage.completion_tokens) == (3, 30, 6)
     assert usage.responses_without_usage == 0 and usage.models == {"m-2026": 3}
     assert sum(usage.finish_reasons.values()) == 3
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_invented_names_do_not_fill_the_usage(server, name):
+    def invent(body):
+        server.raw = json.dumps(
+            {
+                "model": (label := f"{len(server.bodies)}\x1b[2J" + "x" * 10_000),
+                "choices": [{"message": {"content": "yes"}, "finish_reason": label}],
+                "content": [{"type": "text", "text": "yes"}],
+                "stop_reason": label,
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            }
+        )
+        return 0.0
+
+    server.delay = invent
+    server.raw = ""
+    model = impatient(name, concurrency=1)
+    ask(model, *[asking("Now?")] * 60)
+    for counts in (model.usage.models, model.usage.finish_reasons):
+        assert sum(counts.values()) == 60 and counts["others"] == 28
+        assert all(len(label) <= 200 and label.isprintable() for label in counts)
 
 
 def test_usage_that_is_not_told_is_counted_as_such(server):

@@ -170,10 +170,9 @@ def test_a_race_can_be_drawn():
 
 def test_with_own_goals_who_is_there_waits_for_the_others():
     env = maze(["A..", "..G"], num_agents=2, task="own", max_cycles=9)
-    _, infos = env.reset(seed=0)
-    assert [info["shortest_path"] for info in infos.values()] == [3, 3]
     for actions in ((RIGHT, UP), (RIGHT, UP)):
-        move(env, *actions)
+        *_, infos = move(env, *actions)
+    assert [info["shortest_path"] for info in infos.values()] == [3, 3]
     # agent_0 arrives where agent_1 began, which is at (2, 0), 2 from (0, 0).
     observations, rewards, terminations, _, infos = move(env, DOWN, UP)
     assert rewards == approx({"agent_0": 10.0, "agent_1": -0.12})
@@ -220,10 +219,9 @@ def test_as_many_can_have_places_of_their_own_as_every_maze_has_cells(size, most
 
 def test_meeting_is_being_in_one_cell_wherever():
     env = maze(["A....", "####.", "G...."], num_agents=2, task="meet", max_cycles=20)
-    _, infos = env.reset(seed=0)
-    assert infos["agent_0"]["shortest_path"] == 5  # 10 apart
     # The Manhattan distance of (1, 0) and (1, 2) is 2.
-    observations, rewards, *_ = move(env, RIGHT, RIGHT)
+    observations, rewards, *_, infos = move(env, RIGHT, RIGHT)
+    assert infos["agent_0"]["shortest_path"] == 5  # The agents start 10 cells apart.
     assert rewards == approx({"agent_0": -0.12, "agent_1": -0.12})
     assert field(observations["agent_0"], "goal_dy") == 1  # the other one
     for _ in range(3):
@@ -264,8 +262,7 @@ def greedy(level, board_goal, place):
 def test_the_reported_shortest_path_is_how_long_the_best_walk_takes(task, seats):
     env = parallel_env(num_agents=seats, task=task, loop_share=0.2, split="any")
     for seed in range(10):
-        _, infos = env.reset(seed=seed)
-        reported = [info["shortest_path"] for info in infos.values()]
+        env.reset(seed=seed)
         while env.agents:
             actions = [
                 greedy(env.level, goal, place)
@@ -273,20 +270,21 @@ def test_the_reported_shortest_path_is_how_long_the_best_walk_takes(task, seats)
             ]
             _, _, terminations, _, infos = move(env, *actions)
         assert all(terminations.values()) and all(info["success"] for info in infos.values())
-        assert [info["steps"] for info in infos.values()] == reported
+        assert all(info["steps"] == info["shortest_path"] for info in infos.values())
 
 
 def test_all_can_meet_in_the_reported_number_of_rounds():
     env = parallel_env(num_agents=3, task="meet", loop_share=0.2)
     for seed in range(10):
-        _, infos = env.reset(seed=seed)
-        fewest, level = infos["agent_0"]["shortest_path"], env.level
+        env.reset(seed=seed)
+        level = env.level
         far = [level.distances(place) for place in env._places]
         at = min(
             (cell for cell in range(len(far[0])) if far[0][cell] >= 0),
             key=lambda cell: max(lengths[cell] for lengths in far),
         )
         lengths = [there[at] for there in far]
+        fewest = max(lengths)
         for turn in range(fewest):
             actions = []
             for place, length in zip(env._places, lengths, strict=True):
@@ -295,8 +293,9 @@ def test_all_can_meet_in_the_reported_number_of_rounds():
                 assert bump or not waits  # where a seat begins there is a wall to wait at
                 actions.append(bump[0] if waits else greedy(level, at, place))
             assert env.agents
-            _, _, terminations, *_ = move(env, *actions)
+            _, _, terminations, _, infos = move(env, *actions)
         assert all(terminations.values())
+        assert all(info["shortest_path"] == fewest for info in infos.values())
 
 
 def test_every_episode_has_another_maze_of_the_split():
@@ -304,7 +303,8 @@ def test_every_episode_has_another_maze_of_the_split():
         env = parallel_env(width=7, height=7, split=split, max_cycles=1)
         seeds = set()
         for _ in range(20):
-            _, infos = env.reset()
+            env.reset()
+            *_, infos = move(env, UP)
             seeds.add(infos["agent_0"]["level_seed"])
             assert env.level.split == split and env.level.seed == infos["agent_0"]["level_seed"]
         assert len(seeds) == 20
@@ -348,7 +348,7 @@ def test_time_to_solve_it():
 def test_a_level_made_by_hand():
     level = Level(3, 2, frozenset({(1, 0)}), (2, 0), (0, 0))
     env = maze(level)
-    _, infos = env.reset(seed=0)
+    *_, infos = move(env, UP)
     assert env.level is level and infos["agent_0"]["shortest_path"] == 4
     assert env.baselines() == {}
 

@@ -13,24 +13,25 @@ from srl_envs.games.maze.generator import MazeRecipe
 )
 def test_each_environment_gets_the_levels_of_its_own_generator(parameters):
     games = vector.make("maze_v0", 40, max_cycles=1, **parameters)
-    _, infos = games.reset(seed=7)
-    played = [infos["level_seed"][:, 0].tolist()]
-    for _ in range(12):
-        games.step(np.zeros((40, 1), int))
+    games.reset(seed=7)
+    played = []
+    for _ in range(13):
         *_, infos = games.step(np.zeros((40, 1), int))
         played.append(infos["level_seed"][:, 0].tolist())
+        games.step(np.zeros((40, 1), int))
     for i in (0, 17, 39):
         single = make("maze_v0", **parameters)
-        expected = [
-            single.reset(seed=None if episode else 7 + i)[1]["agent_0"]["level_seed"]
-            for episode in range(13)
-        ]
+        expected = []
+        for episode in range(13):
+            single.reset(seed=None if episode else 7 + i)
+            expected.append(single.level.seed)
         assert [seeds[i] for seeds in played] == expected
 
 
 def test_num_levels_repeats_the_first_of_the_split():
     recipe, games = MazeRecipe(), vector.make("maze_v0", 64, num_levels=3, split="test")
-    _, infos = games.reset(seed=0)
+    games.reset(seed=0)
+    *_, infos = games.step(np.zeros((64, 1), int))
     assert set(infos["level_seed"][:, 0]) == set(recipe.level_seeds("test", 3))
 
 

@@ -6,13 +6,11 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.games.staged.env import OBSERVATION_FIELDS, parallel_env
 from srl_envs.games.staged.payoffs import StagedRules
 
-FULL = {"episode": 40}  # twice the default warm-up: fully ramped up
 
-
-def staged(options=FULL, **parameters):
+def staged(**parameters):
     """An environment without noise, its episode begun."""
     env = parallel_env(**{"noise_std": 0.0, **parameters})
-    env.reset(seed=0, options=options)
+    env.reset(seed=0)
     return env
 
 
@@ -76,8 +74,8 @@ def test_a_quarter_and_at_least_one_are_adversaries(seats, adversaries):
 def test_warm_up_lasts_exactly_as_many_episodes_as_it_says(warmup):
     env = parallel_env(warmup_episodes=warmup, max_cycles=2)
     phases = []
-    for _ in range(5):
-        env.reset(seed=0)
+    for seed in (0, None, None, None, None):
+        env.reset(seed=seed)
         _, rewards, _, _, infos = play(env, [1, 1, 1, 0, 0, 0, 0, 0])
         phases.append(infos["agent_0"]["phase"])
         assert (set(rewards.values()) == {0.7}) == (phases[-1] == "warmup")
@@ -86,7 +84,7 @@ def test_warm_up_lasts_exactly_as_many_episodes_as_it_says(warmup):
 
 @pytest.mark.parametrize(
     ("warmup", "episode", "ramp"),
-    [(20, 19, 0), (20, 20, 0), (20, 25, 0.25), (20, 40, 1), (20, 99, 1), (0, 0, 0), (0, 1, 1)],
+    [(20, 19, 0), (20, 20, 0), (20, 25, 0.25), (20, 40, 1), (20, 99, 1), (0, 0, 1), (0, 1, 1)],
 )
 def test_the_base_ramps_up_after_the_warm_up(warmup, episode, ramp):
     env = parallel_env(warmup_episodes=warmup, noise_std=0.0)
@@ -98,10 +96,10 @@ def test_the_base_ramps_up_after_the_warm_up(warmup, episode, ramp):
 
 
 def test_the_episode_number_can_be_set_and_counts_on():
-    env = parallel_env(max_cycles=1)
+    env = parallel_env(max_cycles=1, warmup_episodes=20)
     phases = []
     for options in ({"episode": 19}, None, {"episode": 0}, None):
-        env.reset(seed=0, options=options)
+        env.reset(options=options)
         phases.append(play(env, [1] * 8)[4]["agent_0"]["phase"])
     assert phases == ["warmup", "divergence", "warmup", "warmup"]
     with pytest.raises(EnvConfigError, match=r'options\["episode"\].*got -1'):
@@ -109,7 +107,7 @@ def test_the_episode_number_can_be_set_and_counts_on():
 
 
 def test_a_warm_up_ends_at_max_cycles():
-    env = staged({"episode": 0}, max_cycles=2)
+    env = staged(warmup_episodes=1, max_cycles=2)
     assert not any(play(env, [1] * 8)[3].values())
     _, _, terminations, truncations, _ = play(env, [0] * 8)
     assert all(truncations.values()) and not any(terminations.values()) and env.agents == []
@@ -147,20 +145,18 @@ def test_hidden_difficulty():
 
 
 def test_rewards_are_cut_at_zero_only_after_the_noise():
-    # Base .1, all compete: .1 - .5 * .5 = -.15 for ordinary seats, six deviations below zero.
-    env = parallel_env(
-        difficulty=1.0, cooperation_weight=0.5, noise_std=0.025, warmup_episodes=0, max_cycles=2000
-    )
+    # Base .13, all compete: .13 - .6 * .5 = -.17 for ordinary seats, six deviations below zero.
+    env = parallel_env(difficulty=1.0, cooperation_weight=0.6, noise_std=0.025, max_cycles=2000)
     env.reset(seed=0)
     rewards = [reward for _ in range(2000) for reward in play(env, [0] * 8)[1].values()]
     assert set(rewards) == {0.0}
 
 
 def test_noise():
-    env = parallel_env(warmup_episodes=0, max_cycles=4000)
+    env = parallel_env(max_cycles=4000)
     env.reset(seed=5)
     rewards = np.array([list(play(env, [1] * 8)[1].values()) for _ in range(4000)])
-    means = [0.775] * 2 + [0.825] * 6  # episode 0 of no warm-up: base .7, not ramped up yet
+    means = [0.985] * 2 + [1.035] * 6
     assert rewards.mean(axis=0) == approx(means, abs=4 * 0.005 / 4000**0.5)
     assert rewards.std(axis=0) == approx([0.005] * 8, rel=0.06)
     assert abs(np.corrcoef(rewards.T) - np.eye(8)).max() < 0.08

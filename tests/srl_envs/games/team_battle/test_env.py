@@ -7,8 +7,8 @@ from srl_envs.games.team_battle.env import OBSERVATION_FIELDS, parallel_env
 
 
 def battle(**parameters):
-    """An environment after its warm-up, without noise."""
-    env = parallel_env(**{"noise_std": 0.0, "warmup_episodes": 0, **parameters})
+    """An environment without noise."""
+    env = parallel_env(**{"noise_std": 0.0, **parameters})
     env.reset(seed=0)
     return env
 
@@ -55,8 +55,8 @@ def test_everybody_alike(red, blue, reward):
 def test_warm_up_lasts_exactly_as_many_episodes_as_it_says(warmup):
     env = parallel_env(warmup_episodes=warmup, max_cycles=2)
     phases = []
-    for _ in range(5):
-        env.reset(seed=0)
+    for seed in (0, None, None, None, None):
+        env.reset(seed=seed)
         _, rewards, _, _, infos = play(env, red=4, blue=0)
         phases.append(infos["red_0"]["phase"])
         assert (set(rewards.values()) == {0.7}) == (phases[-1] == "warmup")
@@ -67,7 +67,7 @@ def test_the_episode_number_can_be_set():
     env = parallel_env(warmup_episodes=10, max_cycles=1)
     phases = []
     for options in ({"episode": 9}, {"episode": 10}, {"episode": 0}, {"episode": 9}, None):
-        env.reset(seed=0, options=options)
+        env.reset(options=options)
         phases.append(play(env, 1, 1)[4]["red_0"]["phase"])
     assert phases == ["warmup", "battle", "warmup", "warmup", "battle"]
     with pytest.raises(EnvConfigError, match=r'options\["episode"\].*got -1'):
@@ -75,8 +75,7 @@ def test_the_episode_number_can_be_set():
 
 
 def test_a_warm_up_ends_at_max_cycles_as_a_draw():
-    env = parallel_env(max_cycles=2)
-    env.reset(seed=0)
+    env = battle(warmup_episodes=1, max_cycles=2)
     assert not any(play(env, 4, 0)[3].values())
     observations, _, terminations, truncations, infos = play(env, 4, 0)
     assert all(truncations.values()) and not any(terminations.values())
@@ -123,7 +122,7 @@ def test_winning_is_per_member():
 
 
 def test_noise():
-    env = parallel_env(warmup_episodes=0, max_cycles=5000)
+    env = parallel_env(max_cycles=5000)
     env.reset(seed=5)
     rewards = np.array([list(play(env, 4, 4)[1].values()) for _ in range(5000)])
     # 40 000 draws: the mean's standard error is .000025
@@ -141,7 +140,7 @@ def test_situation_in_words():
     assert "You are blue_1 in the blue team of 4, against the red team of 4." in (
         env.text_view.rules("blue_1")
     )
-    first, _ = parallel_env(max_cycles=4).reset()
+    first, _ = parallel_env(max_cycles=4, warmup_episodes=1).reset()
     said = env.text_view.describe("red_0", first["red_0"])
     assert said.startswith("Round 1 of 4. Warm-up: all earn the same. Nobody has chosen yet.")
 

@@ -207,7 +207,7 @@ def test_a_motion_may_be_named_for_an_episode():
         ({"scoring": "applause"}, "scoring must be one of"),
         ({"judge": "nobody"}, "'module:function'"),
         ({"judge": "no_such_module:make"}, "no_such_module"),
-        ({"judge": "json:nothing"}, "no function 'nothing'"),
+        ({"judge": "json:nothing"}, "no function or class 'nothing'"),
         ({"judge": 3}, "method judge"),
         ({"judge_agent": "sleeps"}, "judge_agent must be one of"),
         ({"topics": []}, "at least one motion"),

@@ -14,14 +14,15 @@ QUESTION = "How many apples and dozens does Ada have after 3 weeks, in km per ho
 
 # truth, right answers, wrong answers
 BY_HAND = [
-    ("42", ["42", "42.0", "+42", " 42 ", "42.", "$42", r"\$42", "42 apples", "42 dollars", "42%",
+    ("42", ["42", "42.0", "+42", " 42 ", "42.", "$42", r"\$42", "42 apples", "42 dollars",
             "84/2", r"\frac{84}{2}", "x = 42", "x=42", "n = 42", "(42)", "{42}", "4.2e1", "$42$",
             r"\(42\)", "4.2*10^1", r"4.2 \times 10^{1}", "042", "42 km per hour", "42 1/1 - 1"[:2],
-            r"42\%", "42 apples.", r"42\text{ apples}", "--42"],
+            "42 apples.", r"42\text{ apples}", "--42"],
            ["", "43", "-42", "24", "4 2", "42 43", "42, 43", "40 + 2", "6*7", "x < 42", "(42, 42)",
             "not 42", "42 or 43", "forty-two", "42 cats", "4.2", "420", "42x", "42i", "42 dozen",
             "21 * 2", "41.9999", "42.00001", "42/0", "0042.1", "42^1", "6 7", "=", "42?43", "∞",
-            "1e1000", "nan", "inf", "42 million", "int('42')", "__import__('os')", "4\uff123"]),
+            "1e1000", "42%", r"42\%", "nan", "inf", "42 million", "int('42')",
+            "__import__('os')", "4\uff123"]),
     ("-7", ["-7", "\u22127", "\u20137", "- 7", "-7.0", "-14/2", r"-\frac{14}{2}", "x = -7", "(-7)",
              "-(7)",
             "-$7", "7*10^0*1"[:0] + "-7.000"],
@@ -39,7 +40,7 @@ BY_HAND = [
                 ["9.2", "9.1900001", "9,19", "9.18", "919"]),
     ("7/2", ["7/2", "3.5", "3 1/2", r"3\frac{1}{2}", "3.50", r"3 \frac{1}{2}", "14/4"],
             ["3/2", "31/2", "3 1/3", "3 + 1/2", "3.49999", "4", "3 2"]),
-    ("0", ["0", "0.0", "-0", "0/5", "0%", "$0"], ["", "1", "0.0001", "O", "none", "0/0", "()"]),
+    ("0", ["0", "0.0", "-0", "0/5", "$0"], ["0%", "", "1", "0.0001", "O", "none", "0/0", "()"]),
     ("x < 3", ["x < 3", "x<3", "3 > x", "(-inf, 3)", r"(-\infty, 3)", r"x \lt 3", "(-∞,3)",
                "x < 6/2", "x in (-inf, 3)"[5:], r"x \in (-\infty, 3)"],
               ["x > 3", "x <= 3", "x < -3", "3", "(3, inf)", "(-inf, 3]", "x < 3 or x > 9", "3 < x",
@@ -174,6 +175,23 @@ def test_units_are_words_of_the_question_only():
     units = words_of("Ada packs boxes. How many dozen shells are that?")
     assert same_answer("12", "12 shells", units) and not same_answer("12", "12 marbles", units)
     assert not same_answer("12", "12 dozen", units)  # may be 144
+
+
+@pytest.mark.parametrize(
+    ("question", "truth", "right", "wrong"),
+    [
+        ("How many are left?", "3", ("3",), ("3%", r"3\%", "3 percent", "3 %")),
+        ("What is 15% of 20, after a 5 percent discount?", "3", ("3",), ("3%", "3 percent")),
+        ("What percent of 8 is 2?", "25", ("25", "25%", r"25\%", "25 percent"), ("0.25",)),
+        (r"Write 1/4 as a \%.", "25", ("25", "25%"), ("0.25",)),
+        ("How large is it?", r"25\%", ("25", "25%", r"25\%", "25 percent"), ("0.25", "1/4")),
+        ("How large is it?", "25 percent", ("25", "25%", r"25\%", "25 percent"), ("0.25",)),
+    ],
+)
+def test_a_percent_sign_is_part_of_the_answer(question, truth, right, wrong):
+    for compared in (same_answer, same_value):
+        assert all(compared(truth, one, words_of(question)) for one in right)
+        assert not any(compared(truth, one, words_of(question)) for one in wrong)
 
 
 def test_words_that_turn_a_number_round_are_no_units():

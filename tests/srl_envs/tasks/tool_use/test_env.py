@@ -1,5 +1,8 @@
 """Tool use: calls are answered in the next turn, only new and needed ones count, answers end it."""
 
+import copy
+import pickle
+
 import gymnasium
 import numpy as np
 import pytest
@@ -287,6 +290,24 @@ def test_a_workspace_is_jailed_and_left_empty(tmp_path):
     assert all(terminations.values()) and list(tmp_path.iterdir()) == []
     env.reset(seed=1)
     env.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("in_folder", [False, True])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_copies_of_an_episode_share_no_files(copied, in_folder, tmp_path):
+    options = {"workspace": str(tmp_path)} if in_folder else {}
+    env = parallel_env(families="write", difficulty=1, max_cycles=9, **options)
+    env.reset(seed=0)
+    play(env, call("write_file", path="a.txt", content="one"))
+    twin = copied(env)
+    play(env, call("write_file", path="a.txt", content="two"))
+    assert "one" in play(twin, call("read_file", path="a.txt"))[1]
+    for one in (env, twin, copied(env)):
+        one.close()
+    env.reset(seed=0)
+    play(env, "Answer: none")
+    copied(env).close()  # of an episode that is over
     assert list(tmp_path.iterdir()) == []
 
 

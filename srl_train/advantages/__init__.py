@@ -1,1 +1,0 @@
-"""Rewards to advantages: reward modes, returns, GAE, credit assignment."""

@@ -1,0 +1,650 @@
+"""Credit assignment: advantages per step from the rewards of whole episodes.
+
+Every scheme is a pure function: groups of episodes, the agents' roles and a state go in, one
+advantage per agent and step and the next state come out. Episodes of a group start from the same
+seed. To add a scheme, write its function, name it in a configuration section, and add both to
+`CREDIT_SCHEMES`.
+
+Axes are in the names of arguments: `_ET` is episodes by steps, `_T` is steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from pydantic import Field
+
+from srl_train.config.section import Section, chosen_by
+from srl_train.data.samples import in_groups
+from srl_train.returns import discounted_return, rewards_to_go
+from srl_train.trajectory import Game, Trajectory
+
+Group = Sequence[Game]
+"""Episodes with the same start, which are compared with each other."""
+Advantages = list[dict[str, list[float]]]
+"""Per episode of a group: agent to the advantage of each of its steps."""
+CreditState = Mapping[str, float]
+"""Numbers that a scheme keeps between rounds, saved in checkpoints; empty before the first
+round."""
+
+SCALE_FLOOR = 1e-4
+"""Constant added to standard deviations before dividing, as in TRL's GRPOTrainer."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentRoles:
+    """Teams and leaders among the agents of an environment."""
+
+    agents: Sequence[str]
+    """All agents, in the environment's order."""
+    teams: Mapping[str, str] | None = None
+    """Agent to its team; None if the environment has no teams."""
+    leaders: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
+    """Leader to the agents that follow it; empty if no agent leads."""
+
+    def role(self, agent: str) -> str:
+        """Return the agent's team, or "leader" or "follower", or the agent's own name."""
+        if self.teams is not None:
+            return self.teams[agent]
+        if self.leaders:
+            return "leader" if agent in self.leaders else "follower"
+        return agent
+
+    def team(self, agent: str) -> tuple[str, ...]:
+        """Return the agents of the agent's team, or all agents if there are no teams."""
+        teams = self.teams
+        return tuple(a for a in self.agents if not teams or teams[a] == teams[agent])
+
+    def opponents(self, agent: str) -> tuple[str, ...]:
+        """Return the agents of other teams, or all other agents if there are no teams."""
+        side = self.teams or {each: each for each in self.agents}
+        return tuple(other for other in self.agents if side[other] != side[agent])
+
+
+CreditScheme = Callable[
+    [Sequence[Group], AgentRoles, CreditState], tuple[list[Advantages], CreditState]
+]
+"""(groups of a round, roles, state) -> (advantages per group, next state)."""
+
+
+def assign_credit(
+    games: Sequence[Game],
+    group_size: int,
+    scheme: CreditScheme | None,
+    roles: AgentRoles,
+    state: CreditState,
+) -> tuple[list[Game], CreditState]:
+    """Return the episodes with advantages per step, and the scheme's next state.
+
+    Args:
+        games: Episodes of a round, group after group.
+        group_size: Number of episodes per group.
+        scheme: Credit scheme; None leaves the advantages to the learner.
+        roles: Teams and leaders among the agents.
+        state: State of the scheme after the previous round.
+    """
+    if scheme is None:
+        return list(games), state
+    found_by_group, state = scheme(in_groups(games, group_size), roles, state)
+    found_by_game = [found for group in found_by_group for found in group]
+    return [
+        {
+            agent: dataclasses.replace(own, advantages=tuple(map(float, found[agent])))
+            for agent, own in game.items()
+        }
+        for game, found in zip(games, found_by_game, strict=True)
+    ], state
+
+
+# Parts that several schemes share, in float64.
+
+
+def normalize(values: Sequence[float], scale: str) -> list[float]:
+    """Subtract the mean; with `scale` "group" divide by the sample deviation + `SCALE_FLOOR`.
+
+    Equal values, and a single value, give exact zeros.
+    """
+    if len(set(values)) < 2:
+        return [0.0] * len(values)
+    mean = math.fsum(values) / len(values)
+    centered = [value - mean for value in values]
+    if scale == "none":
+        return centered
+    deviation = math.sqrt(math.fsum(gap * gap for gap in centered) / (len(values) - 1))
+    return [gap / (deviation + SCALE_FLOOR) for gap in centered]
+
+
+def normalize_steps(
+    rewards_ET: Sequence[Sequence[float]], discount: float, scale: str
+) -> list[list[float]]:
+    """Subtract from each reward-to-go its mean over the episodes that have that step.
+
+    With `scale` "group" all steps are divided by one deviation + `SCALE_FLOOR`: the deviation of
+    the centered values of all steps, where a step of n episodes has n - 1 degrees of freedom. A
+    deviation per step would be estimated from a handful of episodes where most have ended, and
+    would scale the last two to +-.71 whatever their difference.
+
+    Args:
+        rewards_ET: Rewards per episode and step; episodes may differ in length.
+        discount: Discount per step.
+        scale: "group" or "none".
+    """
+    to_go = [rewards_to_go(rewards, discount) for rewards in rewards_ET]
+    advantages: list[list[float]] = [[] for _ in to_go]
+    freedom = 0
+    for step in range(max(map(len, to_go), default=0)):
+        present = [number for number, own in enumerate(to_go) if step < len(own)]
+        freedom += len(present) - 1
+        centered = normalize([to_go[number][step] for number in present], "none")
+        for number, value in zip(present, centered, strict=True):
+            advantages[number].append(value)
+    if scale == "none" or not freedom:
+        return advantages
+    squares = math.fsum(value * value for own in advantages for value in own)
+    deviation = math.sqrt(squares / freedom) + SCALE_FLOOR
+    return [[value / deviation for value in own] for own in advantages]
+
+
+def episode_returns(group: Group, agent: str, discount: float) -> dict[int, float]:
+    """Return episode number to the agent's return, for the episodes in which it has a step."""
+    return {
+        number: discounted_return(game[agent].shaped, discount)
+        for number, game in enumerate(group)
+        if game[agent].steps
+    }
+
+
+def normalize_episodes(returns: Mapping[int, float], scale: str) -> dict[int, float]:
+    """Normalize the returns of one group."""
+    return dict(zip(returns, normalize(list(returns.values()), scale), strict=True))
+
+
+def normalize_round(
+    groups: Sequence[Group], returns: Sequence[Mapping[int, float]], scale: str
+) -> list[dict[int, float]]:
+    """Normalize returns over all groups, separately for each environment that a round plays."""
+    places: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for index, (group, own) in enumerate(zip(groups, returns, strict=True)):
+        for number in own:
+            places[environment_of(group[number])].append((index, number))
+    found: list[dict[int, float]] = [{} for _ in returns]
+    for same in places.values():
+        values = normalize([returns[index][number] for index, number in same], scale)
+        for (index, number), value in zip(same, values, strict=True):
+            found[index][number] = value
+    return found
+
+
+def on_all_steps(group: Group, scores: Mapping[str, Mapping[int, float]]) -> Advantages:
+    """Give all steps of an agent's episode the same score; no score means no steps."""
+    return [
+        {agent: [own.get(number, 0.0)] * len(game[agent].steps) for agent, own in scores.items()}
+        for number, game in enumerate(group)
+    ]
+
+
+def environment_of(game: Game) -> str:
+    """Return the name of the environment played; empty if a run has only one."""
+    return next(iter(game.values())).environment
+
+
+def per_group(advantages: Callable[[Group, AgentRoles], Advantages]) -> CreditScheme:
+    """Make a stateless scheme from a function of one group."""
+    return lambda groups, roles, state: ([advantages(group, roles) for group in groups], state)
+
+
+def per_agent(advantages: Callable[[Group, str, AgentRoles], list[list[float]]]) -> CreditScheme:
+    """Make a stateless scheme from a function of one group and one agent."""
+
+    def scheme(group: Group, roles: AgentRoles) -> Advantages:
+        found = {agent: advantages(group, agent, roles) for agent in roles.agents}
+        return [{agent: own[game] for agent, own in found.items()} for game in range(len(group))]
+
+    return per_group(scheme)
+
+
+# The schemes.
+
+
+def agent_turn(discount: float, scale: str) -> CreditScheme:
+    """Compare the reward-to-go of each step with the group's at the same step.
+
+    A_t = (G_t - mean of the group's G_t) / (deviation + 1e-4), see `normalize_steps`. Groups per
+    agent and step are those of AT-GRPO (Zhao et al. 2025, "Stronger-MAS", sec. 4). AT-GRPO samples
+    several answers to the same situation at every step; here episodes share only their start and
+    the number of the step.
+    """
+    return per_agent(lambda group, agent, roles: _step_advantages(group, agent, discount, scale))
+
+
+def _step_advantages(group: Group, agent: str, discount: float, scale: str) -> list[list[float]]:
+    return normalize_steps([game[agent].shaped for game in group], discount, scale)
+
+
+def team_joint(discount: float, scale: str) -> CreditScheme:
+    """Compare the team's return with the group's; all agents of a team share the advantage.
+
+    A = (R - mean of the group's R) / (deviation + 1e-4), with R the mean return of the team's
+    agents that have a step in the episode. The joint return of MAGRPO (Liu et al. 2025, "LLM
+    Collaboration with Multi-Agent Reinforcement Learning") over whole episodes; MAGRPO's sum
+    differs from the mean by a factor that the division removes.
+    """
+
+    def scheme(group: Group, roles: AgentRoles) -> Advantages:
+        own = {agent: episode_returns(group, agent, discount) for agent in roles.agents}
+        scores: dict[str, dict[int, float]] = {}
+        for agent in roles.agents:
+            team = roles.team(agent)
+            if team[0] in scores:
+                scores[agent] = scores[team[0]]
+                continue
+            joint: dict[int, float] = {}
+            for number in range(len(group)):
+                returns = [own[mate][number] for mate in team if number in own[mate]]
+                if returns:
+                    joint[number] = math.fsum(returns) / len(returns)
+            scores[agent] = normalize_episodes(joint, scale)
+        return on_all_steps(group, scores)
+
+    return per_group(scheme)
+
+
+def leave_one_out(discount: float) -> CreditScheme:
+    """Subtract the mean return of the group's other episodes; all steps share the advantage.
+
+    RLOO (Ahmadian et al. 2024, "Back to Basics", sec. 3.2; Kool et al. 2019). An agent with a step
+    in only one episode of the group has advantage 0.
+    """
+
+    def scores(returns: dict[int, float]) -> dict[int, float]:
+        if len(set(returns.values())) < 2:
+            return dict.fromkeys(returns, 0.0)
+        total, others = math.fsum(returns.values()), len(returns) - 1
+        return {number: own - (total - own) / others for number, own in returns.items()}
+
+    return per_group(
+        lambda group, roles: on_all_steps(
+            group, {a: scores(episode_returns(group, a, discount)) for a in roles.agents}
+        )
+    )
+
+
+def whole_round(discount: float, scale: str) -> CreditScheme:
+    """Compare each return with those of all episodes of the round, whatever their start.
+
+    A = (R - mean R) / (deviation of R + 1e-4), the global normalization of REINFORCE++ (Hu 2025,
+    eq. 7), separately for each environment that a round plays.
+    """
+
+    def scheme(
+        groups: Sequence[Group], roles: AgentRoles, state: CreditState
+    ) -> tuple[list[Advantages], CreditState]:
+        scores = {
+            agent: normalize_round(
+                groups, [episode_returns(group, agent, discount) for group in groups], scale
+            )
+            for agent in roles.agents
+        }
+        return [
+            on_all_steps(group, {agent: found[index] for agent, found in scores.items()})
+            for index, group in enumerate(groups)
+        ], state
+
+    return scheme
+
+
+def hierarchical(discount: float, scale: str) -> CreditScheme:
+    """Compare leaders over the whole round (`whole_round`) and followers within their group.
+
+    All steps of an episode share A = (R - mean R) / (deviation of R + 1e-4). A leader is
+    responsible for the result of its team from any start; a follower for the result of its
+    assignment. The definition is this project's own.
+    """
+
+    def scheme(
+        groups: Sequence[Group], roles: AgentRoles, state: CreditState
+    ) -> tuple[list[Advantages], CreditState]:
+        returns = [
+            {a: episode_returns(group, a, discount) for a in roles.agents} for group in groups
+        ]
+        leaders = {
+            leader: normalize_round(groups, [own[leader] for own in returns], scale)
+            for leader in roles.leaders
+        }
+        return [
+            on_all_steps(
+                group,
+                {
+                    agent: leaders[agent][index]
+                    if agent in leaders
+                    else normalize_episodes(own, scale)
+                    for agent, own in returns[index].items()
+                },
+            )
+            for index, group in enumerate(groups)
+        ], state
+
+    return scheme
+
+
+def role(discount: float, decay: float) -> CreditScheme:
+    """Subtract a moving average of the role's returns; all steps share the advantage.
+
+    Role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL", sec. 3.3). Episodes are taken
+    in order: all agents of a role are compared with the average b, then b <- decay * b + (1 -
+    decay) * mean of their returns. Each environment that a round plays has its own averages. A new
+    role starts with the mean of its first round, where SPIRAL starts with 0.
+
+    State: role to average, or "environment role" to average if a round plays several environments.
+    """
+
+    def scheme(
+        groups: Sequence[Group], roles: AgentRoles, state: CreditState
+    ) -> tuple[list[Advantages], CreditState]:
+        averages = dict(state)
+        scores: list[dict[str, dict[int, float]]] = [{a: {} for a in roles.agents} for _ in groups]
+        # Per role and environment, in order: (group, episode, agent -> return).
+        played: dict[str, list[tuple[int, int, dict[str, float]]]] = defaultdict(list)
+        for index, group in enumerate(groups):
+            returns = {a: episode_returns(group, a, discount) for a in roles.agents}
+            for number, game in enumerate(group):
+                by_role: dict[str, dict[str, float]] = defaultdict(dict)
+                for agent in roles.agents:
+                    if number in returns[agent]:
+                        by_role[roles.role(agent)][agent] = returns[agent][number]
+                for name, own in by_role.items():
+                    key = f"{environment_of(game)} {name}".strip()
+                    played[key].append((index, number, own))
+        for key, episodes in played.items():
+            values = [value for *_, own in episodes for value in own.values()]
+            averages.setdefault(key, math.fsum(values) / len(values))
+            for index, number, own in episodes:
+                for agent, value in own.items():
+                    scores[index][agent][number] = value - averages[key]
+                mean = math.fsum(own.values()) / len(own)
+                averages[key] = decay * averages[key] + (1.0 - decay) * mean
+        return [on_all_steps(*each) for each in zip(groups, scores, strict=True)], averages
+
+    return scheme
+
+
+def advantage_alignment(discount: float, scale: str, alignment: float) -> CreditScheme:
+    """Reward actions that help an opponent after the agent itself has done well so far.
+
+    A*_t = A_t + alignment * discount * (sum over k < t of discount**(t - k) * A_k) * B_t, the
+    proximal form of Advantage Alignment (Duque et al. 2024). A are the agent's `agent_turn`
+    advantages, B_t the mean of its opponents' at the same step, over the opponents that have that
+    step. An agent without opponents keeps A.
+    """
+
+    def align(own_T: Sequence[float], opponents: Sequence[Sequence[float]]) -> list[float]:
+        found: list[float] = []
+        past = 0.0  # sum over k < t of discount**(t - k) * own_T[k]
+        for step, value in enumerate(own_T):
+            present = [other[step] for other in opponents if step < len(other)]
+            mean = math.fsum(present) / len(present) if present else 0.0
+            found.append(value + alignment * discount * past * mean)
+            past = discount * (past + value)
+        return found
+
+    def scheme(group: Group, roles: AgentRoles) -> Advantages:
+        own = {agent: _step_advantages(group, agent, discount, scale) for agent in roles.agents}
+        return [
+            {
+                agent: align(found[game], [own[other][game] for other in roles.opponents(agent)])
+                for agent, found in own.items()
+            }
+            for game in range(len(group))
+        ]
+
+    return per_group(scheme)
+
+
+def difference(scale: str) -> CreditScheme:
+    """Compare difference rewards with the group's, as in `agent_turn`.
+
+    D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, less
+    that of its replay with the environment's default action at step t. Requires `Trajectory.gains`.
+    """
+    return per_agent(
+        lambda group, agent, roles: normalize_steps(
+            [_gains(game[agent]) for game in group], 0.0, scale
+        )
+    )
+
+
+def counterfactual(scale: str) -> CreditScheme:
+    """Subtract the mean over all legal actions of the step, from replays of the episode.
+
+    A_t = (G_t - mean over a' of G_t(a')) / (root mean square + 1e-4): the counterfactual advantage
+    of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays in place
+    of a critic. The root mean square is over all steps of the agent in the group. Requires
+    `Trajectory.gains`.
+    """
+
+    def scaled(group: Group, agent: str, roles: AgentRoles) -> list[list[float]]:
+        gains = [list(_gains(game[agent])) for game in group]
+        flat = [gain for own in gains for gain in own]
+        if scale == "none" or not any(flat):
+            return gains
+        size = math.sqrt(math.fsum(gain * gain for gain in flat) / len(flat)) + SCALE_FLOOR
+        return [[gain / size for gain in own] for own in gains]
+
+    return per_agent(scaled)
+
+
+def _gains(trajectory: Trajectory) -> tuple[float, ...]:
+    if trajectory.gains is None:
+        raise ValueError(f"{trajectory.agent}'s episode was not replayed")
+    return trajectory.gains
+
+
+Action = int | str
+"""Index of a discrete action, or the text of a free-text action."""
+Joint = tuple[tuple[Action, ...], tuple[Action, ...]]
+"""Actions of the teammates and of the opponents at one step, each sorted."""
+
+
+def opponent_model(discount: float, scale: str) -> CreditScheme:
+    """Apply `agent_turn` to rewards without the luck that is due to other agents' actions.
+
+    From the other episodes of a group, for each agent: pay(a, o) is the mean reward at steps where
+    it chose a and the others chose o (the mean of all steps if the pair did not occur), and p(o |
+    h) is how often the others chose o after the same history h of own and other actions. The reward
+    becomes
+
+        r_t - l_t,    l_t = pay(a_t, o_t) - sum over o of p(o | h_t) * pay(a_t, o).
+
+    l_t is a control variate as in AIVAT (Burch et al. 2018), with a baseline conditioned on the
+    others' simultaneous actions as in COMA (Foerster et al. 2018, eq. 4) and factorized baselines
+    (Wu et al. 2018). Episodes that share h_t draw the others' actions from one distribution,
+    whatever a_t is, and pay comes from other episodes: l_t has mean zero given h_t and a_t, so
+    expectations do not change. Replies to the agent's own action stay in later rewards.
+
+    Where no history is shared, the result equals `agent_turn`. Random events that both sides
+    observe are not part of h; they can correlate the actions and bias the estimate.
+    """
+    return per_agent(
+        lambda group, agent, roles: normalize_steps(
+            rewards_without_luck(group, agent, roles), discount, scale
+        )
+    )
+
+
+def rewards_without_luck(group: Group, agent: str, roles: AgentRoles) -> list[list[float]]:
+    """Return the agent's rewards r_t - l_t by episode and step, see `opponent_model`."""
+    joint = [_other_actions(game, agent, roles) for game in group]
+    tables = [
+        _RewardSums.of(game[agent].actions, others, game[agent].shaped)
+        for game, others in zip(group, joint, strict=True)
+    ]
+    total = _RewardSums.merged(tables)
+    replies: dict[tuple[tuple[Action, Joint], ...], Counter[Joint]] = defaultdict(Counter)
+    histories = []
+    for game, others in zip(group, joint, strict=True):
+        steps = tuple(zip(game[agent].actions, others, strict=True))
+        histories.append([steps[:number] for number in range(len(steps))])
+        for history, other in zip(histories[-1], others, strict=True):
+            replies[history][other] += 1
+
+    def luck(number: int, step: int) -> float:
+        seen = replies[histories[number][step]]
+        if len(seen) < 2:
+            return 0.0
+        own = group[number][agent].actions[step]
+        pay = {other: total.mean_without(tables[number], (own, other)) for other in seen}
+        expected = math.fsum(n * pay[other] for other, n in seen.items()) / seen.total()
+        return pay[joint[number][step]] - expected
+
+    return [
+        [float(reward) - luck(number, step) for step, reward in enumerate(game[agent].shaped)]
+        for number, game in enumerate(group)
+    ]
+
+
+def _other_actions(game: Game, agent: str, roles: AgentRoles) -> list[Joint]:
+    opponents = roles.opponents(agent)
+    teammates = [each for each in roles.agents if each != agent and each not in opponents]
+
+    def chosen(agents: Sequence[str], step: int) -> tuple[Action, ...]:
+        actions = [game[each].actions for each in agents]
+        return tuple(sorted((own[step] for own in actions if step < len(own)), key=str))
+
+    steps = range(len(game[agent].steps))
+    return [(chosen(teammates, step), chosen(opponents, step)) for step in steps]
+
+
+class _RewardSums(NamedTuple):
+    """Sums and counts of rewards, by (own action, other actions) and over all steps."""
+
+    by_pair: Mapping[tuple[Action, Joint], tuple[float, int]]
+    overall: tuple[float, int]
+
+    @classmethod
+    def of(
+        cls, actions: Sequence[Action], others: Sequence[Joint], rewards: Sequence[float]
+    ) -> _RewardSums:
+        pairs = zip(actions, others, strict=True)
+        steps = [({pair: (float(r), 1)}) for pair, r in zip(pairs, rewards, strict=True)]
+        return cls(_added(steps), (math.fsum(map(float, rewards)), len(rewards)))
+
+    @classmethod
+    def merged(cls, tables: Sequence[_RewardSums]) -> _RewardSums:
+        overall = math.fsum(t.overall[0] for t in tables), sum(t.overall[1] for t in tables)
+        return cls(_added([table.by_pair for table in tables]), overall)
+
+    def mean_without(self, part: _RewardSums, pair: tuple[Action, Joint]) -> float:
+        """Return the pair's mean outside `part`, else the mean of all steps there, else 0."""
+        for whole, own in (
+            (self.by_pair.get(pair, (0.0, 0)), part.by_pair.get(pair, (0.0, 0))),
+            (self.overall, part.overall),
+        ):
+            if whole[1] > own[1]:
+                return (whole[0] - own[0]) / (whole[1] - own[1])
+        return 0.0
+
+
+def _added(
+    tables: Sequence[Mapping[tuple[Action, Joint], tuple[float, int]]],
+) -> dict[tuple[Action, Joint], tuple[float, int]]:
+    sums: dict[tuple[Action, Joint], tuple[float, int]] = {}
+    for table in tables:
+        for pair, (value, count) in table.items():
+            before, number = sums.get(pair, (0.0, 0))
+            sums[pair] = (before + value, number + count)
+    return sums
+
+
+# Configuration.
+
+
+class CreditSection(Section):
+    """Settings of a credit scheme."""
+
+    CHOICE: ClassVar = "name"
+
+
+class PlainCredit(CreditSection):
+    """Schemes without settings."""
+
+    name: Literal["per_agent", "leave_one_out"] = "per_agent"
+    """Credit scheme (docs/training/credit.md)."""
+
+
+class ScaledCredit(CreditSection):
+    """Schemes that divide advantages by a deviation."""
+
+    name: Literal[
+        "agent_turn", "team_joint", "round", "hierarchical", "opponent_model", "difference"
+    ]
+    """Credit scheme (docs/training/credit.md)."""
+    scale: Literal["group", "none"] = "group"
+    """Divisor of the advantages: the deviation within the compared episodes, or none."""
+
+
+class RoleCredit(CreditSection):
+    """Comparison with a moving average per role."""
+
+    name: Literal["role"] = "role"
+    """Credit scheme (docs/training/credit.md)."""
+    decay: Annotated[float, Field(ge=0, le=1)] = 0.95
+    """Weight of a role's previous average at each episode, 0 to 1."""
+
+
+class AlignmentCredit(CreditSection):
+    """Advantage alignment."""
+
+    name: Literal["advantage_alignment"] = "advantage_alignment"
+    """Credit scheme (docs/training/credit.md)."""
+    scale: Literal["group", "none"] = "group"
+    """Divisor of the advantages: the deviation within the compared episodes, or none."""
+    alignment: Annotated[float, Field(ge=0)] = 1.0
+    """Weight of the opponents' advantages, 0 or more."""
+
+
+class CounterfactualCredit(CreditSection):
+    """Comparison with replays of the agent's other actions."""
+
+    name: Literal["counterfactual"] = "counterfactual"
+    """Credit scheme (docs/training/credit.md)."""
+    scale: Literal["group", "none"] = "group"
+    """Divisor of the advantages: the root mean square within the group, or none."""
+    alternatives: Annotated[int, Field(ge=1)] = 3
+    """Maximum number of other legal actions per answer, drawn at random if there are more; each is
+    a replay of the rest of the episode."""
+
+
+CreditConfig = Annotated[
+    PlainCredit | ScaledCredit | RoleCredit | AlignmentCredit | CounterfactualCredit,
+    Field(discriminator="name"),
+    chosen_by("name", "per_agent"),
+]
+
+CREDIT_SCHEMES: Mapping[str, Callable[[Any, float], CreditScheme | None]] = {
+    "per_agent": lambda section, discount: None,
+    "leave_one_out": lambda section, discount: leave_one_out(discount),
+    "agent_turn": lambda section, discount: agent_turn(discount, section.scale),
+    "team_joint": lambda section, discount: team_joint(discount, section.scale),
+    "round": lambda section, discount: whole_round(discount, section.scale),
+    "hierarchical": lambda section, discount: hierarchical(discount, section.scale),
+    "role": lambda section, discount: role(discount, section.decay),
+    "advantage_alignment": lambda section, discount: advantage_alignment(
+        discount, section.scale, section.alignment
+    ),
+    "opponent_model": lambda section, discount: opponent_model(discount, section.scale),
+    "difference": lambda section, discount: difference(section.scale),
+    "counterfactual": lambda section, discount: counterfactual(section.scale),
+}
+"""Name to a function from (configuration section, discount per step) to the scheme.
+
+None leaves advantages to the learner. With `per_agent` all steps of an agent share the advantage of
+its episode return in its group (GRPO, Shao et al. 2024, eq. 4.1.2), which TRL computes by
+`algorithm.scale_rewards`; PPO has a critic.
+"""
+
+REPLAY_SCHEMES = frozenset({"difference", "counterfactual"})
+"""Schemes that require `Trajectory.gains`, from replays of the round's episodes."""

@@ -1,0 +1,304 @@
+"""Reward modes: how the rewards of one episode become training rewards, and which agents lead.
+
+A mode is a few pure functions on one episode's raw rewards, `Mapping[agent, rewards per step]`.
+Agents are in the environment's order everywhere; an agent that leaves early has fewer steps. Raw
+rewards are never changed in place and are always logged next to the shaped ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from srl_train.config.section import Section, chosen_by
+from srl_train.errors import ConfigError
+
+Rewards = Mapping[str, Sequence[float]]
+"""Agent to the reward of each of its steps."""
+Teams = Mapping[str, str] | None
+"""Agent to its team; None if the environment has no teams, and all agents are one team."""
+ModeState = Mapping[str, float]
+"""Numbers that a mode keeps between rounds, saved in checkpoints."""
+
+BALANCE_START = 0.5
+"""Mixed mode: weight of competition in the first round."""
+BALANCE_RATE = 0.1
+"""Mixed mode: step size of the balance per round."""
+
+
+def no_state() -> ModeState:
+    """Return the state of a stateless mode."""
+    return {}
+
+
+def same_state(state: ModeState, cooperation_rate: float | None) -> ModeState:
+    """Return the state unchanged."""
+    return state
+
+
+def all_at_once(agents: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
+    """Return no leaders: all agents decide at once."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Functions of one reward mode."""
+
+    shape: Callable[[Rewards, Teams, ModeState], dict[str, list[float]]]
+    """(raw rewards of one episode, teams, state) -> shaped rewards per step."""
+    init: Callable[[], ModeState] = no_state
+    """() -> the state before the first round."""
+    update: Callable[[ModeState, float | None], ModeState] = same_state
+    """(state, cooperation rate of the round or None) -> next state."""
+    speaks_first: Callable[[Sequence[str], Teams], dict[str, tuple[str, ...]]] = all_at_once
+    """(agents, teams) -> leader to the agents that receive its message before they decide."""
+
+
+def raw() -> Mode:
+    """Keep the environment's rewards."""
+    return Mode(lambda rewards, teams, state: {a: list(own) for a, own in rewards.items()})
+
+
+def zero_sum() -> Mode:
+    """Subtract the mean reward of the rivals from the mean reward of the team, at every step.
+
+    Rivals are the agents of all other teams; without teams every agent is a team. Both means are
+    over the agents that have the step, and the rivals' mean is 0 if none has it. With two teams of
+    equal size the rewards of every step add up to 0.
+    """
+
+    def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
+        shaped: dict[str, list[float]] = {}
+        sides = teams or {agent: agent for agent in rewards}
+        for agent, own in rewards.items():
+            allies = [other for other in rewards if _same_team(other, agent, sides)]
+            rivals = [other for other in rewards if other not in allies]
+            shaped[agent] = [
+                _mean_at(rewards, allies, step) - _mean_at(rewards, rivals, step)
+                for step in range(len(own))
+            ]
+        return shaped
+
+    return Mode(shape)
+
+
+def cooperative(cooperation_strength: float = 0.6) -> Mode:
+    """Blend each reward with the team's mean: (1 - k) * own + k * mean, k the strength.
+
+    The mean is over the agents of the team (all agents if there are no teams) that have the step,
+    including the agent itself. k = 0 keeps rewards; with k = 1 the team shares one reward.
+    """
+
+    def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
+        return _blended(rewards, teams, dict.fromkeys(rewards, cooperation_strength))
+
+    return Mode(shape)
+
+
+def competitive(competition_intensity: float = 0.4) -> Mode:
+    """Add a bonus of k * (n - rank) / n to the last reward, k the intensity.
+
+    Rank 1 has the highest raw return of the episode; equal returns share their mean rank, so the
+    sum of the bonuses does not depend on ties. All n agents of the episode are ranked, whatever
+    their team.
+    """
+
+    def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
+        return _with_bonus(rewards, competition_intensity)
+
+    return Mode(shape)
+
+
+def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4) -> Mode:
+    """Mix the modes: (1 - b) * cooperative reward + b * competitive reward.
+
+    The balance b starts at BALANCE_START and follows the cooperation rate of each round:
+    b <- (1 - BALANCE_RATE) * b + BALANCE_RATE * rate. More cooperation leads to more competition. A
+    round without a cooperation rate (an environment without cooperate and compete) keeps b.
+    State: {"balance": b}, 0 <= b <= 1.
+    """
+    blend = cooperative(cooperation_strength).shape
+    rank = competitive(competition_intensity).shape
+
+    def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
+        balance = state["balance"]
+        blended = blend(rewards, teams, state)
+        ranked = rank(rewards, teams, state)
+        return {
+            agent: [
+                (1.0 - balance) * cooperation + balance * competition
+                for cooperation, competition in zip(blended[agent], ranked[agent], strict=True)
+            ]
+            for agent in rewards
+        }
+
+    def update(state: ModeState, cooperation_rate: float | None) -> ModeState:
+        if cooperation_rate is None:
+            return state
+        balance = (1.0 - BALANCE_RATE) * state["balance"] + BALANCE_RATE * cooperation_rate
+        return {"balance": min(max(balance, 0.0), 1.0)}
+
+    return Mode(shape, lambda: {"balance": BALANCE_START}, update)
+
+
+def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -> Mode:
+    """Let one agent per team lead: it receives the team's mean, its followers the blended reward.
+
+    Followers receive their leader's message before they decide, and the reward of the cooperative
+    mode. The leader of a team is its first agent; `leader` chooses another agent of that team.
+    Without teams all agents are one team.
+
+    Raises:
+        ConfigError: If `leader` is not an agent of the environment.
+    """
+
+    def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
+        strengths = dict.fromkeys(rewards, cooperation_strength)
+        strengths.update(dict.fromkeys(_leaders(tuple(rewards), teams, leader), 1.0))
+        return _blended(rewards, teams, strengths)
+
+    def speaks_first(agents: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
+        return {
+            first: tuple(
+                agent for agent in agents if agent != first and _same_team(agent, first, teams)
+            )
+            for first in _leaders(agents, teams, leader)
+        }
+
+    return Mode(shape, speaks_first=speaks_first)
+
+
+MODES: Mapping[str, Callable[[Any], Mode]] = {
+    "cooperative": lambda mode: cooperative(mode.cooperation_strength),
+    "competitive": lambda mode: competitive(mode.competition_intensity),
+    "mixed": lambda mode: mixed(mode.cooperation_strength, mode.competition_intensity),
+    "hierarchical": lambda mode: hierarchical(mode.cooperation_strength, mode.leader),
+    "zero_sum": lambda mode: zero_sum(),
+    "raw": lambda mode: raw(),
+}
+"""Name to a function from the `mode` section of a configuration to the mode."""
+
+
+def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
+    """Return (n - rank) / n per agent; rank 1 is the highest return, ties share their mean rank."""
+    count = len(returns)
+    bonuses = {}
+    for agent, own in returns.items():
+        better = sum(other > own for other in returns.values())
+        equal = sum(other == own for other in returns.values())
+        rank = better + (equal + 1) / 2
+        bonuses[agent] = (count - rank) / count
+    return bonuses
+
+
+def _blended(
+    rewards: Rewards, teams: Teams, strengths: Mapping[str, float]
+) -> dict[str, list[float]]:
+    shaped: dict[str, list[float]] = {}
+    for agent, own in rewards.items():
+        teammates = [mate for mate in rewards if _same_team(mate, agent, teams)]
+        strength = strengths[agent]
+        shaped[agent] = []
+        for step, reward in enumerate(own):
+            mean = _mean_at(rewards, teammates, step)
+            shaped[agent].append((1.0 - strength) * reward + strength * mean)
+    return shaped
+
+
+def _with_bonus(rewards: Rewards, intensity: float) -> dict[str, list[float]]:
+    # fsum: agents with the same rewards in another order must tie.
+    bonuses = rank_bonuses({agent: math.fsum(own) for agent, own in rewards.items() if len(own)})
+    shaped = {agent: list(own) for agent, own in rewards.items()}
+    for agent, bonus in bonuses.items():
+        shaped[agent][-1] += intensity * bonus
+    return shaped
+
+
+def _leaders(agents: Sequence[str], teams: Teams, leader: str | None) -> list[str]:
+    if leader is not None and leader not in agents:
+        raise ConfigError(f"mode.leader must be one of {', '.join(agents)}; got {leader!r}")
+    firsts: list[str] = []
+    for agent in agents if leader is None else (leader, *agents):
+        if not any(_same_team(agent, first, teams) for first in firsts):
+            firsts.append(agent)
+    return firsts
+
+
+def _same_team(one: str, other: str, teams: Teams) -> bool:
+    return teams is None or teams[one] == teams[other]
+
+
+def _mean_at(rewards: Rewards, agents: Iterable[str], step: int) -> float:
+    """Return the mean over the agents that have the step; 0 if none has."""
+    found = [rewards[agent][step] for agent in agents if step < len(rewards[agent])]
+    return math.fsum(found) / len(found) if found else 0.0
+
+
+# Configuration.
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class ModeSection(Section):
+    """Settings of a reward mode; the formulas are in docs/training/updates.md."""
+
+    CHOICE: ClassVar = "name"
+
+
+class CooperativeConfig(ModeSection):
+    """Rewards blended with the team's mean."""
+
+    name: Literal["cooperative"] = "cooperative"
+    """Reward mode (docs/training/updates.md)."""
+    cooperation_strength: Fraction = 0.6
+    """Weight of the team's mean in each reward, 0 to 1."""
+
+
+class CompetitiveConfig(ModeSection):
+    """A bonus for the rank of the return."""
+
+    name: Literal["competitive"] = "competitive"
+    """Reward mode (docs/training/updates.md)."""
+    competition_intensity: Annotated[float, Field(ge=0)] = 0.4
+    """Scale of the rank bonus, in units of an episode's return."""
+
+
+class MixedConfig(ModeSection):
+    """A mixture of both, with an adaptive balance."""
+
+    name: Literal["mixed"] = "mixed"
+    """Reward mode (docs/training/updates.md)."""
+    cooperation_strength: Fraction = 0.6
+    """Weight of the team's mean in each reward, 0 to 1."""
+    competition_intensity: Annotated[float, Field(ge=0)] = 0.4
+    """Scale of the rank bonus, in units of an episode's return."""
+
+
+class HierarchicalConfig(ModeSection):
+    """Leaders that act first and receive their team's mean."""
+
+    name: Literal["hierarchical"] = "hierarchical"
+    """Reward mode (docs/training/updates.md)."""
+    cooperation_strength: Fraction = 0.6
+    """Weight of the team's mean in each reward, 0 to 1."""
+    leader: str | None = None
+    """Agent that leads its team; null chooses the first agent of each team."""
+
+
+class PlainMode(ModeSection):
+    """The team's mean less the rivals' mean (zero_sum), or the raw rewards."""
+
+    name: Literal["zero_sum", "raw"]
+    """Reward mode (docs/training/updates.md)."""
+
+
+ModeConfig = Annotated[
+    CooperativeConfig | CompetitiveConfig | MixedConfig | HierarchicalConfig | PlainMode,
+    Field(discriminator="name"),
+    chosen_by("name", "mixed"),
+]

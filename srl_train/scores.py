@@ -1,0 +1,117 @@
+"""Scores of models relative to each other in a round, for update strategies."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from srl_agents.episode import Episode
+
+CERTAIN = 100.0
+"""Largest absolute score: a difference without any spread has no standard error."""
+_ROUNDING = 1e-9  # relative difference of equal returns that floats alone can cause
+
+
+def roles_of(env: object) -> dict[str, str]:
+    """Return agent to role; the returns of agents with the same role are comparable.
+
+    An environment can define `roles`. Otherwise the role is the agent's name without its number,
+    within its team if there are teams.
+    """
+    inner = getattr(env, "unwrapped", env)
+    own: Mapping[str, str] = getattr(inner, "roles", None) or {}
+    teams: Mapping[str, str] = getattr(inner, "teams", None) or {}
+    agents: Sequence[str] = inner.possible_agents  # type: ignore[attr-defined]
+    return {
+        agent: own.get(agent) or f"{teams.get(agent, '')} {re.sub(r'[0-9]+$', '', agent)}".strip()
+        for agent in agents
+    }
+
+
+def model_scores(
+    episodes: Sequence[Episode], models: Collection[str], roles: Mapping[str, str]
+) -> dict[str, float]:
+    """Return model to its mean excess return divided by the standard error.
+
+    The excess of an episode is the mean, over the model's agents, of the raw return minus the mean
+    return of all agents of the same role that training models play. The role's advantage and the
+    luck that all agents of an episode share cancel. A model that shares no role with another model
+    has score 0, and so have all models with fewer than two episodes.
+
+    The standard error is the larger one of that over episodes and that over starts (means of the
+    episodes with the same start), because a start can favor one agent.
+
+    Args:
+        episodes: Episodes of the round.
+        models: Models in training.
+        roles: Agent to role.
+    """
+    excess: dict[str, dict[int, list[float]]] = {}
+    greatest = 0.0
+    for episode in episodes:
+        returns = {a: r for a, r in episode.returns().items() if episode.seats[a] in models}
+        greatest = max([greatest, *map(abs, returns.values())])
+        alike: dict[str, list[float]] = {}
+        for agent, value in returns.items():
+            alike.setdefault(roles[agent], []).append(value)
+        means = {role: math.fsum(values) / len(values) for role, values in alike.items()}
+        own: dict[str, list[float]] = {}
+        for agent, value in returns.items():
+            own.setdefault(episode.seats[agent], []).append(value - means[roles[agent]])
+        for model, values in own.items():
+            found = math.fsum(values) / len(values)
+            excess.setdefault(model, {}).setdefault(episode.seed, []).append(found)
+    return {
+        model: _in_standard_errors(list(starts.values()), _ROUNDING * greatest)
+        for model, starts in excess.items()
+    }
+
+
+def start_returns(
+    episodes: Sequence[Episode], models: Collection[str], roles: Mapping[str, str]
+) -> dict[str, list[float]]:
+    """Return model to its mean excess return per start.
+
+    The excess is an agent's raw return minus the mean over all episodes of agents of the same role
+    that training models play, so models in different episodes are comparable.
+    """
+    earned: dict[str, dict[int, list[tuple[str, float]]]] = {}
+    alike: dict[str, list[float]] = {}
+    for episode in episodes:
+        for agent, value in episode.returns().items():
+            if episode.seats[agent] in models:
+                starts = earned.setdefault(episode.seats[agent], {})
+                starts.setdefault(episode.seed, []).append((roles[agent], value))
+                alike.setdefault(roles[agent], []).append(value)
+    means = {role: math.fsum(values) / len(values) for role, values in alike.items()}
+    return {
+        model: [
+            math.fsum(value - means[role] for role, value in own) / len(own)
+            for own in starts.values()
+        ]
+        for model, starts in earned.items()
+    }
+
+
+def _in_standard_errors(starts: Sequence[Sequence[float]], nothing: float) -> float:
+    """Return the mean divided by its standard error, for numbers grouped by start."""
+    every = [value for own in starts for value in own]
+    mean = math.fsum(every) / len(every)
+    if len(every) < 2 or abs(mean) <= nothing:
+        return 0.0
+    error = max(
+        standard_error(every), standard_error([math.fsum(own) / len(own) for own in starts])
+    )
+    if error <= abs(mean) / CERTAIN:
+        return math.copysign(CERTAIN, mean)
+    return mean / error
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean of independent numbers; 0 for a single number."""
+    if len(values) < 2:
+        return 0.0
+    mean = math.fsum(values) / len(values)
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    return math.sqrt(squares / (len(values) - 1) / len(values))

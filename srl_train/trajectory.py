@@ -1,0 +1,114 @@
+"""Trajectories: the steps of one agent in one episode, with shaped rewards and advantages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from srl_agents.episode import AgentStep, End, Episode
+from srl_agents.evaluation.episode_stats import environment_of
+from srl_train.errors import TrainingError
+from srl_train.modes import Rewards
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Steps of one agent in one episode; credit assignment adds the advantages."""
+
+    agent: str
+    """Name of the agent."""
+    steps: tuple[AgentStep, ...]
+    """All steps of the agent, with the environment's rewards."""
+    shaped: tuple[float, ...]
+    """Training reward of each step."""
+    advantages: tuple[float, ...] | None = None
+    """Advantage of each step. None leaves advantages to the learner: GRPO compares the episode
+    returns of a group, PPO has a critic."""
+    gains: tuple[float, ...] | None = None
+    """Gain of each step over other actions, from replays of the episode (srl_train.replays)."""
+    seed: int = 0
+    """Seed of the episode; the episodes of a group share it."""
+    environment: str = ""
+    """Name of the environment; empty if the run has only one."""
+    end: End | None = None
+    """End of the agent's episode, if known."""
+    states: tuple[np.ndarray, ...] | None = None
+    """Joint state of the environment before each step, if recorded."""
+
+    def __post_init__(self) -> None:
+        for what, values in (
+            ("rewards", self.shaped),
+            ("gains", self.gains),
+            ("advantages", self.advantages),
+        ):
+            if values is not None and len(values) != len(self.steps):
+                raise ValueError(
+                    f"{self.agent} has {len(self.steps)} steps and {len(values)} {what}"
+                )
+
+    @cached_property
+    def actions(self) -> tuple[int | str, ...]:
+        """Action of each step: its index, or the text of a free-text action."""
+        chosen = (step.decision.action for step in self.steps)
+        return tuple(one if isinstance(one, str) else int(one) for one in chosen)
+
+
+Game = Mapping[str, Trajectory]
+"""One episode: agent to its trajectory. Agents act simultaneously, so step t of one agent is step t
+of all; an agent that leaves early has fewer steps."""
+
+
+def shaped_game(
+    episode: Episode,
+    agents: Sequence[str],
+    shape: Callable[[Rewards], Rewards],
+    parse_penalty: float,
+) -> Game:
+    """Make the trajectories of an episode, with shaped rewards.
+
+    Args:
+        episode: Complete episode.
+        agents: All agents, in the environment's order.
+        shape: Function from raw to shaped rewards.
+        parse_penalty: Amount subtracted, after shaping, from the reward of an unparsable answer.
+
+    Returns:
+        Agent to its trajectory.
+
+    Raises:
+        TrainingError: If a raw reward is not finite.
+    """
+    steps = {agent: episode.steps_of(agent) for agent in agents}
+    raw = {agent: [step.reward for step in own] for agent, own in steps.items()}
+    for agent, rewards in raw.items():
+        for turn, reward in enumerate(rewards):
+            if not math.isfinite(reward):
+                raise TrainingError(
+                    f"rewards must be finite, got {reward} for {agent} in step {turn} "
+                    f"of the episode with seed {episode.seed}"
+                )
+    shaped = shape(raw)
+    environment = environment_of(episode) or ""
+    return {
+        agent: Trajectory(
+            agent,
+            own,
+            tuple(
+                reward - parse_penalty if step.decision.parse_failure is not None else reward
+                for reward, step in zip(shaped[agent], own, strict=True)
+            ),
+            seed=episode.seed,
+            environment=environment,
+            end=episode.ends.get(agent),
+            states=None if episode.states is None else tuple(
+                before
+                for before, turn in zip(episode.states, episode.turns, strict=True)
+                if any(step.agent == agent for step in turn)
+            ),
+        )
+        for agent, own in steps.items()
+    }  # fmt: skip

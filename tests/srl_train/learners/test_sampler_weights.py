@@ -1,0 +1,60 @@
+"""Weights by TRL's formulas, and the comparison of sampler and trainer, by hand."""
+
+import inspect
+import math
+
+import pytest
+import torch
+from trl import GRPOTrainer
+
+from srl_train.learners.sampler_weights import divergence, sampler_weights
+
+LOG2 = math.log(2.0)
+# Ratios of 2, 4 and 1/2 in one row; 8 (masked), 1 (unknown to the sampler) and 1 in the other.
+NOW = torch.tensor([[LOG2, 2 * LOG2, -LOG2], [3 * LOG2, 1.0, 0.0]])
+SAMPLED = torch.tensor([[0.0, 0.0, 0.0], [0.0, math.nan, 0.0]])
+MASK = torch.tensor([[1, 1, 1], [0, 1, 1]])
+
+
+@pytest.mark.parametrize(
+    "correction, level, expected",
+    [
+        ("tis", "token", [[2.0, 3.0, 0.5], [1.0, 1.0, 1.0]]),
+        ("mis", "token", [[2.0, 0.0, 0.5], [1.0, 1.0, 1.0]]),
+        ("tis", "sequence", [[3.0], [1.0]]),  # 2 * 4 / 2 = 4
+        ("mis", "sequence", [[0.0], [1.0]]),
+    ],
+)
+def test_weights_by_hand(correction, level, expected):
+    found = sampler_weights(NOW, SAMPLED, MASK, correction, level, 3.0)
+    torch.testing.assert_close(found, torch.tensor(expected))
+
+
+def test_trl_computes_them_so():
+    source = inspect.getsource(GRPOTrainer._generate_and_score_completions)
+    for line in (
+        "(old_per_token_logps - sampling_per_token_logps) * mask",
+        "torch.nan_to_num(per_token_logps_diff, nan=0.0)",
+        "per_token_logps_diff.sum(dim=-1, keepdim=True)",
+        "vllm_importance_sampling_ratio > max_val",
+    ):
+        assert line in source
+    assert 'per_token_loss * inputs["importance_sampling_ratio"]' in inspect.getsource(
+        GRPOTrainer._compute_loss
+    )
+
+
+def test_the_comparison_by_hand():
+    found = divergence(NOW, SAMPLED, torch.tensor([[1, 1, 1], [0, 0, 1]]), 3.0)
+    assert found.absolute == pytest.approx(4 * LOG2)
+    assert found.largest == pytest.approx(2 * LOG2)
+    assert (found.beyond, found.tokens) == (1.0, 4.0)
+    k3 = [ratio - 1 - math.log(ratio) for ratio in (2.0, 4.0, 0.5, 1.0)]
+    assert found.kl == pytest.approx(sum(k3), rel=1e-5)
+    assert divergence(NOW, SAMPLED, torch.zeros(2, 3), 3.0) == (0.0,) * 5
+
+
+def test_tiny_differences_are_not_lost_in_rounding():
+    apart = torch.full((1, 8), 3e-7)
+    found = divergence(apart, torch.zeros(1, 8), torch.ones(1, 8), 3.0)
+    assert found.kl == pytest.approx(8 * 0.5 * 3e-7**2, rel=0.2)

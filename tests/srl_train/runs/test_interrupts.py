@@ -1,0 +1,102 @@
+"""SIGINT and SIGTERM save the last complete round, and a resumed run has the same weights."""
+
+import os
+import signal
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from srl_train.checkpoints.checkpoint import list_checkpoints
+from srl_train.engine import rounds
+from srl_train.metrics import read_metrics
+from srl_train.trainer import Trainer
+from tests.srl_train.engine.run_state import everything, same, without_times
+
+
+@pytest.fixture(autouse=True)
+def handlers_of_a_program():
+    """Handle signals as a program does; workers of pytest ignore SIGINT."""
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+def interrupt_at(monkeypatch, number, phase, signals):
+    """Send the signals to this process in a phase of a round, before its work."""
+    place = {"play": "play_groups", "learning": "learn_from"}[phase]
+    work = getattr(rounds, place)
+
+    def interrupted(run, at, *rest):
+        if run.next_round == number:
+            for one in signals:
+                os.kill(os.getpid(), one)
+        return work(run, at, *rest)
+
+    monkeypatch.setattr(rounds, place, interrupted)
+
+
+@pytest.fixture(scope="module")
+def whole(short_run, tmp_path_factory):
+    """An undisturbed run of three rounds."""
+    trainer = Trainer(short_run(rounds=3), tmp_path_factory.mktemp("whole") / "run")
+    trainer.fit()
+    return trainer
+
+
+@pytest.mark.parametrize(
+    ("number", "phase", "signals", "raised", "saved"),
+    [
+        (0, "play", [signal.SIGINT], KeyboardInterrupt, None),
+        (0, "learning", [signal.SIGTERM], SystemExit, 1),
+        (1, "play", [signal.SIGTERM], SystemExit, 1),
+        (1, "learning", [signal.SIGINT], KeyboardInterrupt, 2),
+        (1, "learning", [signal.SIGINT, signal.SIGINT], KeyboardInterrupt, None),
+    ],
+)
+def test_an_interrupted_run_resumes_to_the_same_weights(
+    number, phase, signals, raised, saved, whole, short_run, tmp_path, monkeypatch
+):
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    trainer = Trainer(short_run(rounds=3), tmp_path / "run")
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, number, phase, signals)
+        with pytest.raises(raised) as error:
+            trainer.fit()
+    assert raised is KeyboardInterrupt or error.value.code == 143
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+    expected = [] if saved is None else [f"round_{saved:08d}"]
+    assert list_checkpoints(tmp_path / "run" / "checkpoints") == expected
+    resumed = Trainer(short_run(rounds=3), tmp_path / "run")
+    assert resumed.resume() is (saved is not None)
+    resumed.fit()
+    assert same(everything(resumed.run), everything(whole.run))
+    rows = [read_metrics(one.files.metrics) for one in (resumed, whole)]
+    assert without_times(rows[0]) == without_times(rows[1])
+
+
+def test_an_interrupted_evaluation_ends_at_once(short_run, tmp_path, monkeypatch):
+    def interrupted(run, episodes):
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("the evaluation went on")
+
+    monkeypatch.setattr("srl_train.engine.evaluation.evaluate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(short_run(logging__evaluation_episodes=2), tmp_path / "run").fit()
+
+
+def test_a_run_is_saved_by_time_too_and_that_changes_nothing(
+    whole, short_run, tmp_path, monkeypatch
+):
+    clock = SimpleNamespace(
+        monotonic=iter(range(0, 10_000, 60)).__next__, perf_counter=time.perf_counter
+    )
+    monkeypatch.setattr("srl_train.trainer.time", clock)
+    config = short_run(rounds=3, checkpoints={"every": 0, "every_minutes": 2})
+    trainer = Trainer(config, tmp_path / "run")
+    saved = trainer.fit()["checkpoints_saved"]
+    assert saved == ["round_00000002", "final_round_00000003"]
+    assert same(everything(trainer.run), everything(whole.run))
