@@ -136,7 +136,7 @@ def _seconds_per_round(run: WatchedRun) -> float:
 
 
 def _time_left(run: WatchedRun) -> str:
-    """Format the time left as hours:minutes:seconds, or "" if it is unknown."""
+    """Format the remaining time as hours:minutes:seconds; "" if it is unknown."""
     seconds = _seconds_per_round(run) * (number_at(run.config, "rounds") - _completed(run))
     if not math.isfinite(seconds) or seconds <= 0:
         return ""
